@@ -69,6 +69,8 @@ pub(crate) enum Operand {
     Name(Span),
     /// `%tid.x`
     Element(Span, u8),
+    /// `%r1.h10`, `%r1.b3210`: bytes or halves of a register, by the digits of the second span.
+    Parts(Span, Span),
     Int(u64),
     Double(u64),
     Single(u32),

@@ -1,13 +1,16 @@
 //! Functions that compiled code calls, by their index in a table: pure ones over numbers, and those that see the thread.
 
 mod bulk;
+mod child;
 mod image;
 mod number;
 mod print;
 mod thread;
+mod video;
 
 pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
 pub(crate) use thread::resolve_any;
+pub(crate) use video::{LanesMode, WholeMode};
 
 macro_rules! helpers {
     ($($name:ident = $function:path),* $(,)?) => {
@@ -44,7 +47,8 @@ helpers! {
     DotProduct = number::dot_product,
     Prmt = number::prmt,
     PackedInt = number::packed,
-    Video = number::video,
+    Video = video::whole,
+    VideoLanes = video::lanes,
     CvtPack = number::pack,
     Clock = thread::clock,
     // With the context: the slow way of an access.
@@ -70,14 +74,36 @@ helpers! {
     Malloc = thread::malloc,
     Free = thread::free,
     AssertFail = print::assert_fail,
+    ChildParameters = child::parameters,
+    ChildLaunch = child::launch,
+    ChildCopy = child::copy,
+    ChildStream = child::stream,
+    ChildStreamEnd = child::end_stream,
+    ChildMalloc = child::malloc,
+    ChildFree = child::free,
+    ChildError = child::error,
+    ChildErrorPeek = child::peek_error,
+    ChildErrorText = child::error_text,
+    SetConditional = child::set_conditional,
 }
 
-/// Functions that the device's own library would bring, and their arguments' sizes.
-pub(crate) const BUILTINS: [(&str, Helper, &[u32], u32); 4] = [
+/// Functions that the device's own libraries would bring, their arguments' sizes (12 is a `dim3`), and that of their result.
+pub(crate) const BUILTINS: [(&str, Helper, &[u32], u32); 15] = [
     ("vprintf", Helper::Vprintf, &[8, 8], 4),
     ("malloc", Helper::Malloc, &[8], 8),
     ("free", Helper::Free, &[8], 0),
     ("__assertfail", Helper::AssertFail, &[8, 8, 4, 8, 8], 0),
+    ("__cudaCDP2GetParameterBufferV2", Helper::ChildParameters, &[8, 12, 12, 4], 8),
+    ("__cudaCDP2LaunchDeviceV2", Helper::ChildLaunch, &[8, 8], 4),
+    ("__cudaCDP2MemcpyAsync", Helper::ChildCopy, &[8, 8, 8, 4, 8], 4),
+    ("__cudaCDP2StreamCreateWithFlags", Helper::ChildStream, &[8, 4], 4),
+    ("__cudaCDP2StreamDestroy", Helper::ChildStreamEnd, &[8], 4),
+    ("__cudaCDP2Malloc", Helper::ChildMalloc, &[8, 8], 4),
+    ("__cudaCDP2Free", Helper::ChildFree, &[8], 4),
+    ("__cudaCDP2GetLastError", Helper::ChildError, &[], 4),
+    ("__cudaCDP2PeekAtLastError", Helper::ChildErrorPeek, &[], 4),
+    ("__cudaCDP2GetErrorString", Helper::ChildErrorText, &[4], 8),
+    ("cudaGraphSetConditional", Helper::SetConditional, &[8, 4], 0),
 ];
 
 /// Whether a function without a body is one of [`BUILTINS`].

@@ -39,6 +39,30 @@ pub struct Assertion {
     pub thread: [u32; 3],
 }
 
+/// The thread that asks its host for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// Block index.
+    pub block: [u32; 3],
+    /// Thread index.
+    pub thread: [u32; 3],
+    /// The block's place in the grid, with x running fastest.
+    pub number: u64,
+}
+
+/// A kernel that a kernel is about to launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// What the program has as its address: [`crate::Image::kernel_at`].
+    pub function: u64,
+    /// Blocks by dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block by dimension.
+    pub block: [u32; 3],
+    /// Bytes of shared memory beyond the kernel's own.
+    pub shared_bytes: u32,
+}
+
 /// What kernels ask of their host. Called from all workers.
 pub trait Host: Sync {
     /// `printf`: the formatted text.
@@ -49,6 +73,35 @@ pub trait Host: Sync {
     fn malloc(&self, bytes: u64) -> u64;
     /// Gives it back.
     fn free(&self, address: u64);
+    /// Memory for the parameters of a kernel that a thread is about to launch; 0 where there is none.
+    fn parameters(&self, _child: &Child) -> u64 {
+        0
+    }
+    /// Launches the kernel whose parameters were written there; a code of `cudaError_t`. It may begin when the grid has ended.
+    fn launch(&self, _from: &Caller, _parameters: u64, _stream: u64) -> u32 {
+        NOT_SUPPORTED
+    }
+    /// Copies, as a kernel that is launched; a code of `cudaError_t`.
+    fn copy(&self, _from: &Caller, _to: u64, _source: u64, _bytes: u64, _stream: u64) -> u32 {
+        NOT_SUPPORTED
+    }
+    /// Handle of a new stream for launches.
+    fn stream(&self) -> u64 {
+        0
+    }
+    /// The last error that a thread got from launches and copies; forgotten then, if asked to.
+    fn last_error(&self, _from: &Caller, _forget: bool) -> u32 {
+        0
+    }
+    /// Address of the description of an error, which ends with 0; 0 where there is no memory left.
+    fn error_text(&self, _code: u32) -> u64 {
+        0
+    }
+    /// Sets the value of a conditional node of the graph that runs.
+    fn set_conditional(&self, _handle: u64, _value: u32) {}
     /// What the checks of the kernel found: told when the launch is over, in the order of its blocks, by the caller's thread.
     fn mistake(&self, _mistake: &Mistake) {}
 }
+
+/// `cudaErrorNotSupported`
+const NOT_SUPPORTED: u32 = 801;

@@ -541,6 +541,12 @@ impl Image {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
+    /// The kernel behind a pointer to it, as device code has it.
+    pub fn kernel_at(&self, pointer: u64) -> Option<&Entry> {
+        let index = pointer.checked_sub(FUNCTION_HANDLE)? / 16;
+        self.entries.iter().find(|entry| u64::from(entry.function) == index)
+    }
+
     /// The file that a `.loc` of this module names.
     pub(crate) fn file(&self, module: u32, index: u32) -> Option<&str> {
         let files = &self.modules[module as usize].ast().files;

@@ -13,7 +13,7 @@ use crate::error::Refusal;
 use crate::flow;
 use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
-use crate::ir::{Convergence, Op, Program, Terminator, Val};
+use crate::ir::{Convergence, Inst, Op, Program, Terminator, Val};
 use crate::lower;
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
@@ -383,6 +383,12 @@ impl Kernel {
     /// Whether a thread may wait in a loop for memory that others write. Without such a loop a launch ends by itself.
     pub fn may_wait(&self) -> bool {
         self.program.syncs.iter().any(|sync| sync.op == SyncOp::Yield)
+    }
+
+    /// Whether it launches kernels or copies, which begin when it has ended.
+    pub fn launches(&self) -> bool {
+        let launch = |inst: &Inst| matches!(inst.op, Op::System(Helper::ChildLaunch | Helper::ChildCopy, _));
+        self.program.blocks.iter().flat_map(|block| &block.insts).any(launch)
     }
 
     /// Operations in its code, each counted once: the same on every machine.

@@ -91,7 +91,7 @@ mod watch;
 
 pub use error::{ParseError, Place, Refusal, RefusalKind, Span};
 pub use footprint::{Footprint, Sample};
-pub use host::{Assertion, Host, Memory};
+pub use host::{Assertion, Caller, Child, Host, Memory};
 pub use image::{Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target};
 pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};

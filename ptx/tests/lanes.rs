@@ -366,3 +366,39 @@ fn the_lane_that_goes_astray_is_named() {
     let trap = trap(device.launch(&image(&storing(ways[0].0)), "k", [1; 3], [32, 1, 1], &params, |_| {}));
     assert_eq!((trap.kind, trap.thread[0]), (TrapKind::MisalignedAddress, 0), "{trap}");
 }
+
+#[test]
+fn a_condition_that_a_later_block_of_the_text_writes() {
+    // Labels are blocks before those behind a guarded branch: what reads %p is compiled before what writes it.
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p0)
+{{
+    .reg .pred %p, %q;
+    .reg .b32 %t, %n, %v;
+    .reg .b64 %o, %a;
+    ld.param.u64 %o, [p0];
+    mov.u32 %t, %tid.x;
+    mul.wide.u32 %a, %t, 4;
+    add.u64 %o, %o, %a;
+    mov.u32 %n, %ntid.x;
+    setp.eq.u32 %q, %n, 0;
+    @%q bra END;
+    setp.lt.u32 %p, %t, 102;
+    @%q bra END;
+    bra LATE;
+LATE:
+    mov.u32 %v, 1;
+    @%p bra YES;
+    mov.u32 %v, 2;
+YES:
+    st.global.u32 [%o], %v;
+END:
+    ret;
+}}"
+    );
+    let mut device = Device::new();
+    let out = device.alloc(128 * 4);
+    device.run(&image(&text), "k", 1, 128, &[out]).unwrap();
+    let expected: Vec<u32> = (0..128).map(|thread| if thread < 102 { 1 } else { 2 }).collect();
+    assert_eq!(device.get::<u32>(out, 128), expected);
+}

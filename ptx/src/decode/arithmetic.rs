@@ -411,36 +411,6 @@ impl<'a> Decoder<'a> {
         self.int(if logic == "or" { IntOp::Or } else { IntOp::And }, Pred, p, vec![some, q]);
         Ok(())
     }
-
-    /// The scalar and packed video instructions.
-    fn video(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        let names = ["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vavrg"];
-        let (name, lanes) = match base.strip_suffix('2').map(|n| (n, 2)).or(base.strip_suffix('4').map(|n| (n, 4))) {
-            Some((name, lanes)) => (name, lanes),
-            None => (base, 1),
-        };
-        let Some(op) = names.iter().position(|n| *n == name) else { return Ok(false) };
-        if lanes > 1 && matches!(name, "vshl" | "vshr" | "vmad") || (lanes == 1 && name == "vavrg") {
-            return Ok(false);
-        }
-        if lanes > 1 || name == "vmad" || ops.len() != 3 || name == "vset" {
-            return unsupported("this form of the video instructions");
-        }
-        let (d, a, b) = (self.integer(m, &[U32, S32])?, self.integer(m, &[U32, S32])?, self.integer(m, &[U32, S32])?);
-        let saturate = m.take("sat");
-        let wrap = matches!(name, "vshl" | "vshr") && m.one_of(&["clamp", "wrap"])? == "wrap";
-        let mode = op as u64
-            | u64::from(d == S32) << 4
-            | u64::from(a == S32) << 5
-            | u64::from(b == S32) << 6
-            | u64::from(saturate) << 7
-            | u64::from(wrap) << 8;
-        let [dst, x, y] = operands::<3>(ops)?;
-        let dst = self.dst(dst, d)?;
-        let src = vec![self.src(x, B32)?, self.src(y, B32)?, Val::Imm(mode)];
-        self.pure(Helper::Video, dst, src);
-        Ok(true)
-    }
 }
 
 fn packed_mode(scalar: Scalar, base: &str, saturate: bool, relu: bool) -> Check<u64> {

@@ -302,6 +302,14 @@ impl<'a> Decoder<'a> {
         let memory = |scalar| Memory { space: AddressSpace::Local, scalar, offset: 0, strong: false, volatile: false };
         let mut src = Vec::new();
         for (operand, size) in arguments.iter().zip(*sizes) {
+            if *size == 12 {
+                let Operand::Name(variable) = operand else { return invalid("a dim3 is expected") };
+                let Symbol::Local(at, _) = self.lookup(*variable)? else { return invalid("a dim3 is expected") };
+                for word in [0, 4, 8] {
+                    src.push(self.emit(Op::Load(memory(Scalar::B32)), Scalar::B32, vec![Val::Local(at + word)]));
+                }
+                continue;
+            }
             let scalar = if *size == 8 { Scalar::B64 } else { Scalar::B32 };
             let value = match operand {
                 Operand::Name(variable) => match self.lookup(*variable)? {

@@ -13,6 +13,7 @@ mod matrix;
 mod memory;
 mod modifiers;
 mod operand;
+mod video;
 mod warp;
 
 use std::collections::HashMap;

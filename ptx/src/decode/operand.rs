@@ -19,6 +19,7 @@ impl<'a> Decoder<'a> {
                 _ => invalid(format!("{} has no such element", self.text(*name))),
             },
             Operand::Vector(one) if one.len() == 1 => self.reg(&one[0]),
+            Operand::Parts(..) => invalid("a part of a register where all of it is expected"),
             _ => invalid("a register is expected as destination"),
         }
     }
@@ -117,6 +118,7 @@ impl<'a> Decoder<'a> {
                 Ok(self.emit(Op::Int(IntOp::Neg, scalar), scalar, vec![value]))
             }
             Operand::Vector(one) if one.len() == 1 => self.value(&one[0], scalar, wider),
+            Operand::Parts(..) => invalid("a part of a register where all of it is expected"),
             _ => invalid("a register or a number is expected"),
         }
     }

@@ -311,28 +311,6 @@ pub(super) extern "C" fn packed(a: u64, b: u64, mode: u64, _: u64) -> u64 {
     result
 }
 
-pub(super) extern "C" fn video(a: u64, b: u64, mode: u64, _: u64) -> u64 {
-    let flag = |at: u32| mode >> at & 1 != 0;
-    let (to_signed, saturate, wrap) = (flag(4), flag(7), flag(8));
-    let read = |value: u64, signed: bool| if signed { i64::from(value as i32) } else { i64::from(value as u32) };
-    let (x, y) = (read(a, flag(5)), read(b, flag(6)));
-    let amount = if wrap { b as u32 & 31 } else { (b as u32).min(32) };
-    let value = match mode & 15 {
-        0 => x + y,
-        1 => x - y,
-        2 => (x - y).abs(),
-        3 => x.min(y),
-        4 => x.max(y),
-        5 => (a as u32 as u64).checked_shl(amount).unwrap_or(0) as i64,
-        _ => x >> amount,
-    };
-    if saturate {
-        let (low, high) = if to_signed { (i64::from(i32::MIN), i64::from(i32::MAX)) } else { (0, i64::from(u32::MAX)) };
-        return value.clamp(low, high) as u64 & 0xffff_ffff;
-    }
-    value as u64 & 0xffff_ffff
-}
-
 pub(super) extern "C" fn pack(a: u64, b: u64, c: u64, mode: u64) -> u64 {
     let (bits, signed) = (mode & 0xff, mode >> 8 & 1 != 0);
     let (low, high) = if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };

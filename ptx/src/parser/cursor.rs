@@ -60,13 +60,6 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The name before the element token just read.
-pub(super) fn token_name(element: Token, parser: &Parser<'_>) -> Span {
-    let at = parser.at - 2;
-    debug_assert_eq!(parser.tokens[at + 1].span, element.span);
-    parser.tokens[at].span
-}
-
 fn intern(punct: &str) -> &'static str {
     match punct {
         "(" => "(",

@@ -1,6 +1,5 @@
 //! The body of a function: labels, instructions and their operands.
 
-use super::cursor::token_name;
 use super::*;
 
 impl<'a> Parser<'a> {
@@ -168,15 +167,19 @@ impl<'a> Parser<'a> {
             Kind::Name if self.text(token) != "WARP_SZ" => {
                 self.next();
                 if self.peek().kind == Kind::Dot && self.peek().glued {
-                    let token = self.next();
-                    let element = match self.text(token) {
+                    let part = self.next();
+                    let text = self.text(part);
+                    if text.len() > 2 && matches!(text.as_bytes()[1], b'b' | b'h') {
+                        return Ok(Operand::Parts(token.span, part.span));
+                    }
+                    let element = match text {
                         ".x" | ".r" => 0,
                         ".y" | ".g" => 1,
                         ".z" | ".b" => 2,
                         ".w" | ".a" => 3,
-                        _ => return self.error(token, "an element (.x .y .z .w)"),
+                        _ => return self.error(part, "an element (.x .y .z .w)"),
                     };
-                    return Ok(Operand::Element(token_name(token, self), element));
+                    return Ok(Operand::Element(token.span, element));
                 }
                 if self.is("+") {
                     self.next();

@@ -5,8 +5,11 @@ use std::sync::atomic::Ordering;
 
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
-use ptx::{Assertion, Host, Memory, Mistake, Texels, Texture};
+use ptx::{Assertion, Caller, Child, Host, Memory, Mistake, Texels, Texture};
 
+use super::children::{self, Children};
+use super::error::CudaError;
+use super::graph::condition;
 use super::memory::{self, Kind};
 use super::{Device, address, misuse, texture};
 use crate::sanitizer::owner::Blocks;
@@ -20,6 +23,8 @@ pub(super) struct Grid<'a> {
     pub(super) blocks: Option<&'a Blocks>,
     /// What had no writer, and where it was allocated.
     pub(super) unwritten: &'a [(Range<usize>, SiteId)],
+    /// What it launches.
+    pub(super) children: Children<'a>,
 }
 
 impl Grid<'_> {
@@ -77,6 +82,40 @@ impl Host for Grid<'_> {
         self.device.output.assert(&format!(
             "{file}:{line}: {function}: block: [{bx},{by},{bz}], thread: [{x},{y},{z}] Assertion `{message}` failed.\n"
         ));
+    }
+
+    fn parameters(&self, child: &Child) -> u64 {
+        self.children.parameters(child)
+    }
+
+    fn launch(&self, from: &Caller, parameters: u64, stream: u64) -> u32 {
+        self.children.launch(from, parameters, stream)
+    }
+
+    fn copy(&self, from: &Caller, to: u64, source: u64, bytes: u64, stream: u64) -> u32 {
+        self.children.copy(from, to, source, bytes, stream)
+    }
+
+    fn stream(&self) -> u64 {
+        children::stream()
+    }
+
+    fn last_error(&self, from: &Caller, forget: bool) -> u32 {
+        self.children.last_error(from, forget)
+    }
+
+    fn error_text(&self, code: u32) -> u64 {
+        children::error_text(self.device, code)
+    }
+
+    fn set_conditional(&self, handle: u64, value: u32) {
+        if condition::set(handle, value).is_err() {
+            eprintln!(
+                "fakegpu: device {}: cudaGraphSetConditional: {handle:#x} is no condition of a graph",
+                self.device.ordinal
+            );
+            self.device.fail(CudaError::LAUNCH_FAILURE);
+        }
     }
 
     fn malloc(&self, bytes: u64) -> u64 {

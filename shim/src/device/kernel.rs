@@ -97,6 +97,12 @@ impl Kernel {
         Some(Self::Registered { name, image })
     }
 
+    /// One that only device code of `program` names.
+    pub(crate) fn of_program(name: &str, program: &Arc<Program>) -> Self {
+        let name = std::ffi::CString::new(name).unwrap_or_default();
+        Self::Loaded(Arc::new(Loaded { name, module: 0, program: Some(Arc::clone(program)) }))
+    }
+
     /// Its name, which lives as long as the kernel's owner.
     pub(crate) fn name(&self) -> &CStr {
         match self {

@@ -1,5 +1,7 @@
 //! Launches: checked as CUDA checks them, then run by `ptx` in stream order. A kernel without code here is recorded, not executed.
 
+mod nested;
+
 use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +12,9 @@ use std::time::Duration;
 use protocol::ids::SiteId;
 use ptx::{Entry, Footprint, LaunchError, Sample, Trap, TrapKind};
 
+use nested::Nested;
+
+use super::children::Children;
 use super::error::{CudaError, CudaResult};
 use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
@@ -186,6 +191,8 @@ pub(crate) struct KernelCall {
     globals: Arc<[u64]>,
     library: Library,
     call: &'static str,
+    /// Kernels that launched each other down to this one.
+    depth: u32,
 }
 
 /// Checks a launch, and takes the values of its parameters. None where it has no effect: a gap that is allowed.
@@ -232,7 +239,7 @@ pub(crate) unsafe fn prepare(
     let places = runnable.compiled.kernel.entry().params.iter().map(place).collect();
     let globals = kernel.variables(&runnable.program, device)?;
     let kernel = kernel.clone();
-    Ok(Some(KernelCall { device, kernel, runnable, launch, cluster, params, places, globals, library, call }))
+    Ok(Some(KernelCall { device, kernel, runnable, launch, cluster, params, places, globals, library, call, depth: 0 }))
 }
 
 impl KernelCall {
@@ -270,7 +277,9 @@ impl KernelCall {
         device.counters.launched(&self.kernel.name().to_string_lossy());
         let events = self.launch.events.iter().map(|handle| event::resolve(*handle)).collect::<CudaResult<Vec<_>>>()?;
         device.output.flush();
-        let may_wait = self.runnable.compiled.kernel.may_wait();
+        let kernel = &self.runnable.compiled.kernel;
+        // What its children do is not known.
+        let may_wait = kernel.may_wait() || kernel.launches();
         let submitted = if may_wait {
             // It may wait for what others write meanwhile, which orders the two in a way that is not seen.
             races::work(&[stream.lane()], self.call, &[]);
@@ -321,7 +330,9 @@ impl KernelCall {
             Err(error) => return device.fail(error),
         };
         let before = given.unwritten.as_deref().unwrap_or_default();
-        let grid = Grid { device, site: given.site, blocks: given.blocks.as_ref(), unwritten: before };
+        let accept = Nested { parent: self, given };
+        let children = Children::new(device, &accept);
+        let grid = Grid { device, site: given.site, blocks: given.blocks.as_ref(), unwritten: before, children };
         let ranges = before.iter().map(|(range, _)| range.start as u64..range.end as u64);
         let unwritten = given.unwritten.as_ref().map(|_| ptx::Unwritten::new(ranges));
         let footprint = given.submitted.as_ref().map(|_| Footprint::default());
@@ -361,8 +372,11 @@ impl KernelCall {
         if let (Some(submitted), Some(footprint)) = (&given.submitted, footprint) {
             compare(submitted, &footprint.into_samples(), given.site);
         }
-        if let Some(unwritten) = unwritten {
+        if let Some(unwritten) = &unwritten {
             init::kernel_wrote(before, &unwritten.left());
+        }
+        if grid.children.finish() {
+            init::all_written();
         }
     }
 }

@@ -18,6 +18,12 @@ pub(crate) fn access(verb: &str, address: usize, bytes: usize) {
     record(function, format!("{function} {verb} {}", count(bytes)), address);
 }
 
+/// A copy that a kernel launched touches what is not all in one live allocation.
+pub(crate) fn of_child(kernel: &str, writes: bool, address: usize, bytes: usize) {
+    let what = format!("a copy that the kernel {kernel} launched {} {}", does(writes), count(bytes));
+    record("cudaMemcpyAsync", what, address);
+}
+
 /// A kernel that was launched at `site` (or by the call under way) stopped.
 pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
     let who = thread(trap.thread, trap.block, &trap.kernel, &trap.spot);

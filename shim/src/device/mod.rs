@@ -15,6 +15,7 @@ pub(crate) mod allocator;
 pub(crate) mod array;
 pub(crate) mod attribute;
 pub(crate) mod calls;
+mod children;
 pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod energy;

@@ -118,6 +118,11 @@ impl Program {
         self.image.entry_named(name)
     }
 
+    /// The kernel behind a pointer of device code.
+    pub(crate) fn entry_at(&self, pointer: u64) -> Option<&ptx::Entry> {
+        self.image.kernel_at(pointer)
+    }
+
     /// Code for a kernel, compiled at the first call.
     ///
     /// # Errors

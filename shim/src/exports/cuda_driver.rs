@@ -206,6 +206,7 @@ exports! {
         fn cuStreamUpdateCaptureDependencies_ptsz(stream: usize, nodes: Out<usize>, count: usize, flags: c_uint) = |stream, nodes, count, flags| per_thread(|| capture::update(stream, nodes, count, flags));
         fn cuStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = capture::update_v2;
         fn cuStreamUpdateCaptureDependencies_v2_ptsz(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = |stream, nodes, edges, count, flags| per_thread(|| capture::update_v2(stream, nodes, edges, count, flags));
+        fn cuCtxResetPersistingL2Cache() = calls::device::reset_persisting;
         fn cuGraphCreate(out: Out<usize>, flags: c_uint) = shared::create;
         fn cuUserObjectCreate(out: Out<usize>, data: usize, destroy: HostFunction, references: c_uint, flags: c_uint) = shared::create_object;
         fn cuUserObjectRetain(object: usize, count: c_uint) = shared::retain_object;
@@ -428,7 +429,7 @@ exports! {
         cuArrayGetMemoryRequirements cuArrayGetPlane cuArrayGetSparseProperties cuCheckpointOperationComplete
         cuCtxAttach cuCtxCreate cuCtxDestroy cuCtxDetach cuCtxFromGreenCtx cuCtxGetDevResource
         cuCtxGetExecAffinity cuCtxGetSharedMemConfig cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent
-        cuCtxResetPersistingL2Cache cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxWaitEvent cuDestroyExternalMemory
+        cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxWaitEvent cuDestroyExternalMemory
         cuDestroyExternalSemaphore cuDevResourceGenerateDesc cuDevSmResourceSplit cuDevSmResourceSplitByCount
         cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetDevResource cuDeviceGetExecAffinitySupport
         cuDeviceGetFabricClusterUuid cuDeviceGetHostAtomicCapabilities cuDeviceGetLuid

@@ -9,6 +9,7 @@ use crate::cuda_runtime::abi::{
     ChannelFormat, Copy3D, Copy3DPeer, FunctionAttributes, LaunchConfig, PitchedPtr, PointerAttributes, Three,
 };
 use crate::cuda_runtime::array::{self, Part};
+use crate::cuda_runtime::graph_node::{self, NodeParams};
 use crate::cuda_runtime::texture::{self, ResourceDescription};
 use crate::cuda_runtime::{copy, device, error, graph, launch, memory, occupancy, properties, stream};
 use crate::device::calls::abi::{AccessDescription, Dim3, MemLocation, PoolProperties};
@@ -208,6 +209,7 @@ exports! {
         fn cudaStreamUpdateCaptureDependencies_ptsz(stream: usize, nodes: Out<usize>, third: usize, fourth: usize, fifth: c_uint) = |stream, nodes, third, fourth, fifth| per_thread(|| calls::capture::update_by_version(stream, nodes, third, fourth, fifth));
         fn cudaStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = calls::capture::update_v2;
         fn cudaStreamUpdateCaptureDependencies_v2_ptsz(stream: usize, nodes: Out<usize>, edges: usize, count: usize, flags: c_uint) = |stream, nodes, edges, count, flags| per_thread(|| calls::capture::update_v2(stream, nodes, edges, count, flags));
+        fn cudaCtxResetPersistingL2Cache() = calls::device::reset_persisting;
         fn cudaGraphCreate(out: Out<usize>, flags: c_uint) = calls::graph::create;
         fn cudaUserObjectCreate(out: Out<usize>, data: usize, destroy: HostFunction, references: c_uint, flags: c_uint) = calls::graph::create_object;
         fn cudaUserObjectRetain(object: usize, count: c_uint) = calls::graph::retain_object;
@@ -249,6 +251,10 @@ exports! {
         fn cudaGraphAddChildGraphNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, child: usize) = calls::graph::add_child;
         fn cudaGraphChildGraphNodeGetGraph(node: usize, out: Out<usize>) = calls::graph::child_graph;
         fn cudaGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) = calls::graph::set_child_in;
+        fn cudaGraphAddNode(out: Out<usize>, graph: usize, after: Out<usize>, fourth: usize, fifth: usize, sixth: usize) = graph_node::add_by_version;
+        fn cudaGraphAddNode_v2(out: Out<usize>, graph: usize, after: Out<usize>, edges: usize, count: usize, params: Out<NodeParams>) = graph_node::add;
+        fn cudaGraphConditionalHandleCreate(out: Out<u64>, graph: usize, value: c_uint, flags: c_uint) = graph_node::create_condition;
+        fn cudaGraphConditionalHandleCreate_v2(out: Out<u64>, graph: usize, context: usize, value: c_uint, flags: c_uint) = graph_node::create_condition_v2;
         fn cudaGraphGetNodes(graph: usize, out: Out<usize>, count: Out<usize>) = calls::graph::nodes;
         fn cudaGraphGetRootNodes(graph: usize, out: Out<usize>, count: Out<usize>) = calls::graph::root_nodes;
         fn cudaGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, fourth: usize, fifth: usize) = graph::edges;
@@ -364,7 +370,7 @@ exports! {
     stub {
         __cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable
         cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties cudaChooseDevice
-        cudaCtxResetPersistingL2Cache cudaDestroyExternalMemory
+         cudaDestroyExternalMemory
         cudaDestroyExternalSemaphore
         cudaDevResourceGenerateDesc cudaDevSmResourceSplit cudaDevSmResourceSplitByCount
         cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetDevResource cudaDeviceGetExecutionCtx
@@ -377,7 +383,7 @@ exports! {
         cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetDriverEntryPointByVersion_ptsz
         cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
         cudaGetTextureObjectResourceViewDesc
-                        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode         cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode                 cudaGraphAddNode cudaGraphAddNode_v2         cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2                                 cudaGraphExecExternalSemaphoresSignalNodeSetParams
+                        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode         cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode                                                             cudaGraphExecExternalSemaphoresSignalNodeSetParams
         cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetId
                 cudaGraphExecMemcpyNodeSetParamsFromSymbol
         cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecNodeSetParams

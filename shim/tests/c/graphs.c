@@ -418,6 +418,164 @@ static void by_the_driver(CUstream stream) {
     SAME(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
+/* if (value) the handle is set to value - 1, which is also added to a number. */
+static const char COUNT_DOWN[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
+    ".visible .entry count_down(.param .u64 left, .param .u64 sum, .param .u64 handle) {\n"
+    "  .reg .u32 %r<3>; .reg .u64 %d<3>;\n"
+    "  ld.param.u64 %d0, [left]; ld.param.u64 %d1, [sum]; ld.param.u64 %d2, [handle];\n"
+    "  ld.global.u32 %r0, [%d0]; sub.u32 %r0, %r0, 1; st.global.u32 [%d0], %r0;\n"
+    "  ld.global.u32 %r1, [%d1]; add.u32 %r1, %r1, %r0; st.global.u32 [%d1], %r1;\n"
+    "  { .param .b64 a; .param .b32 b; st.param.b64 [a], %d2; st.param.b32 [b], %r0;\n"
+    "    call.uni cudaGraphSetConditional, (a, b); }\n"
+    "  ret;\n"
+    "}\n";
+
+static struct cudaGraphNodeParams fills(int *to, int value) {
+    struct cudaGraphNodeParams params = {.type = cudaGraphNodeTypeMemset};
+    params.memset.dst = to, params.memset.value = value, params.memset.elementSize = 4;
+    params.memset.width = COUNT, params.memset.height = 1;
+    return params;
+}
+
+static int number_at(const int *memory) {
+    int got = -1;
+    SAME(cudaMemcpy(&got, memory, 4, cudaMemcpyDeviceToHost), cudaSuccess);
+    return got;
+}
+
+static struct cudaPitchedPtr make_pitched(int *memory) {
+    struct cudaPitchedPtr place = {memory, BYTES, BYTES, 1};
+    return place;
+}
+
+/* Nodes by the union of their parameters, and conditional ones, whose values are defaults or set by a kernel. */
+static void conditional(cudaStream_t stream) {
+    cudaGraph_t graph, clone, *bodies;
+    cudaGraphNode_t node, after;
+    cudaGraphExec_t exec;
+    cudaGraphConditionalHandle handles[5];
+    enum cudaGraphNodeType type;
+    SAME(cudaGraphCreate(&graph, 0), cudaSuccess);
+    const unsigned defaults[5] = {1, 0, 2, 7, 0};
+    for (int i = 0; i < 5; i++)
+        SAME(cudaGraphConditionalHandleCreate(&handles[i], graph, defaults[i], i < 4), cudaSuccess);
+    SAME(cudaGraphConditionalHandleCreate(&handles[4], graph, 0, 2), cudaErrorInvalidValue);
+
+    struct cudaGraphNodeParams params = fills(out, 5);
+    SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaSuccess);
+    SAME(cudaGraphNodeGetType(node, &type), cudaSuccess);
+    SAME(type, cudaGraphNodeTypeMemset);
+
+    /* If, if with else, and switches: one within its bodies and one that is not. */
+    const enum cudaGraphConditionalNodeType kinds[4] = {
+        cudaGraphCondTypeIf, cudaGraphCondTypeIf, cudaGraphCondTypeSwitch, cudaGraphCondTypeSwitch};
+    const unsigned sizes[4] = {1, 2, 3, 2};
+    for (int i = 0; i < 4; i++) {
+        struct cudaGraphNodeParams choice = {.type = cudaGraphNodeTypeConditional};
+        choice.conditional.handle = handles[i], choice.conditional.type = kinds[i], choice.conditional.size = sizes[i];
+        SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &choice), cudaSuccess);
+        SAME(cudaGraphNodeGetType(after, &type), cudaSuccess);
+        SAME(type, cudaGraphNodeTypeConditional);
+        bodies = choice.conditional.phGraph_out;
+        for (unsigned body = 0; body < sizes[i]; body++) {
+            params = fills(out + 8 * (i + 1), (int)(100 * i + body));
+            params.memset.width = 8;
+            SAME(cudaGraphAddNode(&node, bodies[body], NULL, NO_DATA 0, &params), cudaSuccess);
+        }
+        /* Bodies end with their graph. */
+        SAME(cudaGraphDestroy(bodies[0]), cudaErrorInvalidValue);
+        node = after;
+    }
+    struct cudaGraphNodeParams loop = {.type = cudaGraphNodeTypeConditional};
+    loop.conditional.handle = 12345, loop.conditional.type = cudaGraphCondTypeWhile, loop.conditional.size = 1;
+    SAME(cudaGraphAddNode(&after, graph, NULL, NO_DATA 0, &loop), cudaErrorInvalidValue);
+    loop.conditional.handle = handles[4], loop.conditional.size = 2;
+    SAME(cudaGraphAddNode(&after, graph, NULL, NO_DATA 0, &loop), cudaErrorInvalidValue);
+
+    /* A loop: the kernel before it sets the value first, that within it the next ones. Its body is captured. */
+    CUmodule module;
+    CUfunction count_down;
+    SAME(cuModuleLoadData(&module, COUNT_DOWN), CUDA_SUCCESS);
+    SAME(cuModuleGetFunction(&count_down, module, "count_down"), CUDA_SUCCESS);
+    int *sum = middle;
+    void *arguments[] = {&in, &sum, &handles[4]};
+    struct cudaGraphNodeParams kernel = {.type = cudaGraphNodeTypeKernel};
+    kernel.kernel.func = (void *)count_down, kernel.kernel.kernelParams = arguments;
+    kernel.kernel.gridDim.x = kernel.kernel.gridDim.y = kernel.kernel.gridDim.z = 1;
+    kernel.kernel.blockDim = kernel.kernel.gridDim;
+    SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &kernel), cudaSuccess);
+    loop.conditional.size = 1;
+    SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &loop), cudaSuccess);
+    SAME(cudaStreamBeginCaptureToGraph(stream, loop.conditional.phGraph_out[0], NULL, NULL, 0, cudaStreamCaptureModeGlobal),
+         cudaSuccess);
+    SAME(cuLaunchKernel(count_down, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL), CUDA_SUCCESS);
+    SAME(cudaStreamEndCapture(stream, NULL), cudaSuccess);
+
+    SAME(cudaGraphClone(&clone, graph), cudaErrorNotSupported);
+    SAME(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    SAME(cudaGraphDestroy(graph), cudaSuccess);
+    for (int turn = 0; turn < 2; turn++) {
+        fill(out, 0), fill(in, 6), fill(middle, 0);
+        SAME(cudaGraphLaunch(exec, stream), cudaSuccess);
+        SAME(cudaStreamSynchronize(stream), cudaSuccess);
+        const int expected[5] = {5, 0, 101, 202, 5};
+        for (int i = 0; i < 5; i++) {
+            SAME(number_at(out + 8 * i), expected[i]);
+            SAME(number_at(out + 8 * i + 7), expected[i]);
+        }
+        /* 6 - 1 before the loop, then 4, 3, 2, 1, 0 within it. */
+        SAME(number_at(in), 0);
+        SAME(number_at(sum), 5 + 4 + 3 + 2 + 1);
+    }
+    SAME(cudaGraphExecDestroy(exec), cudaSuccess);
+    SAME(cuModuleUnload(module), CUDA_SUCCESS);
+
+    /* The other kinds, and what is not there. */
+    cudaGraph_t child;
+    cudaEvent_t event;
+    SAME(cudaGraphCreate(&graph, 0), cudaSuccess);
+    SAME(cudaGraphCreate(&child, 0), cudaSuccess);
+    SAME(cudaEventCreate(&event), cudaSuccess);
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeEmpty};
+    SAME(cudaGraphAddNode(&node, child, NULL, NO_DATA 0, &params), cudaSuccess);
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeGraph};
+    params.graph.graph = child;
+    SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaSuccess);
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeMemcpy};
+    params.memcpy.copyParams.srcPtr = make_pitched(out), params.memcpy.copyParams.dstPtr = make_pitched(in);
+    params.memcpy.copyParams.extent.width = 32, params.memcpy.copyParams.extent.height = 1;
+    params.memcpy.copyParams.extent.depth = 1, params.memcpy.copyParams.kind = cudaMemcpyDeviceToDevice;
+    SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &params), cudaSuccess);
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeEventRecord};
+    params.eventRecord.event = event;
+    SAME(cudaGraphAddNode(&node, graph, &after, NO_DATA 1, &params), cudaSuccess);
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeWaitEvent};
+    params.eventWait.event = event;
+    SAME(cudaGraphAddNode(&after, graph, &node, NO_DATA 1, &params), cudaSuccess);
+    params = (struct cudaGraphNodeParams){.type = (enum cudaGraphNodeType)99};
+    SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaErrorInvalidValue);
+    params = (struct cudaGraphNodeParams){.type = cudaGraphNodeTypeEmpty};
+    params.reserved2 = 1;
+    SAME(cudaGraphAddNode(&node, graph, NULL, NO_DATA 0, &params), cudaErrorInvalidValue);
+    size_t count;
+    SAME(cudaGraphGetNodes(graph, NULL, &count), cudaSuccess);
+    SAME(count, 4);
+    fill(out, 9), fill(in, 0);
+    SAME(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    SAME(cudaGraphLaunch(exec, stream), cudaSuccess);
+    SAME(cudaStreamSynchronize(stream), cudaSuccess);
+    SAME(number_at(in), 9);
+    SAME(number_at(in + 8), 0);
+    SAME(cudaGraphExecDestroy(exec), cudaSuccess);
+    SAME(cudaGraphDestroy(child), cudaSuccess);
+    SAME(cudaGraphDestroy(graph), cudaSuccess);
+    SAME(cudaEventDestroy(event), cudaSuccess);
+    SAME(cudaCtxResetPersistingL2Cache(), cudaSuccess);
+    SAME(cuCtxResetPersistingL2Cache(), CUDA_SUCCESS);
+}
+
 int main(void) {
     CUmodule module;
     cudaStream_t first, second;
@@ -434,5 +592,6 @@ int main(void) {
     mistakes(first, second);
     by_hand(first);
     by_the_driver(first);
+    conditional(first);
     return failures();
 }

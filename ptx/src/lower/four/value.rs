@@ -44,25 +44,25 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Whether a predicate holds in all lanes, and in some.
-    pub(super) fn define_summary(&mut self, reg: Reg, values: [Value; 2]) {
-        let variables = match self.summaries[reg as usize] {
-            Some(variables) => variables,
-            None => [(); 2].map(|()| self.b.declare_var(types::I8)),
-        };
+    /// Whether a predicate holds in all lanes, and in some. Blocks are not written in the order in which they run: it may be read before
+    /// it is written here.
+    fn summary_variables(&mut self, reg: Reg) -> [Variable; 2] {
+        if let Some(variables) = self.summaries[reg as usize] {
+            return variables;
+        }
+        let variables = [(); 2].map(|()| self.b.declare_var(types::I8));
         self.summaries[reg as usize] = Some(variables);
-        for (variable, value) in variables.into_iter().zip(values) {
+        variables
+    }
+
+    pub(super) fn define_summary(&mut self, reg: Reg, values: [Value; 2]) {
+        for (variable, value) in self.summary_variables(reg).into_iter().zip(values) {
             self.b.def_var(variable, value);
         }
     }
 
     pub(super) fn summary(&mut self, reg: Reg) -> [Value; 2] {
-        if self.summaries[reg as usize].is_none() {
-            let never = self.b.ins().iconst(types::I8, 0);
-            self.define_summary(reg, [never; 2]);
-        }
-        self.summaries[reg as usize]
-            .map_or([Value::from_u32(0); 2], |both| both.map(|variable| self.b.use_var(variable)))
+        self.summary_variables(reg).map(|variable| self.b.use_var(variable))
     }
 
     /// Puts one lane's new value to the others' old ones.

@@ -29,6 +29,10 @@ pub(crate) fn begin_to_graph(
 pub(crate) fn end(handle: usize, out: Out<usize>) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
+    // Who captures into a graph knows it.
+    if out.is_null() && capture::is_into_given(&stream) {
+        return capture::end(&stream).map(drop);
+    }
     // A capture that failed has no graph.
     out.set(0)?;
     Ok(out.set(capture::end(&stream)?)?)

@@ -89,3 +89,8 @@ pub(crate) fn peer_attribute(out: Out<c_int>, number: c_uint, from: c_int, to: c
     };
     Ok(out.set(c_int::from(value))?)
 }
+
+/// `cudaCtxResetPersistingL2Cache`: which lines of a cache stay longer changes no result.
+pub(crate) fn reset_persisting() -> CudaResult {
+    context::enter().map(drop)
+}

@@ -31,8 +31,12 @@ pub(crate) fn destroy(graph: usize) -> CudaResult {
 }
 
 pub(crate) fn clone(out: Out<usize>, graph: usize) -> CudaResult {
-    let out = out.required()?;
-    Ok(out.set(resolve(graph)?.copy(false).1)?)
+    let (out, graph) = (out.required()?, resolve(graph)?);
+    // As CUDA documents: not of graphs with conditional nodes.
+    if graph.is_conditional() {
+        return Err(CudaError::NOT_SUPPORTED);
+    }
+    Ok(out.set(graph.copy(false).1)?)
 }
 
 /// Adds a node behind others.

@@ -146,6 +146,11 @@ fn containing(stream: &Stream) -> Option<Arc<Capture>> {
     all().into_iter().find(|capture| capture.state.lock().place(stream).is_some())
 }
 
+/// Whether `stream` captures into a graph that the program has.
+pub(crate) fn is_into_given(stream: &Stream) -> bool {
+    containing(stream).is_some_and(|capture| capture.is_given)
+}
+
 /// The capture into which work for `stream` goes, if it captures.
 ///
 /// # Errors

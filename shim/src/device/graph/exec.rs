@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use dataplane::lock::Mutex;
 
 use super::capture;
-use super::structure::{Entry, Graph, Operation, Sequence};
+use super::condition::Condition;
+use super::structure::{Choice, Conditional, Entry, Graph, Operation, Sequence};
 use crate::boundary::handle::Handles;
 use crate::device;
 use crate::device::error::{CudaError, CudaResult};
@@ -50,6 +51,22 @@ struct Plan {
     entries: Vec<Entry>,
     branches: Branches,
     marks: BTreeSet<usize>,
+    /// Of all its conditional nodes.
+    conditions: Vec<Arc<Condition>>,
+}
+
+/// Conditions of these nodes, and of their bodies' nodes.
+fn conditions(entries: &[Entry], found: &mut Vec<Arc<Condition>>) {
+    for entry in entries {
+        match &entry.operation {
+            Operation::Conditional(node) => {
+                found.push(Arc::clone(&node.condition));
+                node.bodies.iter().for_each(|body| conditions(&body.entries(), found));
+            }
+            Operation::Child(graph) => conditions(&graph.entries(), found),
+            _ => {}
+        }
+    }
 }
 
 impl Plan {
@@ -60,7 +77,9 @@ impl Plan {
             _ => None,
         };
         let marks = entries.iter().filter_map(mark).collect();
-        Ok(Arc::new(Self { entries, branches: Branches::new(after), marks }))
+        let mut found = Vec::new();
+        conditions(&entries, &mut found);
+        Ok(Arc::new(Self { entries, branches: Branches::new(after), marks, conditions: found }))
     }
 
     fn tell(&self, stream: &Arc<Stream>, is_over: bool) {
@@ -128,18 +147,27 @@ impl Exec {
         }
         let plan = Arc::clone(&self.state.lock().plan);
         plan.tell(stream, false);
+        if !plan.conditions.is_empty() {
+            // An earlier launch may still look at them.
+            stream.synchronize();
+            plan.conditions.iter().for_each(|condition| condition.reset());
+        }
+        let replay = Replay::begin();
         self.issue(&plan, stream)?;
+        drop(replay);
         plan.tell(stream, true);
         device::answer_before_failure();
         Ok(())
     }
 
     fn issue(&self, plan: &Plan, stream: &Arc<Stream>) -> CudaResult {
-        let _replay = Replay::begin();
         let mut launch = plan.branches.launch(stream.lane());
         for Entry { device, operation, site, .. } in &plan.entries {
             let mut issue = |stream: &Arc<Stream>| {
-                launch.node(stream.lane(), operation.node_name(), *site, || operation.issue(stream))
+                launch.node(stream.lane(), operation.node_name(), *site, || match operation {
+                    Operation::Conditional(node) => self.decide(node, stream),
+                    operation => operation.issue(stream),
+                })
             };
             match device.filter(|device| *device != stream.device) {
                 None => issue(stream)?,
@@ -153,6 +181,29 @@ impl Exec {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the value of a condition, and gives what it chooses to `stream`.
+    fn decide(&self, node: &Conditional, stream: &Arc<Stream>) -> CudaResult {
+        let value = || -> CudaResult<usize> {
+            stream.synchronize();
+            device::all()[stream.device as usize].alive()?;
+            Ok(node.condition.value() as usize)
+        };
+        let run = |body: usize| match node.bodies.get(body) {
+            Some(body) => self.issue(&*Plan::of(body)?, stream),
+            None => Ok(()),
+        };
+        match node.choice {
+            Choice::If => run(usize::from(value()? == 0)),
+            Choice::Switch => run(value()?),
+            Choice::While => {
+                while value()? != 0 {
+                    run(0)?;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn stream_on(&self, device: u32) -> Arc<Stream> {
@@ -243,6 +294,7 @@ fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
 fn may_replace(old: &Operation, new: &Operation) -> bool {
     match (old, new) {
         (Operation::Kernel(old), Operation::Kernel(new)) => std::ptr::eq(old.device, new.device),
+        (Operation::Conditional(_), _) => false,
         (Operation::Work(_), Operation::Kernel(_)) | (Operation::Kernel(_), Operation::Work(_)) => false,
         _ => true,
     }

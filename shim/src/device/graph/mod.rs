@@ -3,6 +3,7 @@
 
 pub(crate) mod capture;
 pub(crate) mod captured;
+pub(crate) mod condition;
 pub(crate) mod exec;
 pub(crate) mod structure;
 pub(crate) mod undo;

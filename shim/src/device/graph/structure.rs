@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
 
+use super::condition::Condition;
 use super::undo::Undo;
 use super::user_object::Held;
 use crate::boundary::handle::Handles;
@@ -44,6 +45,41 @@ pub(crate) struct HostCall {
     pub(crate) data: usize,
 }
 
+/// How often the bodies of a conditional node run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The first once if the value is not 0, else the second.
+    If,
+    /// The first as long as it is not 0.
+    While,
+    /// The one of that number.
+    Switch,
+}
+
+/// A conditional node.
+#[derive(Debug)]
+pub(crate) struct Conditional {
+    pub(crate) condition: Arc<Condition>,
+    pub(crate) choice: Choice,
+    pub(crate) bodies: Vec<Arc<Graph>>,
+    /// Theirs, as C's array.
+    pub(crate) handles: Vec<usize>,
+}
+
+impl Conditional {
+    /// One with `count` empty bodies.
+    pub(crate) fn new(condition: Arc<Condition>, choice: Choice, count: usize) -> Arc<Self> {
+        let body = |_| Graph::empty(true, Vec::new(), Held::default()).publish();
+        let (bodies, handles) = (0..count).map(body).unzip();
+        Arc::new(Self { condition, choice, bodies, handles })
+    }
+
+    fn copy(&self) -> Arc<Self> {
+        let (bodies, handles) = self.bodies.iter().map(|body| body.copy(true)).unzip();
+        Arc::new(Self { condition: Arc::clone(&self.condition), choice: self.choice, bodies, handles })
+    }
+}
+
 /// An operation.
 #[derive(Clone)]
 pub(crate) enum Operation {
@@ -56,6 +92,8 @@ pub(crate) enum Operation {
     Wait(Arc<Event>),
     /// Only in graphs.
     Child(Arc<Graph>),
+    /// Only in graphs.
+    Conditional(Arc<Conditional>),
     /// Of a library: a kernel as far as CUDA can see.
     Work(Arc<dyn Work>),
 }
@@ -78,6 +116,7 @@ impl Operation {
             Self::Empty => 5,
             Self::Wait(_) => 6,
             Self::Record(_) => 7,
+            Self::Conditional(_) => 13,
         }
     }
 
@@ -92,6 +131,7 @@ impl Operation {
             Self::Record(_) => "event record".to_owned(),
             Self::Wait(_) => "event wait".to_owned(),
             Self::Child(_) => "graph".to_owned(),
+            Self::Conditional(_) => "conditional".to_owned(),
             Self::Work(work) => work.name().to_owned(),
         }
     }
@@ -136,8 +176,8 @@ impl Operation {
                 event.hold_up(stream);
                 Ok(())
             }
-            // Graphs are flattened before they are launched.
-            Self::Child(_) => Err(CudaError::UNKNOWN),
+            // Graphs are flattened before they are launched, and the launch looks at conditions.
+            Self::Child(_) | Self::Conditional(_) => Err(CudaError::UNKNOWN),
             Self::Work(work) => work.issue(stream),
         }
     }
@@ -196,6 +236,7 @@ pub(crate) struct Graph {
     entries: Mutex<Vec<Entry>>,
     /// What the program keeps alive for it.
     pub(crate) held: Held,
+    conditions: Mutex<Vec<Arc<Condition>>>,
     /// Its own handle, if a program can have it.
     handle: OnceLock<usize>,
 }
@@ -204,6 +245,10 @@ impl Graph {
     /// An empty graph and its handle.
     pub(crate) fn create() -> (Arc<Self>, usize) {
         Self::default().publish()
+    }
+
+    fn empty(is_child: bool, conditions: Vec<Arc<Condition>>, held: Held) -> Self {
+        Self { is_child, entries: Mutex::default(), held, conditions: Mutex::new(conditions), handle: OnceLock::new() }
     }
 
     fn publish(self) -> (Arc<Self>, usize) {
@@ -216,6 +261,32 @@ impl Graph {
     /// What a program holds.
     pub(crate) fn handle(&self) -> usize {
         self.handle.get().copied().unwrap_or(0)
+    }
+
+    /// Makes a condition for its nodes; gives its handle.
+    pub(crate) fn condition(&self, value: u32, is_default: bool) -> u64 {
+        let condition = Condition::create(value, is_default);
+        let handle = condition.handle();
+        self.conditions.lock().push(condition);
+        handle
+    }
+
+    /// Its condition of that handle.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if it has none.
+    pub(crate) fn condition_of(&self, handle: u64) -> CudaResult<Arc<Condition>> {
+        let conditions = self.conditions.lock();
+        conditions.iter().find(|known| known.handle() == handle).cloned().ok_or(CudaError::INVALID_VALUE)
+    }
+
+    /// True if nodes of it, or of its child graphs, are conditional.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.entries.lock().iter().any(|entry| match &entry.operation {
+            Operation::Conditional(_) => true,
+            Operation::Child(graph) => graph.is_conditional(),
+            _ => false,
+        })
     }
 
     /// Adds a node; gives its handle.
@@ -314,8 +385,8 @@ impl Graph {
 
     /// A copy with nodes and child graphs of its own, and its handle.
     pub(crate) fn copy(&self, is_child: bool) -> (Arc<Self>, usize) {
-        let empty = Self { is_child, entries: Mutex::default(), held: self.held.copy(), handle: OnceLock::new() };
-        let (copy, handle) = empty.publish();
+        let conditions = self.conditions.lock().clone();
+        let (copy, handle) = Self::empty(is_child, conditions, self.held.copy()).publish();
         let originals = self.entries();
         let handles: HashMap<usize, usize> = originals
             .iter()
@@ -326,6 +397,7 @@ impl Graph {
             origin: entry.handle,
             operation: match &entry.operation {
                 Operation::Child(graph) => Operation::Child(graph.copy(true).0),
+                Operation::Conditional(node) => Operation::Conditional(node.copy()),
                 other => other.clone(),
             },
             after: entry.after.iter().filter_map(|before| handles.get(before).copied()).collect(),
@@ -388,6 +460,9 @@ impl Drop for Graph {
     fn drop(&mut self) {
         for entry in self.entries.lock().iter() {
             NODES.remove(entry.handle);
+            if let Operation::Conditional(node) = &entry.operation {
+                node.handles.iter().for_each(|body| drop(GRAPHS.remove(*body)));
+            }
             if let Operation::Child(graph) = &entry.operation {
                 GRAPHS.remove(graph.handle());
             }

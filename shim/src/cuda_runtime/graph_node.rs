@@ -1,0 +1,133 @@
+//! Nodes of graphs by a union of parameters (`cudaGraphAddNode`), and conditional nodes, which have no other way.
+
+use std::ffi::{c_int, c_uint};
+
+use super::abi::Copy3D;
+use super::graph;
+use crate::boundary::args::Out;
+use crate::boundary::gap;
+use crate::boundary::library::Library;
+use crate::device::calls::graph::{self as shared, HostParams, KernelParams, MemsetParams};
+use crate::device::error::{CudaError, CudaResult};
+use crate::device::graph::structure::{Choice, Conditional, Operation, resolve};
+use crate::device::version;
+
+/// `cudaGraphNodeParams`: the kind, and what a node of that kind has.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct NodeParams {
+    kind: c_uint,
+    reserved: [c_int; 3],
+    union: [u64; 29],
+    reserved_behind: u64,
+}
+
+const _: () = assert!(size_of::<NodeParams>() == 256);
+
+/// `cudaConditionalNodeParams`
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ConditionalParams {
+    handle: u64,
+    choice: c_uint,
+    count: c_uint,
+    /// Set to the bodies' handles.
+    bodies: *const usize,
+}
+
+/// In CUDA 12 the name means the version without data of edges.
+pub(crate) fn add_by_version(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    fourth: usize,
+    fifth: usize,
+    sixth: usize,
+) -> CudaResult {
+    if version::is_twelve() {
+        return add(out, graph, after, 0, fourth, Out(fifth as *mut NodeParams));
+    }
+    add(out, graph, after, fourth, fifth, Out(sixth as *mut NodeParams))
+}
+
+/// A node of any kind.
+pub(crate) fn add(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    _edges: usize,
+    count: usize,
+    params: Out<NodeParams>,
+) -> CudaResult {
+    const UNION: usize = 16;
+    let NodeParams { kind, reserved, union, reserved_behind } = params.get()?;
+    if reserved != [0; 3] || reserved_behind != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let place = params.0 as usize + UNION;
+    let first = union[0] as usize;
+    match kind {
+        0 => graph::add_kernel(out, graph, after, count, Out(place as *mut KernelParams)),
+        // Flags and a context are before the copy.
+        1 => graph::add_memcpy(out, graph, after, count, Out((place + 16) as *mut Copy3D)),
+        2 => graph::add_memset(out, graph, after, count, Out(place as *mut MemsetParams)),
+        3 => shared::add_host(out, graph, after, count, Out(place as *mut HostParams)),
+        4 if union[1] as c_uint == 0 => shared::add_child(out, graph, after, count, first),
+        5 => shared::add_empty(out, graph, after, count),
+        6 => shared::add_event_wait(out, graph, after, count, first),
+        7 => shared::add_event_record(out, graph, after, count, first),
+        13 => conditional(out, graph, after, count, Out(place as *mut ConditionalParams)),
+        4 | 8..=12 | 14 => {
+            let what = match kind {
+                4 => "child graphs that are moved",
+                8 | 9 => "external semaphores",
+                10 | 11 => "memory nodes",
+                12 => "batches of memory operations",
+                _ => "batches of copies",
+            };
+            gap::record(Library::CudaRuntime, "cudaGraphAddNode", what);
+            Err(CudaError::NOT_SUPPORTED)
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+fn conditional(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    count: usize,
+    params: Out<ConditionalParams>,
+) -> CudaResult {
+    let given = params.get()?;
+    let condition = resolve(graph)?.condition_of(given.handle)?;
+    let choice = match (given.choice, given.count) {
+        (0, 1 | 2) => Choice::If,
+        (1, 1) => Choice::While,
+        (2, 1..) => Choice::Switch,
+        _ => return Err(CudaError::INVALID_VALUE),
+    };
+    let node = Conditional::new(condition, choice, given.count as usize);
+    let bodies = node.handles.as_ptr();
+    shared::add(out, graph, after, count, || Ok(Operation::Conditional(node)))?;
+    Ok(params.set(ConditionalParams { bodies, ..given })?)
+}
+
+pub(crate) fn create_condition(out: Out<u64>, graph: usize, value: c_uint, flags: c_uint) -> CudaResult {
+    const ASSIGN_DEFAULT: c_uint = 1;
+    let (out, graph) = (out.required()?, resolve(graph)?);
+    if flags > ASSIGN_DEFAULT {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    Ok(out.set(graph.condition(value, flags == ASSIGN_DEFAULT))?)
+}
+
+pub(crate) fn create_condition_v2(
+    out: Out<u64>,
+    graph: usize,
+    _context: usize,
+    value: c_uint,
+    flags: c_uint,
+) -> CudaResult {
+    create_condition(out, graph, value, flags)
+}
