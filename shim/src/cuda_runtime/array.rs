@@ -136,7 +136,8 @@ pub(crate) fn rows_to(
     stream: Option<usize>,
 ) -> CudaResult {
     let extent = rows(width, height);
-    if pitch < width {
+    // Of one row the pitch means nothing.
+    if pitch < width && height > 1 {
         return Err(CudaError::INVALID_PITCH);
     }
     copy(to.rows(extent)?, Layout::rows(from, pitch), extent, kind, stream)
@@ -152,7 +153,7 @@ pub(crate) fn rows_from(
     stream: Option<usize>,
 ) -> CudaResult {
     let extent = rows(width, height);
-    if pitch < width {
+    if pitch < width && height > 1 {
         return Err(CudaError::INVALID_PITCH);
     }
     copy(Layout::rows(to, pitch), from.rows(extent)?, extent, kind, stream)

@@ -101,6 +101,8 @@ static void copies(void) {
     SAME(cudaMemcpy2DToArray(array, 4, 0, source, sizeof source[0], WIDTH * 4, 1, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
     SAME(cudaMemcpy2DToArray(array, 0, 3, source, sizeof source[0], WIDTH * 4, 2, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
     SAME(cudaMemcpy2DToArray(array, 0, 0, source, 8, WIDTH * 4, 2, cudaMemcpyHostToDevice), cudaErrorInvalidPitchValue);
+    /* Of one row the pitch means nothing. */
+    SAME(cudaMemcpy2DToArray(array, 0, 0, source, 0, WIDTH * 4, 1, cudaMemcpyHostToDevice), cudaSuccess);
     SAME(cudaMemcpyToArray(array, 0, 3, line, WIDTH * 4 + 1, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
     SAME(cudaFreeArray(array), cudaSuccess);
     SAME(cudaFreeArray(other), cudaSuccess);

@@ -42,7 +42,7 @@ static const char ADD[] = HEAD("sm_80")
 /* One kernel that runs, one with an instruction that is not executed, which is in line 5. */
 static const char UNKNOWN[] = HEAD("sm_90")
     ".visible .entry works(.param .u64 out) { .reg .u64 %d; ld.param.u64 %d, [out]; st.global.u32 [%d], 7; ret; }\n"
-    ".visible .entry packed() { .reg .u32 %r<4>; vadd4.s32.s32.s32 %r0, %r1, %r2, %r3; ret; }\n";
+    ".visible .entry packed() { .reg .u32 %r<4>; vmad.s32.s32.s32 %r0, %r1, %r2, %r3; ret; }\n";
 
 static CUdeviceptr device_floats(const float *values, int count) {
     CUdeviceptr memory = 0;

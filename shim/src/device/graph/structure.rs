@@ -1,11 +1,15 @@
 //! Operations, which a live stream issues at once and a graph at each of its launches. A graph: its nodes in the order in which they were added, what each comes after, and an order in which they can run.
 
+mod conditional;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Formatter};
 use std::sync::{Arc, OnceLock, Weak};
 
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
+
+pub(crate) use conditional::{Choice, Conditional};
 
 use super::condition::Condition;
 use super::undo::Undo;
@@ -43,41 +47,6 @@ pub(crate) struct HostCall {
     pub(crate) function: unsafe extern "C" fn(*mut std::ffi::c_void),
     /// Address that the function is given.
     pub(crate) data: usize,
-}
-
-/// How often the bodies of a conditional node run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// The first once if the value is not 0, else the second.
-    If,
-    /// The first as long as it is not 0.
-    While,
-    /// The one of that number.
-    Switch,
-}
-
-/// A conditional node.
-#[derive(Debug)]
-pub(crate) struct Conditional {
-    pub(crate) condition: Arc<Condition>,
-    pub(crate) choice: Choice,
-    pub(crate) bodies: Vec<Arc<Graph>>,
-    /// Theirs, as C's array.
-    pub(crate) handles: Vec<usize>,
-}
-
-impl Conditional {
-    /// One with `count` empty bodies.
-    pub(crate) fn new(condition: Arc<Condition>, choice: Choice, count: usize) -> Arc<Self> {
-        let body = |_| Graph::empty(true, Vec::new(), Held::default()).publish();
-        let (bodies, handles) = (0..count).map(body).unzip();
-        Arc::new(Self { condition, choice, bodies, handles })
-    }
-
-    fn copy(&self) -> Arc<Self> {
-        let (bodies, handles) = self.bodies.iter().map(|body| body.copy(true)).unzip();
-        Arc::new(Self { condition: Arc::clone(&self.condition), choice: self.choice, bodies, handles })
-    }
 }
 
 /// An operation.

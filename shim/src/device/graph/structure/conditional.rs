@@ -1,0 +1,43 @@
+//! Conditional nodes: which of their bodies run, and the graphs that these are.
+
+use std::sync::Arc;
+
+use super::Graph;
+use crate::device::graph::condition::Condition;
+use crate::device::graph::user_object::Held;
+
+/// How often the bodies of a conditional node run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The first once if the value is not 0, else the second.
+    If,
+    /// The first as long as it is not 0.
+    While,
+    /// The one of that number.
+    Switch,
+}
+
+/// A conditional node.
+#[derive(Debug)]
+pub(crate) struct Conditional {
+    pub(crate) condition: Arc<Condition>,
+    pub(crate) choice: Choice,
+    pub(crate) bodies: Vec<Arc<Graph>>,
+    /// Theirs, as C's array.
+    pub(crate) handles: Vec<usize>,
+}
+
+impl Conditional {
+    /// One with `count` empty bodies.
+    pub(crate) fn new(condition: Arc<Condition>, choice: Choice, count: usize) -> Arc<Self> {
+        let body = |_| Graph::empty(true, Vec::new(), Held::default()).publish();
+        let (bodies, handles) = (0..count).map(body).unzip();
+        Arc::new(Self { condition, choice, bodies, handles })
+    }
+
+    /// One with bodies of its own.
+    pub(super) fn copy(&self) -> Arc<Self> {
+        let (bodies, handles) = self.bodies.iter().map(|body| body.copy(true)).unzip();
+        Arc::new(Self { condition: Arc::clone(&self.condition), choice: self.choice, bodies, handles })
+    }
+}
