@@ -50,6 +50,7 @@ pub mod report;
 pub mod route;
 pub mod sanitizer;
 pub mod schedule;
+pub mod secrecy;
 pub mod site;
 pub mod skip;
 pub mod suggest;

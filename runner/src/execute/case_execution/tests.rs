@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::frame;
-use protocol::message::{ToCoordinator, ToRank, VERSION};
+use protocol::message::{Clock, ToCoordinator, ToRank, VERSION};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -80,7 +80,9 @@ fn answer(listener: UnixListener, json: &'static str) {
         while stream.read_buf(&mut buffer).await.unwrap_or(0) > 0 {
             while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
                 let answer = match asked {
-                    ToCoordinator::Hello { .. } => ToRank::Welcome { version: VERSION, cluster: None },
+                    ToCoordinator::Hello { .. } => {
+                        ToRank::Welcome { version: VERSION, cluster: None, clock: Clock::default() }
+                    }
                     _ => ToRank::Diagnosis { json: json.to_owned() },
                 };
                 stream.write_all(&frame::encode(&answer)).await.unwrap();
