@@ -227,7 +227,7 @@ impl Driver {
                     Opener::Process(info) => self.step(Input::Joined { connection, info }),
                     Opener::Control => {
                         let cluster = self.cluster.plan().cloned();
-                        let clock = Clock { now_us: self.now_us(), ..Clock::default() };
+                        let clock = Box::new(Clock { now_us: self.now_us(), ..Clock::default() });
                         self.send(connection, ToRank::Welcome { version: protocol::message::VERSION, cluster, clock });
                     }
                 }

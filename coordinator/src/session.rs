@@ -24,8 +24,8 @@ use crate::pending::Slot;
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The first byte of a connection with TLS, the kind of its record (RFC 8446, section 5.1): no hello is as long as to begin so, or as
-/// short.
+/// The first byte of a connection with TLS, the kind of its record (RFC 8446, section 5.1). One hello in 256, by its length, begins so
+/// as well: in clear from another host it is refused in any case, and then without a reason.
 const TLS_HANDSHAKE: u8 = 22;
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;

@@ -18,7 +18,7 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::{self, Action, Fault, Trigger};
 use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{Clock, Member, ToCoordinator, ToRank, VERSION};
+use protocol::message::{Member, ToCoordinator, ToRank, VERSION};
 use protocol::record::{BufferTransport, ErrorCode};
 use support::{Player, read, write};
 
@@ -82,7 +82,7 @@ fn serve(mut stream: UnixStream, shared: &(Mutex<Heard>, Condvar)) {
             match message {
                 ToCoordinator::Hello { version, token, .. } => {
                     assert_eq!((version, token.as_str()), (VERSION, "secret"));
-                    say(&stream, &ToRank::Welcome { version: VERSION, cluster: None, clock: Clock::default() });
+                    say(&stream, &ToRank::Welcome { version: VERSION, cluster: None, clock: Box::default() });
                 }
                 ToCoordinator::InitCommunicator { request, size, rank, member, .. } => {
                     me = Some(rank.0);

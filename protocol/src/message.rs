@@ -292,7 +292,7 @@ pub enum ToRank {
         /// The cluster, when the coordinator was given one.
         cluster: Option<ClusterPlan>,
         /// When it was sent.
-        clock: Clock,
+        clock: Box<Clock>,
     },
     /// `Hello` is refused; the connection closes.
     Refused {

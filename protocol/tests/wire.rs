@@ -210,7 +210,7 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
             ToRank::Welcome {
                 version: VERSION,
                 cluster: Some(plan()),
-                clock: Clock { boot: "boot".to_owned(), now_us: 7_000_000 },
+                clock: Box::new(Clock { boot: "boot".to_owned(), now_us: 7_000_000 }),
             },
         ),
         ("refused", ToRank::Refused { reason: "wrong token".to_owned() }),

@@ -469,7 +469,7 @@ mod tests {
                     .write_all(&frame::encode(&ToRank::Welcome {
                         version: VERSION,
                         cluster: None,
-                        clock: Clock::default(),
+                        clock: Box::default(),
                     }))
                     .unwrap();
                 std::thread::sleep(Duration::from_millis(200));
@@ -494,7 +494,7 @@ mod tests {
             scope.spawn(|| {
                 let (mut stream, _) = door.accept().unwrap();
                 let now_us = monotonic_ns() / 1000 + HOUR_US;
-                let clock = Clock { boot: "another host".to_owned(), now_us };
+                let clock = Box::new(Clock { boot: "another host".to_owned(), now_us });
                 stream.write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None, clock })).unwrap();
                 // Until it says goodbye.
                 stream.read_to_end(&mut Vec::new()).unwrap();

@@ -170,7 +170,7 @@ impl Cluster {
             Input::Joined { connection, info } => {
                 self.processes.join(connection, info);
                 self.replicas.opened(connection);
-                let clock = Clock { boot: self.settings.boot.clone(), now_us };
+                let clock = Box::new(Clock { boot: self.settings.boot.clone(), now_us });
                 send(
                     &mut out,
                     connection,

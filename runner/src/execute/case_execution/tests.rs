@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::frame;
-use protocol::message::{Clock, ToCoordinator, ToRank, VERSION};
+use protocol::message::{ToCoordinator, ToRank, VERSION};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -81,7 +81,7 @@ fn answer(listener: UnixListener, json: &'static str) {
             while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
                 let answer = match asked {
                     ToCoordinator::Hello { .. } => {
-                        ToRank::Welcome { version: VERSION, cluster: None, clock: Clock::default() }
+                        ToRank::Welcome { version: VERSION, cluster: None, clock: Box::default() }
                     }
                     _ => ToRank::Diagnosis { json: json.to_owned() },
                 };
