@@ -16,7 +16,14 @@ pub(crate) fn other_version(version: u32) -> Option<String> {
 }
 
 /// Why a hello is refused, or `None`. `same_user` is what the socket knows about the peer, if it knows.
-pub(crate) fn refusal(version: u32, token: &str, expected: Option<&str>, same_user: Option<bool>) -> Option<String> {
+/// `is_exposed` is whether what the peer sends crosses a network in clear.
+pub(crate) fn refusal(
+    version: u32,
+    token: &str,
+    expected: Option<&str>,
+    same_user: Option<bool>,
+    is_exposed: bool,
+) -> Option<String> {
     if let Some(other) = other_version(version) {
         return Some(other);
     }
@@ -24,6 +31,10 @@ pub(crate) fn refusal(version: u32, token: &str, expected: Option<&str>, same_us
         Some(expected) if !same(token.as_bytes(), expected.as_bytes()) => {
             Some("wrong token; FAKEGPU_COORDINATOR_TOKEN must be the one the coordinator was started with".to_owned())
         }
+        Some(_) if is_exposed => Some(
+            "the connection comes from another host without TLS; use the coordinator's own address, not one that is forwarded from 127.0.0.1"
+                .to_owned(),
+        ),
         Some(_) => None,
         None if same_user == Some(false) => Some("the peer runs as another user and the run has no token".to_owned()),
         None => None,
@@ -36,12 +47,13 @@ mod tests {
 
     #[test]
     fn version_token_and_user() {
-        assert_eq!(refusal(VERSION, "", None, Some(true)), None);
-        assert_eq!(refusal(VERSION, "surplus", None, None), None);
-        assert_eq!(refusal(VERSION, "secret", Some("secret"), Some(false)), None);
-        assert!(refusal(VERSION, "secre", Some("secret"), None).unwrap().contains("token"));
-        assert!(refusal(VERSION, "", Some("secret"), Some(true)).unwrap().contains("token"));
-        assert!(refusal(VERSION, "", None, Some(false)).unwrap().contains("another user"));
-        assert!(refusal(VERSION + 1, "", None, None).unwrap().contains("version"));
+        assert_eq!(refusal(VERSION, "", None, Some(true), false), None);
+        assert_eq!(refusal(VERSION, "surplus", None, None, false), None);
+        assert_eq!(refusal(VERSION, "secret", Some("secret"), Some(false), false), None);
+        assert!(refusal(VERSION, "secre", Some("secret"), None, false).unwrap().contains("token"));
+        assert!(refusal(VERSION, "", Some("secret"), Some(true), false).unwrap().contains("token"));
+        assert!(refusal(VERSION, "", None, Some(false), false).unwrap().contains("another user"));
+        assert!(refusal(VERSION, "secret", Some("secret"), None, true).unwrap().contains("TLS"));
+        assert!(refusal(VERSION + 1, "", None, None, false).unwrap().contains("version"));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::cluster::Cluster;
 use model::exchange::{ConnectionId, Input, Output};
 use protocol::announcement::Announcement;
-use protocol::message::{ToCoordinator, ToRank};
+use protocol::message::{Clock, ToCoordinator, ToRank};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -227,7 +227,8 @@ impl Driver {
                     Opener::Process(info) => self.step(Input::Joined { connection, info }),
                     Opener::Control => {
                         let cluster = self.cluster.plan().cloned();
-                        self.send(connection, ToRank::Welcome { version: protocol::message::VERSION, cluster });
+                        let clock = Box::new(Clock { now_us: self.now_us(), ..Clock::default() });
+                        self.send(connection, ToRank::Welcome { version: protocol::message::VERSION, cluster, clock });
                     }
                 }
             }

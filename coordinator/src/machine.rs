@@ -35,6 +35,11 @@ fn times(file: &Path) -> Times {
     read.map(|_| Times::read(&bytes)).unwrap_or_default()
 }
 
+/// The machine's boot id; empty where the system does not tell.
+pub(crate) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// Of the machine's monotonic clock, by which ranks time what they do.
 pub(crate) fn now_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -2,18 +2,20 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::cluster::Cluster;
 use model::cluster::report::RunFacts;
 use model::exchange::ConnectionId;
+use protocol::secrecy::Secret;
 use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use crate::driver::{Driver, End};
 use crate::endpoint::{BindError, Endpoint};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::pending::Pending;
 use crate::report_file::{ReportError, ReportFile};
 use crate::session::{self, Shared};
@@ -34,6 +36,9 @@ pub enum RunError {
     /// Nothing listens.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The key made of the token does not serve.
+    #[error("TLS: {0}")]
+    Tls(#[from] tokio_rustls::rustls::Error),
     /// The report is not where it should be.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -44,7 +49,7 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Bind(BindError::Place { .. } | BindError::NeedsToken(_)) => 2,
-            Self::Bind(BindError::System { .. }) | Self::Report(_) => 1,
+            Self::Bind(BindError::System { .. }) | Self::Tls(_) | Self::Report(_) => 1,
         }
     }
 }
@@ -78,13 +83,17 @@ pub async fn run(
         plan: settings.plan,
         timeout_us: settings.timeout.as_micros() as u64,
         max_operations: settings.max_operations,
+        boot: machine::boot(),
     });
     cluster.asks_for(settings.faults.clone());
     let machine = Machine { file: settings.machine, faults: settings.faults };
     let driver = Driver::new(cluster, report, settings.idle, machine)?;
     let (sender, mut events) = mpsc::channel(PENDING_EVENTS);
     let (close, closing) = watch::channel(false);
-    let shared = Shared { token: settings.token, events: sender, closing };
+    let over_network = address.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
+    let token = settings.token.as_deref().filter(|_| over_network);
+    let tls = token.map(|token| Secret::of(token).server()).transpose()?;
+    let shared = Shared { token: settings.token, tls, events: sender, closing };
     let acceptor = tokio::spawn(accept(endpoint, shared));
     ready(&address);
     let result = driver.drive(&mut events, stop).await;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::exchange::ConnectionId;
@@ -9,10 +10,12 @@ use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
 use protocol::message::{HELLO_DEADLINE, ProcessInfo, Role, ToCoordinator, ToRank};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, split};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::access;
 use crate::pending::Slot;
@@ -21,6 +24,9 @@ use crate::pending::Slot;
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The first byte of a connection with TLS, the kind of its record (RFC 8446, section 5.1). One hello in 256, by its length, begins so
+/// as well: in clear from another host it is refused in any case, and then without a reason.
+const TLS_HANDSHAKE: u8 = 22;
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;
 /// Messages that may wait for a slow peer before it is cut off.
@@ -57,6 +63,8 @@ pub(crate) enum Opener {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) token: Option<String>,
+    /// For connections from other hosts, where the run has a token.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) events: mpsc::Sender<Event>,
     /// Changes when the run ends: connections without a hello are not waited for any longer.
     pub(crate) closing: watch::Receiver<bool>,
@@ -70,18 +78,58 @@ pub(crate) async fn serve(stream: Stream, connection: ConnectionId, slot: Slot, 
             let same_user = credentials.zip(own_user()).map(|(peer, own)| peer.uid() == own);
             let process = credentials.and_then(|peer| peer.pid());
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, Peer { same_user, process }, slot, shared).await;
+            converse(reader, writer, connection, Peer { same_user, process, ..Peer::default() }, slot, shared).await;
         }
         Stream::Tcp(stream) => {
-            let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, Peer::default(), slot, shared).await;
+            let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
+            serve_tcp(stream, is_local, connection, slot, shared).await;
         }
     }
+}
+
+/// Serves a connection over tcp: with TLS unless it comes over the loopback interface. What another host sends without TLS gets
+/// an answer as it was asked, and is refused.
+async fn serve_tcp(stream: TcpStream, is_local: bool, connection: ConnectionId, mut slot: Slot, mut shared: Shared) {
+    if let Some(tls) = shared.tls.clone().filter(|_| !is_local) {
+        let deadline = Instant::now() + HELLO_DEADLINE;
+        let secured = async {
+            let mut first = [0];
+            stream.peek(&mut first).await?;
+            Ok::<_, io::Error>(if first[0] == TLS_HANDSHAKE {
+                Ok(TlsAcceptor::from(tls).accept(stream).await?)
+            } else {
+                Err(stream)
+            })
+        };
+        let secured = tokio::select! {
+            biased;
+            secured = timeout_at(deadline, secured) => secured,
+            _ = shared.closing.changed() => return,
+            () = slot.evicted() => return,
+        };
+        return match secured {
+            Ok(Ok(Ok(stream))) => {
+                let (reader, writer) = split(stream);
+                converse(reader, writer, connection, Peer::default(), slot, shared).await;
+            }
+            Ok(Ok(Err(stream))) => {
+                let (reader, writer) = stream.into_split();
+                let peer = Peer { is_exposed: true, ..Peer::default() };
+                converse(reader, writer, connection, peer, slot, shared).await;
+            }
+            // Another token, or nobody of ours: its end of the connection knows why.
+            Ok(Err(_)) | Err(_) => {}
+        };
+    }
+    let (reader, writer) = stream.into_split();
+    converse(reader, writer, connection, Peer::default(), slot, shared).await;
 }
 
 /// What the socket knows about its other end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
+    /// It sends in clear over a network.
+    is_exposed: bool,
     same_user: Option<bool>,
     process: Option<i32>,
 }
@@ -117,7 +165,7 @@ where
     W: AsyncWrite + Unpin,
 {
     let mut frames = Frames { reader, buffer: Vec::new() };
-    let Shared { token, events, mut closing } = shared;
+    let Shared { token, events, mut closing, .. } = shared;
     let hello = tokio::select! {
         biased;
         hello = timeout(HELLO_DEADLINE, frames.next(MAX_HELLO)) => hello,
@@ -126,7 +174,7 @@ where
     };
     let opener = match hello {
         Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
-            match access::refusal(version, &given, token.as_deref(), peer.same_user) {
+            match access::refusal(version, &given, token.as_deref(), peer.same_user, peer.is_exposed) {
                 None => match role {
                     Role::Process(info) => Opener::Process(info),
                     Role::Control => Opener::Control,
@@ -184,7 +232,12 @@ async fn receive<R: AsyncRead + Unpin>(
 /// Writes what the driver queues until it drops the queue (`None`) or the peer stops reading.
 async fn transmit<W: AsyncWrite + Unpin>(writer: &mut W, mut queue: mpsc::Receiver<ToRank>) -> Option<String> {
     while let Some(message) = queue.recv().await {
-        match timeout(WRITE_DEADLINE, writer.write_all(&frame::encode(&message))).await {
+        let frame = frame::encode(&message);
+        let written = async {
+            writer.write_all(&frame).await?;
+            writer.flush().await
+        };
+        match timeout(WRITE_DEADLINE, written).await {
             Ok(Ok(())) => {}
             // The peer is gone, but what it said before may still wait to be read: reading finds the end.
             Ok(Err(_)) => return std::future::pending().await,
@@ -240,7 +293,8 @@ mod tests {
     use crate::pending::Pending;
     use protocol::frame::MAX_TO_RANK;
     use protocol::message::VERSION;
-    use tokio::io::{DuplexStream, duplex, split};
+    use protocol::secrecy::{self, Secret};
+    use tokio::io::{DuplexStream, duplex};
 
     use super::*;
 
@@ -250,7 +304,7 @@ mod tests {
         let (reader, writer) = split(own);
         let (events, received) = mpsc::channel(16);
         let (close, closing) = watch::channel(false);
-        let shared = Shared { token: None, events, closing };
+        let shared = Shared { token: None, tls: None, events, closing };
         tokio::spawn(converse(reader, writer, ConnectionId(1), Peer::default(), Pending::default().admit(1), shared));
         (peer, received, close)
     }
@@ -287,6 +341,51 @@ mod tests {
         let [ToRank::Refused { reason }] = &answers[..] else { panic!("{answers:?}") };
         let both = format!("protocol version {}, this coordinator {VERSION}", VERSION + 1);
         assert!(reason.contains(&both), "{reason}");
+    }
+
+    /// What a connection from another host is answered, the end of the connection included; or how its handshake failed.
+    async fn asked_from_afar(token: Option<&str>) -> io::Result<ToRank> {
+        let door = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut stream = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
+        let (events, mut received) = mpsc::channel(16);
+        let (_close, closing) = watch::channel(false);
+        let tls = Some(Secret::of("secret").server().unwrap());
+        let shared = Shared { token: Some("secret".to_owned()), tls, events, closing };
+        let accepted = door.accept().await.unwrap().0;
+        tokio::spawn(serve_tcp(accepted, false, ConnectionId(1), Pending::default().admit(1), shared));
+        tokio::spawn(async move {
+            while let Some(event) = received.recv().await {
+                if let Event::Opened { outbound, .. } = event {
+                    outbound.send(ToRank::ShuttingDown).await.unwrap();
+                }
+            }
+        });
+        let hello = ToCoordinator::Hello { version: VERSION, token: "secret".to_owned(), role: Role::Control };
+        let mut bytes = Vec::new();
+        match token {
+            None => {
+                stream.write_all(&frame::encode(&hello)).await?;
+                stream.read_to_end(&mut bytes).await?;
+            }
+            Some(token) => {
+                let config = Secret::of(token).client().unwrap();
+                let connector = tokio_rustls::TlsConnector::from(config);
+                let mut stream = connector.connect(secrecy::server_name(), stream).await?;
+                stream.write_all(&frame::encode(&hello)).await?;
+                while frame::decode::<ToRank>(&mut bytes.clone(), MAX_TO_RANK).unwrap().is_none() {
+                    assert!(stream.read_buf(&mut bytes).await? > 0, "the connection ended");
+                }
+            }
+        }
+        Ok(frame::decode(&mut bytes, MAX_TO_RANK).unwrap().expect("an answer"))
+    }
+
+    #[tokio::test]
+    async fn another_host_is_heard_with_tls_alone() {
+        assert_eq!(asked_from_afar(Some("secret")).await.unwrap(), ToRank::ShuttingDown);
+        let ToRank::Refused { reason } = asked_from_afar(None).await.unwrap() else { panic!("not refused") };
+        assert!(reason.contains("without TLS"), "{reason}");
+        assert!(secrecy::is_other_token(&asked_from_afar(Some("secreT")).await.unwrap_err()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -82,7 +82,7 @@ fn serve(mut stream: UnixStream, shared: &(Mutex<Heard>, Condvar)) {
             match message {
                 ToCoordinator::Hello { version, token, .. } => {
                     assert_eq!((version, token.as_str()), (VERSION, "secret"));
-                    say(&stream, &ToRank::Welcome { version: VERSION, cluster: None });
+                    say(&stream, &ToRank::Welcome { version: VERSION, cluster: None, clock: Box::default() });
                 }
                 ToCoordinator::InitCommunicator { request, size, rank, member, .. } => {
                     me = Some(rank.0);

@@ -117,7 +117,7 @@ variables! {
     COORDINATOR_ADDR = "FAKEGPU_COORDINATOR_ADDR", "host:port or an absolute path", "-",
         "Where the coordinator listens.";
     COORDINATOR_TOKEN = "FAKEGPU_COORDINATOR_TOKEN", "text of at most 1024 bytes", "-",
-        "The run's token: a connection without it is refused. Needed for a tcp address other than loopback.";
+        "The run's token: a connection without it is refused. Needed for a tcp address other than loopback, where the key of TLS is made of it: make it with a random generator.";
     CLUSTER_CONFIG = "FAKEGPU_CLUSTER_CONFIG", "a path", "-",
         "The cluster file.";
     STAGING_CHUNK_BYTES = "FAKEGPU_STAGING_CHUNK_BYTES", "a positive integer", "1048576",

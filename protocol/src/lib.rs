@@ -6,6 +6,7 @@
 //! - [`profile`] has the GPU models of `profiles/`, built in; [`plan`] is a cluster made of them.
 //! - [`message`] is what ranks and coordinator send each other, each in a [`frame`].
 //! - [`route`] knows how many bytes each collective moves between which ranks.
+//! - [`secrecy`] makes keys and proofs of the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] that of one process.
 //!
 //! ```
@@ -50,6 +51,7 @@ pub mod report;
 pub mod route;
 pub mod sanitizer;
 pub mod schedule;
+pub mod secrecy;
 pub mod site;
 pub mod skip;
 pub mod suggest;

@@ -17,7 +17,7 @@ use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// A process of another host that answers nothing for so long counts as gone: its machine or the way there is. What is lost for
 /// less, tcp sends again.
@@ -250,6 +250,29 @@ pub fn shared_gpu<'a>(members: impl IntoIterator<Item = (Rank, &'a Member)>) -> 
     Some((all, detail))
 }
 
+/// What the clock of the coordinator's host said: ranks of other hosts tell their times by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// The host's boot id: processes with the same one have one monotonic clock. Empty where it is unknown.
+    pub boot: String,
+    /// Its monotonic clock, us.
+    pub now_us: u64,
+}
+
+impl Clock {
+    /// What to add to times of a host's monotonic clock so that they are those of this one, ns, if its boot id is `boot` and it said
+    /// `asked_ns` when the process asked for this clock and `answered_ns` when it had it: at most half of the time between is the
+    /// error. Exactly nothing on the same host.
+    pub fn offset_ns(&self, boot: &str, asked_ns: u64, answered_ns: u64) -> i64 {
+        if self.boot.is_empty() || self.boot == boot {
+            return 0;
+        }
+        let there = i128::from(self.now_us) * 1000;
+        let here = (i128::from(asked_ns) + i128::from(answered_ns)) / 2;
+        i64::try_from(there - here).unwrap_or(0)
+    }
+}
+
 /// A memory file of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFile {
@@ -268,6 +291,8 @@ pub enum ToRank {
         version: u32,
         /// The cluster, when the coordinator was given one.
         cluster: Option<ClusterPlan>,
+        /// When it was sent.
+        clock: Box<Clock>,
     },
     /// `Hello` is refused; the connection closes.
     Refused {

@@ -58,7 +58,7 @@ pub struct OperationRecord {
     pub wait_us: f64,
     /// Time from all present to done, us.
     pub execute_us: f64,
-    /// When it was done by the machine's monotonic clock, ns.
+    /// When it was done by the monotonic clock of the coordinator's host, ns.
     pub ended_ns: u64,
     /// Where the program called it.
     pub site: SiteId,

@@ -10,7 +10,7 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::fault::FaultRecord;
 use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
-use protocol::message::{Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
+use protocol::message::{Clock, Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
 use protocol::record::{BufferTransport, ErrorCode, FailureRecord, HoldingRecord, Issue, OperationRecord};
 use protocol::report::FaultKind;
@@ -205,7 +205,14 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
     let (request, communicator, rank) = (9, CommunicatorId(2), Rank(1));
     let detail = "rank 2 (pid 4711, node1) ended unexpectedly".to_owned();
     vec![
-        ("welcome", ToRank::Welcome { version: VERSION, cluster: Some(plan()) }),
+        (
+            "welcome",
+            ToRank::Welcome {
+                version: VERSION,
+                cluster: Some(plan()),
+                clock: Box::new(Clock { boot: "boot".to_owned(), now_us: 7_000_000 }),
+            },
+        ),
         ("refused", ToRank::Refused { reason: "wrong token".to_owned() }),
         ("communicator_formed", ToRank::CommunicatorFormed { request, communicator, rank, members: vec![member(); 2] }),
         ("no_communicator", ToRank::NoCommunicator { request }),
@@ -312,4 +319,14 @@ fn frames_come_in_pieces_and_bad_ones_are_refused() {
         let mut frame = [&(body.len() as u32).to_le_bytes()[..], body].concat();
         assert!(matches!(frame::decode::<ToCoordinator>(&mut frame, 100), Err(FrameError::Malformed(_))), "{body:?}");
     }
+}
+
+#[test]
+fn times_of_another_host_are_told_by_the_coordinators_clock() {
+    let clock = Clock { boot: "one".to_owned(), now_us: 5_000 };
+    // The answer was half way back when this host's clock said 1 ms.
+    assert_eq!(clock.offset_ns("two", 900_000, 1_100_000), 4_000_000);
+    assert_eq!(clock.offset_ns("two", 9_000_000, 9_000_000), -4_000_000);
+    assert_eq!(clock.offset_ns("one", 0, 0), 0, "one host has one clock");
+    assert_eq!(Clock::default().offset_ns("two", 0, 0), 0, "it did not say");
 }

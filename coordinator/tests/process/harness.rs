@@ -109,7 +109,7 @@ impl Coordinator {
     pub(crate) fn process(&self, pid: u32) -> Client {
         let mut client = self.connect();
         client.hello("", Role::Process(info(pid)));
-        assert!(matches!(client.receive(), Some(ToRank::Welcome { version: VERSION, cluster: Some(_) })));
+        assert!(matches!(client.receive(), Some(ToRank::Welcome { version: VERSION, cluster: Some(_), .. })));
         client
     }
 

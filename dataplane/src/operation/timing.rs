@@ -20,7 +20,7 @@ pub(crate) fn timing(start: Instant, met: Instant, transfer: u64) -> Timing {
 }
 
 /// The clock behind [`Instant`], which all processes of a machine share.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is written to, and every Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };

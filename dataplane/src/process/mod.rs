@@ -6,6 +6,7 @@ mod local;
 mod rendezvous;
 mod resize;
 mod session;
+mod stream;
 mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
@@ -114,8 +115,11 @@ impl Process {
     ///
     /// # Errors
     /// An unreachable coordinator or the system's refusal of a socket.
-    pub fn join(settings: Settings) -> Result<Arc<Self>, Failure> {
+    pub fn join(mut settings: Settings) -> Result<Arc<Self>, Failure> {
         let session = settings.coordinator.as_ref().map(|address| Session::connect(address, &settings)).transpose()?;
+        if let Some(between_ranks) = session.as_ref().and_then(|session| session.between_ranks()) {
+            settings.token = between_ranks;
+        }
         let scope = match settings.coordinator {
             Some(Address::Tcp(_)) => {
                 let host = session.as_ref().and_then(|session| session.local());

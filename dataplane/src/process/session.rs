@@ -1,9 +1,8 @@
 //! This process's one connection to the coordinator: requests with deadlines, batches of operation records, and the lifeline.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -15,14 +14,17 @@ use protocol::launcher::Launcher;
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, UNREACHABLE_AFTER, VERSION};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
+use protocol::secrecy::{self, Secret};
 use protocol::site;
 
 use crate::failure::Failure;
+use crate::host;
 use crate::lock::{Condvar, Mutex};
+use crate::operation::timing::monotonic_ns;
 use crate::process::backlog::Backlog;
+use crate::process::stream::Stream;
 use crate::refusal;
 use crate::settings::{Address, Settings};
-use crate::sockets::connect::notice_silence;
 use crate::sockets::wire::KNOCKS;
 
 /// A batch of this many records is sent at once.
@@ -47,6 +49,10 @@ pub(crate) struct Session {
     writer: Mutex<Stream>,
     /// Kept to interrupt nothing, only to learn our own address.
     local: Option<IpAddr>,
+    /// What was made of the token, if the coordinator is on another host.
+    secret: Option<Secret>,
+    /// From this host's clock to the coordinator's.
+    offset_ns: i64,
     pending: Mutex<Pending>,
     filled: Condvar,
     answers: Mutex<HashMap<u64, mpsc::Sender<ToRank>>>,
@@ -77,6 +83,12 @@ impl Session {
                 Address::Unix(path) => path.clone(),
                 Address::Tcp(host) => host.clone(),
             };
+            if secrecy::is_other_token(&error) {
+                let detail = format!(
+                    "the coordinator at {place} has another token; FAKEGPU_COORDINATOR_TOKEN must be the one it was started with"
+                );
+                return Failure::new(ErrorCode::System, detail);
+            }
             Failure::system(&format!("cannot reach the coordinator at {place} (FAKEGPU_COORDINATOR_ADDR)"), &error)
         };
         let backlog = Backlog::create().ok();
@@ -91,10 +103,14 @@ impl Session {
         let name = info.rank.map_or_else(|| format!("process {}", info.pid), |rank| format!("rank {rank}"));
         let hello = ToCoordinator::Hello { version: VERSION, token: settings.token.clone(), role: Role::Process(info) };
         let mut buffer = Vec::new();
-        let (stream, welcome) = say_hello(address, &hello, &mut buffer).map_err(failed)?;
+        let mut secret = None;
+        let (stream, welcome, asked_ns) =
+            say_hello(address, &hello, &settings.token, &mut secret, &mut buffer).map_err(failed)?;
         let cluster = OnceLock::new();
+        let offset_ns;
         match welcome {
-            ToRank::Welcome { version: VERSION, cluster: plan } => {
+            ToRank::Welcome { version: VERSION, cluster: plan, clock } => {
+                offset_ns = clock.offset_ns(&host::boot(), asked_ns, monotonic_ns());
                 if let Some(plan) = plan {
                     let _ = cluster.set(plan);
                 }
@@ -115,6 +131,8 @@ impl Session {
         let reader = stream.try_clone().map_err(failed)?;
         let session = Arc::new(Self {
             local: stream.local(),
+            secret,
+            offset_ns,
             writer: Mutex::new(stream),
             pending: Mutex::new(Pending { records: Vec::new(), backlog }),
             filled: Condvar::new(),
@@ -146,6 +164,11 @@ impl Session {
     /// Our address as the coordinator's host sees it, on tcp.
     pub(crate) fn local(&self) -> Option<IpAddr> {
         self.local
+    }
+
+    /// What ranks prove to each other that they have: the token, and on a network what was made of it.
+    pub(crate) fn between_ranks(&self) -> Option<String> {
+        self.secret.as_ref().map(Secret::between_ranks)
     }
 
     /// Receives messages that answer no request. Set once, before the first request.
@@ -201,7 +224,8 @@ impl Session {
     }
 
     /// Notes a record; it is sent with others.
-    pub(crate) fn record(&self, record: OperationRecord) {
+    pub(crate) fn record(&self, mut record: OperationRecord) {
+        record.ended_ns = record.ended_ns.saturating_add_signed(self.offset_ns);
         self.place(record.site);
         let full = {
             let mut pending = self.pending();
@@ -348,17 +372,28 @@ impl Session {
     }
 }
 
-/// Connects, sends `hello` and returns the answer. A connection that ended before any answer came is made again: too many
-/// connections without a hello may have evicted it at the coordinator.
-fn say_hello(address: &Address, hello: &ToCoordinator, buffer: &mut Vec<u8>) -> io::Result<(Stream, ToRank)> {
+/// Connects, sends `hello`, and returns the answer and when it was asked for, ns of this host's monotonic clock. A connection that
+/// ended before any answer came is made again: too many connections without a hello may have evicted it at the coordinator.
+/// `secret` is made of the token when it is needed.
+fn say_hello(
+    address: &Address,
+    hello: &ToCoordinator,
+    token: &str,
+    secret: &mut Option<Secret>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<(Stream, ToRank, u64)> {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let mut knocks = 0;
     loop {
-        let mut stream = Stream::connect(address)?;
+        let stream = Stream::connect(address, WELCOME_TIMEOUT)?;
         stream.set_read_timeout(Some(WELCOME_TIMEOUT))?;
-        let answer = stream.write_all(&frame::encode(hello)).and_then(|()| read_message(&mut stream, buffer));
+        let answer = stream.secure(token, secret).and_then(|mut stream| {
+            let asked_ns = monotonic_ns();
+            stream.write_all(&frame::encode(hello))?;
+            read_message(&mut stream, buffer).map(|answer| (stream, answer, asked_ns))
+        });
         match answer {
-            Ok(answer) => return Ok((stream, answer)),
+            Ok(answer) => return Ok(answer),
             Err(error)
                 if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
                     && buffer.is_empty()
@@ -395,96 +430,13 @@ fn read_message(stream: &mut Stream, buffer: &mut Vec<u8>) -> io::Result<ToRank>
     }
 }
 
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Stream {
-    fn connect(address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            Address::Tcp(host) => {
-                let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the host has no address");
-                let deadline = Instant::now() + WELCOME_TIMEOUT;
-                for target in host.to_socket_addrs()? {
-                    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-                    match TcpStream::connect_timeout(&target, left) {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            notice_silence(&stream)?;
-                            return Ok(Self::Tcp(stream));
-                        }
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
-            }
-        }
-    }
-
-    fn try_clone(&self) -> io::Result<Self> {
-        match self {
-            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
-            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
-        }
-    }
-
-    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => stream.set_read_timeout(timeout),
-            Self::Tcp(stream) => stream.set_read_timeout(timeout),
-        }
-    }
-
-    fn local(&self) -> Option<IpAddr> {
-        match self {
-            Self::Unix(_) => None,
-            Self::Tcp(stream) => stream.local_addr().ok().map(|address| address.ip()),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-
-    /// Ends what we send, where the other end may be on another host. False where it is not.
-    fn say_no_more(&self) -> bool {
-        let Self::Tcp(stream) = self else { return false };
-        stream.shutdown(std::net::Shutdown::Write).is_ok()
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Rust ignores SIGPIPE only in programs of its own; this library lives in others.
-        let fd = match self {
-            Self::Unix(stream) => std::os::fd::AsRawFd::as_raw_fd(stream),
-            Self::Tcp(stream) => std::os::fd::AsRawFd::as_raw_fd(stream),
-        };
-        let mut sent = 0;
-        while sent < bytes.len() {
-            // SAFETY: the range is within `bytes`.
-            let result =
-                unsafe { libc::send(fd, bytes[sent..].as_ptr().cast(), bytes.len() - sent, libc::MSG_NOSIGNAL) };
-            if result < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(error);
-            }
-            sent += result as usize;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
+
+    use protocol::message::Clock;
 
     use super::*;
 
@@ -513,7 +465,13 @@ mod tests {
                     }
                 };
                 assert!(matches!(next(&mut stream), Some(ToCoordinator::Hello { .. })));
-                stream.write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None })).unwrap();
+                stream
+                    .write_all(&frame::encode(&ToRank::Welcome {
+                        version: VERSION,
+                        cluster: None,
+                        clock: Box::default(),
+                    }))
+                    .unwrap();
                 std::thread::sleep(Duration::from_millis(200));
                 // It comes to a rank that has said goodbye already.
                 stream.write_all(&frame::encode(&ToRank::Flush { request: 7 })).unwrap();
@@ -523,6 +481,35 @@ mod tests {
             Session::connect(&address, &Settings::default()).map(|session| session.goodbye()).unwrap();
             assert!(heard.load(Ordering::Acquire));
         });
+    }
+
+    /// A rank on a host whose clock is an hour behind the coordinator's.
+    #[test]
+    fn what_ended_is_told_by_the_clock_of_the_coordinator() {
+        const HOUR_US: u64 = 3_600_000_000;
+        let path = std::env::temp_dir().join(format!("ftest-clock-{:016x}", crate::unique::random_u64().unwrap()));
+        let door = UnixListener::bind(&path).unwrap();
+        let address = Address::Unix(path.to_str().unwrap().to_owned());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = door.accept().unwrap();
+                let now_us = monotonic_ns() / 1000 + HOUR_US;
+                let clock = Box::new(Clock { boot: "another host".to_owned(), now_us });
+                stream.write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None, clock })).unwrap();
+                // Until it says goodbye.
+                stream.read_to_end(&mut Vec::new()).unwrap();
+            });
+            let before = monotonic_ns();
+            let session = Session::connect(&address, &Settings::default()).unwrap();
+            let error_ns = (monotonic_ns() - before) as i64;
+            let hour_ns = HOUR_US as i64 * 1000;
+            assert!((session.offset_ns - hour_ns).abs() <= error_ns, "{} ns", session.offset_ns);
+            session.goodbye();
+            let writer = session.writer.lock();
+            let Stream::Unix(stream) = &*writer else { panic!("not a socket file") };
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        std::fs::remove_file(path).unwrap();
     }
 
     /// Too many connections without a hello evict the oldest at the coordinator, which may be a rank's.
@@ -543,7 +530,7 @@ mod tests {
                 assert_eq!(bytes, frame::encode(&hello));
                 stream.write_all(&frame::encode(&ToRank::ShuttingDown)).unwrap();
             });
-            say_hello(&address, &hello, &mut Vec::new()).map(|(_, answer)| answer)
+            say_hello(&address, &hello, "", &mut None, &mut Vec::new()).map(|(_, answer, _)| answer)
         });
         std::fs::remove_file(path).unwrap();
         assert_eq!(answer.unwrap(), ToRank::ShuttingDown);

@@ -19,7 +19,7 @@ const SEND_BUFFER: libc::c_int = 256 << 10;
 /// [`WELCOME`](super::wire::WELCOME), or with a notice: only what is sent after a welcome is sure to arrive.
 pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duration) -> io::Result<OwnedFd> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is not a data address"));
-    let hello = hello(token, route);
+    let hello = hello(address, token, route);
     if let Some(name) = address.strip_prefix("unix:@") {
         let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
         stream.write_all(&hello)?;

@@ -25,7 +25,10 @@ pub(crate) trait Door: AsRawFd + Send + 'static {
 
 /// What the greeter works for.
 pub(crate) trait Host {
-    /// What a hello of this run contains.
+    /// Where it listens.
+    fn address(&self) -> &str;
+
+    /// What the senders of hellos have.
     fn token(&self) -> &str;
 
     /// Takes a connection whose hello was accepted.
@@ -81,7 +84,7 @@ fn wait(door: Option<RawFd>, closed_until: Option<Instant>, pending: &VecDeque<S
 /// Reads from the stranger at `at`, which stays pending only while its hello is unfinished.
 fn look(at: usize, pending: &mut VecDeque<Stranger>, host: &impl Host) {
     let Some(stranger) = pending.get_mut(at) else { return };
-    let judgement = judge(stranger, host.token());
+    let judgement = judge(stranger, host);
     if matches!(judgement, Judgement::Unfinished) {
         return;
     }
@@ -133,11 +136,12 @@ fn is_shortage(error: &io::Error) -> bool {
 }
 
 /// Reads what has arrived of a hello, and not a byte beyond it.
-fn judge(stranger: &mut Stranger, token: &str) -> Judgement {
+fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
     loop {
         let Some(length) = hello::length_of(&stranger.hello) else { return Judgement::Refused };
         if stranger.hello.len() == length && length > hello::HEAD {
-            return hello::read(&stranger.hello, token).map_or(Judgement::Refused, Judgement::Welcome);
+            let route = hello::read(&stranger.hello, host.address(), host.token());
+            return route.map_or(Judgement::Refused, Judgement::Welcome);
         }
         let mut room = [0; hello::MOST];
         let wanted = length - stranger.hello.len();

@@ -1,14 +1,16 @@
-//! The first message on a data connection: the run's token and what the connection is for.
+//! The first message on a data connection: what the connection is for, and a proof that its sender has the run's token.
 
-use protocol::frame::MAX_TOKEN;
+use protocol::secrecy;
 
 const MAGIC: u32 = 0x6674_6461;
-/// Magic and length of the token.
+/// Magic and length of the proof.
 pub(crate) const HEAD: usize = 6;
-/// What follows the token.
+/// What follows the proof.
 const BODY: usize = 17;
+/// Longest proof, bytes; a run without a token has none.
+const MAX_PROOF: usize = 32;
 /// Longest hello, bytes.
-pub(crate) const MOST: usize = HEAD + MAX_TOKEN + BODY;
+pub(crate) const MOST: usize = HEAD + MAX_PROOF + BODY;
 
 /// What a data connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,32 +23,42 @@ pub(crate) struct Route {
     pub(crate) channel: u8,
 }
 
-/// What a connecting side sends first.
-pub(crate) fn hello(token: &str, route: Route) -> Vec<u8> {
-    let mut hello = Vec::with_capacity(HEAD + token.len() + BODY);
+/// What a connecting side sends first to the rank that listens at `address`. The proof is for that address and route alone.
+pub(crate) fn hello(address: &str, token: &str, route: Route) -> Vec<u8> {
+    let body = body(route);
+    let proof = secrecy::proof(token, &[address.as_bytes(), &body]);
+    let mut hello = Vec::with_capacity(HEAD + proof.len() + BODY);
     hello.extend_from_slice(&MAGIC.to_le_bytes());
-    hello.extend_from_slice(&(token.len() as u16).to_le_bytes());
-    hello.extend_from_slice(token.as_bytes());
-    hello.extend_from_slice(&route.communicator.to_le_bytes());
-    hello.extend_from_slice(&route.to.to_le_bytes());
-    hello.extend_from_slice(&route.from.to_le_bytes());
-    hello.push(route.channel);
+    hello.extend_from_slice(&(proof.len() as u16).to_le_bytes());
+    hello.extend_from_slice(&proof);
+    hello.extend_from_slice(&body);
     hello
+}
+
+fn body(route: Route) -> [u8; BODY] {
+    let mut body = [0; BODY];
+    body[..8].copy_from_slice(&route.communicator.to_le_bytes());
+    body[8..12].copy_from_slice(&route.to.to_le_bytes());
+    body[12..16].copy_from_slice(&route.from.to_le_bytes());
+    body[16] = route.channel;
+    body
 }
 
 /// Length of the hello that begins with these bytes; of its head until that has come. `None` when it cannot be a hello.
 pub(crate) fn length_of(hello: &[u8]) -> Option<usize> {
     let Some(head) = hello.first_chunk::<HEAD>() else { return Some(HEAD) };
     let magic = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    let token = usize::from(u16::from_le_bytes([head[4], head[5]]));
-    (magic == MAGIC && token <= MAX_TOKEN).then_some(HEAD + token + BODY)
+    let proof = usize::from(u16::from_le_bytes([head[4], head[5]]));
+    (magic == MAGIC && proof <= MAX_PROOF).then_some(HEAD + proof + BODY)
 }
 
-/// Reads a whole hello; `None` when its token differs from `token`, in a time that does not depend on where.
-pub(crate) fn read(hello: &[u8], token: &str) -> Option<Route> {
+/// Reads a whole hello to the rank that listens at `address`; `None` when its sender has not `token`, in a time that does not
+/// depend on where its proof differs.
+pub(crate) fn read(hello: &[u8], address: &str, token: &str) -> Option<Route> {
     let (given, body) = hello[HEAD..].split_at(hello.len() - HEAD - BODY);
-    let differences = given.iter().zip(token.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
-    if given.len() != token.len() || differences != 0 {
+    let expected = secrecy::proof(token, &[address.as_bytes(), body]);
+    let differences = given.iter().zip(&expected).fold(0, |sum, (a, b)| sum | (a ^ b));
+    if given.len() != expected.len() || differences != 0 {
         return None;
     }
     let word = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes"));

@@ -146,6 +146,10 @@ impl Listener {
 }
 
 impl greeter::Host for Listener {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
     fn token(&self) -> &str {
         &self.token
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use protocol::fault::Fault;
 use protocol::gpu_event::board::Times;
 use protocol::ids::{CommunicatorId, Rank};
-use protocol::message::{ProcessInfo, ToCoordinator, ToRank};
+use protocol::message::{Clock, ProcessInfo, ToCoordinator, ToRank};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
 
@@ -44,11 +44,13 @@ pub struct Settings {
     pub timeout_us: u64,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
+    /// The host's boot id: ranks whose host has another have another clock.
+    pub boot: String,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { plan: None, timeout_us: 600_000_000, max_operations: 4096 }
+        Self { plan: None, timeout_us: 600_000_000, max_operations: 4096, boot: String::new() }
     }
 }
 
@@ -168,10 +170,11 @@ impl Cluster {
             Input::Joined { connection, info } => {
                 self.processes.join(connection, info);
                 self.replicas.opened(connection);
+                let clock = Box::new(Clock { boot: self.settings.boot.clone(), now_us });
                 send(
                     &mut out,
                     connection,
-                    ToRank::Welcome { version: protocol::message::VERSION, cluster: self.settings.plan.clone() },
+                    ToRank::Welcome { version: protocol::message::VERSION, cluster: self.settings.plan.clone(), clock },
                 );
             }
             Input::Message { connection, message } => self.receive(connection, message, now_us, &mut out),

@@ -99,7 +99,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(plan: Option<ClusterPlan>, max_operations: usize) -> Self {
-        let settings = Settings { plan, timeout_us: 10_000_000, max_operations };
+        let settings = Settings { plan, timeout_us: 10_000_000, max_operations, ..Settings::default() };
         Self { cluster: Cluster::new(settings), now_us: 0 }
     }
 

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, ToRank, VERSION};
+use protocol::secrecy::{self, Secret};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 use crate::execute::launch::environment::Endpoint;
 use crate::host::deadline::COORDINATOR_ANSWER;
@@ -66,7 +68,13 @@ impl Control {
             let stream: Box<dyn Stream> = if endpoint.transport == "unix" {
                 Box::new(UnixStream::connect(&endpoint.address).await.map_err(failed)?)
             } else {
-                Box::new(connect(endpoint).await.map_err(failed)?)
+                secure(connect(endpoint).await.map_err(failed)?, &endpoint.token).await.map_err(|source| {
+                    if secrecy::is_other_token(&source) {
+                        let reason = "it has another token (FAKEGPU_COORDINATOR_TOKEN)".to_owned();
+                        return ControlError::Refused { address: address(), reason };
+                    }
+                    failed(source)
+                })?
             };
             let mut control = Control { stream, buffer: Vec::new() };
             let hello = ToCoordinator::Hello { version: VERSION, token: endpoint.token.clone(), role: Role::Control };
@@ -115,7 +123,9 @@ impl Control {
     /// # Errors
     /// [`ControlError::Broken`].
     pub(super) async fn send(&mut self, message: &ToCoordinator) -> Result<(), ControlError> {
-        Ok(self.stream.write_all(&frame::encode(message)).await?)
+        self.stream.write_all(&frame::encode(message)).await?;
+        // TLS keeps what the socket has no room for.
+        Ok(self.stream.flush().await?)
     }
 
     async fn receive(&mut self) -> Result<ToRank, ControlError> {
@@ -142,6 +152,15 @@ async fn connect(endpoint: &Endpoint) -> std::io::Result<TcpStream> {
     let stream = tokio::task::spawn_blocking(connect).await.map_err(std::io::Error::other)??;
     stream.set_nonblocking(true)?;
     TcpStream::from_std(stream)
+}
+
+/// With TLS where it is not over the loopback interface and the run has a token.
+async fn secure(stream: TcpStream, token: &str) -> std::io::Result<Box<dyn Stream>> {
+    if token.is_empty() || stream.peer_addr()?.ip().to_canonical().is_loopback() {
+        return Ok(Box::new(stream));
+    }
+    let config = Secret::of(token).client().map_err(std::io::Error::other)?;
+    Ok(Box::new(TlsConnector::from(config).connect(secrecy::server_name(), stream).await?))
 }
 
 async fn with_deadline<T>(work: impl Future<Output = Result<T, ControlError>>) -> Result<T, ControlError> {

@@ -113,14 +113,15 @@ fn strangers_cost_neither_threads_nor_more_than_a_crowd_of_descriptors() {
 #[test]
 fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
     let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
-    let right = hello("token", route(0));
+    let right = hello(&listener.address, "token", route(0));
     let mut long = right.clone();
     long[4..6].copy_from_slice(&u16::MAX.to_le_bytes());
-    let wrong: [(&str, Vec<u8>); 5] = [
+    let wrong: [(&str, Vec<u8>); 6] = [
         ("text", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
-        ("another token", hello("tokem", route(0))),
-        ("a longer token", hello("token2", route(0))),
-        ("no token", hello("", route(0))),
+        ("another token", hello(&listener.address, "tokem", route(0))),
+        ("a longer token", hello(&listener.address, "token2", route(0))),
+        ("no token", hello(&listener.address, "", route(0))),
+        ("another listener's", hello("tcp:127.0.0.1:1", "token", route(0))),
         ("a token of 64 KiB", long),
     ];
     for (what, bytes) in wrong {
@@ -149,7 +150,7 @@ fn a_trickle_does_not_stay() {
     let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
     let mut trickle = stranger(&listener);
     let started = Instant::now();
-    let hello = hello("token", route(0));
+    let hello = hello(&listener.address, "token", route(0));
     // A byte a second, each within any patience: the hello as a whole has a deadline.
     for byte in &hello[..hello.len() - 1] {
         if trickle.write_all(&[*byte]).is_err() {

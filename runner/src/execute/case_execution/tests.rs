@@ -80,7 +80,9 @@ fn answer(listener: UnixListener, json: &'static str) {
         while stream.read_buf(&mut buffer).await.unwrap_or(0) > 0 {
             while let Some(asked) = frame::decode(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap() {
                 let answer = match asked {
-                    ToCoordinator::Hello { .. } => ToRank::Welcome { version: VERSION, cluster: None },
+                    ToCoordinator::Hello { .. } => {
+                        ToRank::Welcome { version: VERSION, cluster: None, clock: Box::default() }
+                    }
                     _ => ToRank::Diagnosis { json: json.to_owned() },
                 };
                 stream.write_all(&frame::encode(&answer)).await.unwrap();
