@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
+use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
 use protocol::ids::Sequence;
 use protocol::record::ErrorCode;
@@ -23,10 +25,41 @@ enum Job {
     Leave,
 }
 
+/// How long an abort lets the books catch up: what they have not compared yet may be why the program gives up.
+const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many jobs of a communicator are not done.
+#[derive(Default)]
+struct Behind {
+    jobs: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Behind {
+    fn count(&self, begins: bool) {
+        let mut jobs = self.jobs.lock();
+        *jobs = if begins { *jobs + 1 } else { jobs.saturating_sub(1) };
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut jobs = self.jobs.lock();
+        while *jobs > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            jobs = self.changed.wait_timeout(jobs, left);
+        }
+    }
+}
+
 /// The books of one rank's communicator.
 pub(crate) struct Books {
     jobs: Sender<(Job, Open)>,
     formed: Arc<OnceLock<Result<Option<Arc<Communicator>>, Failure>>>,
+    behind: Arc<Behind>,
     pub(crate) participant: Participant,
 }
 
@@ -61,7 +94,9 @@ impl Books {
     ) -> Result<Arc<Self>, u32> {
         let (jobs, receiver) = channel();
         let formed = Arc::new(OnceLock::new());
-        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), participant });
+        let behind = Arc::new(Behind::default());
+        behind.count(true);
+        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), behind: Arc::clone(&behind), participant });
         let open = Open::begin();
         let work = move || {
             let result = form();
@@ -71,8 +106,9 @@ impl Books {
             }
             let _ = formed.set(result);
             drop(open);
+            behind.count(false);
             if let Some(ranks) = ranks {
-                work_off(&ranks, &receiver);
+                work_off(&ranks, &receiver, &behind);
             }
         };
         let started = std::thread::Builder::new().name("fakegpu-books".to_owned()).spawn(work);
@@ -81,8 +117,11 @@ impl Books {
     }
 
     fn post(&self, job: Job) {
+        self.behind.count(true);
         // A thread that ended has nothing to note: its communicator failed to form, or was left.
-        let _ = self.jobs.send((job, Open::begin()));
+        if self.jobs.send((job, Open::begin())).is_err() {
+            self.behind.count(false);
+        }
     }
 
     /// Notes the calls of one group, or a single one.
@@ -97,6 +136,7 @@ impl Books {
 
     /// The program gives it up, or the real NCCL could not do what was noted.
     pub(crate) fn abort(&self) {
+        self.behind.wait(ABORT_PATIENCE);
         if let Some(Ok(Some(ranks))) = self.formed.get() {
             ranks.abort();
         }
@@ -120,7 +160,7 @@ impl Books {
     }
 }
 
-fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>) {
+fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Behind) {
     let mut reported = false;
     while let Ok((job, _open)) = jobs.recv() {
         match job {
@@ -134,6 +174,7 @@ fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>) {
             Job::Split(child) => drop(child.send((Arc::clone(ranks), ranks.split_ticket()))),
             Job::Leave => return ranks.leave(),
         }
+        behind.count(false);
     }
     // Given up before it formed.
     ranks.abort();

@@ -279,11 +279,10 @@ unsafe extern "C" fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint
         let real = real!("ncclCommGetAsyncError", fn(usize, *mut c_uint) -> c_uint)?;
         // SAFETY: the caller's promises are NCCL's.
         let code = trouble::theirs(unsafe { real(communicator, out) })?;
-        // SAFETY: NCCL wrote it.
-        let healthy = matches!(unsafe { out.read_unaligned() }, 0 | trouble::IN_PROGRESS);
-        if let Some(failure) = books::of(communicator)?.failure().filter(|_| healthy) {
+        // What the real NCCL reports after that is a consequence: a peer that gave up.
+        if let Some(failure) = books::of(communicator)?.failure() {
             // Where ranks disagree the real NCCL waits without end: this tells a watchdog.
-            // SAFETY: as above.
+            // SAFETY: NCCL wrote there.
             unsafe { out.write_unaligned(trouble::of(&failure)) };
         }
         Ok(code)
