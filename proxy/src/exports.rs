@@ -1,6 +1,5 @@
 //! The C functions. Each has the signature of NCCL's header (2.27 to 2.30): they are forwarded, and what moves bytes or makes
 //! communicators is noted. What would move bytes that the books cannot follow is refused.
-#![expect(clippy::too_many_arguments, reason = "NCCL's signatures")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
