@@ -11,7 +11,8 @@ use clap::Parser;
 use protocol::env::{self, Variable};
 use serde_json::{Map, Value, json};
 
-use crate::commands::{ending, real_gpus};
+use crate::commands::ending;
+use crate::commands::real_gpus::{self, Trouble, infra, usage};
 use crate::execute::launch::builder::EnvironmentBuilder;
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::holder_cache;
@@ -85,17 +86,6 @@ pub fn run(arguments: &FgpuArgs) -> i32 {
     let Err((code, message)) = result else { return ending::code(0) };
     eprintln!("fgpu: {message}");
     code
-}
-
-/// An exit code, and why.
-pub(super) type Trouble = (i32, String);
-
-pub(super) fn usage(error: impl ToString) -> Trouble {
-    (2, error.to_string())
-}
-
-pub(super) fn infra(error: impl ToString) -> Trouble {
-    (3, error.to_string())
 }
 
 fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trouble> {

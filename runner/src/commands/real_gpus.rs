@@ -4,9 +4,21 @@ use std::path::PathBuf;
 
 use protocol::env;
 
-use super::fgpu::{Trouble, infra, usage};
 use crate::execute::launch::environment::Environment;
 use crate::host::install::Install;
+
+/// An exit code, and why.
+pub(super) type Trouble = (i32, String);
+
+/// A bad option or variable.
+pub(super) fn usage(error: impl ToString) -> Trouble {
+    (2, error.to_string())
+}
+
+/// A missing part, or the system's refusal.
+pub(super) fn infra(error: impl ToString) -> Trouble {
+    (3, error.to_string())
+}
 
 /// `proxy` or `passthrough`, where `FAKEGPU_DIST_MODE` is one of those: the modes of the real NCCL.
 pub(super) fn dist_mode(environment: &Environment) -> Option<&'static str> {
