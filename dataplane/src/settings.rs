@@ -38,6 +38,8 @@ pub struct Settings {
     pub max_bytes: Option<usize>,
     /// The other ranks do not exist.
     pub is_alone: bool,
+    /// The real NCCL moves the bytes (`FAKEGPU_DIST_MODE=proxy`): ranks only tell each other, and the coordinator, what they call.
+    pub keeps_books: bool,
     /// The most bytes of a block that are moved; operations count as they are called.
     pub most_moved: Option<usize>,
     /// The faults of the case, and the one that `FAKEGPU_NCCL_FAULT_*` asks for.
@@ -54,6 +56,7 @@ impl Default for Settings {
             chunk_bytes: 1 << 20,
             max_bytes: None,
             is_alone: false,
+            keeps_books: false,
             most_moved: None,
             faults: Vec::new(),
         }
@@ -67,6 +70,44 @@ impl Settings {
     /// [`BadValue`] naming the variable, what it holds and what it may hold.
     pub fn from_environment() -> Result<Self, BadValue> {
         Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Those of a process in which the real NCCL moves the bytes.
+    ///
+    /// # Errors
+    /// As [`Self::from_environment`]; a mode that is not `proxy`, no coordinator to keep books at, and what only has a meaning where
+    /// bytes are ours.
+    pub fn of_proxy(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadValue> {
+        let mode = lookup(env::DIST_MODE.name).unwrap_or_default();
+        let bad = |variable: &Variable, value: &str, expected: &str| BadValue {
+            expected: expected.to_owned(),
+            ..variable.bad(value)
+        };
+        if !mode.eq_ignore_ascii_case("proxy") {
+            return Err(bad(
+                &env::DIST_MODE,
+                &mode,
+                "proxy: this library stands before the real NCCL and does nothing else",
+            ));
+        }
+        let settings = Self::read(|name| if name == env::DIST_MODE.name { None } else { lookup(name) })?;
+        if settings.coordinator.is_none() {
+            return Err(bad(
+                &env::COORDINATOR_ADDR,
+                "",
+                "the address of a coordinator: in mode proxy it keeps the books",
+            ));
+        }
+        if !settings.faults.is_empty() {
+            let text = lookup(env::FAULTS.name).or_else(|| lookup(env::NCCL_FAULT_RANK.name)).unwrap_or_default();
+            let variable = if lookup(env::FAULTS.name).is_some() { &env::FAULTS } else { &env::NCCL_FAULT_RANK };
+            return Err(bad(
+                variable,
+                &text,
+                "no faults: FAKEGPU_DIST_MODE=proxy cannot inject them into the real NCCL",
+            ));
+        }
+        Ok(Self { keeps_books: true, most_moved: None, ..settings })
     }
 
     /// Reads the variables through `lookup`.
@@ -90,7 +131,9 @@ impl Settings {
                 1 => true,
                 // These need NVIDIA's own NCCL and GPUs, which is not us.
                 _ => {
-                    let expected = "simulate or disabled here: proxy and passthrough need real GPUs".to_owned();
+                    let expected = "simulate or disabled on simulated GPUs: proxy and passthrough need the real ones, \
+                                    FAKEGPU_MODE=passthrough"
+                        .to_owned();
                     return Err(BadValue { expected, ..env::DIST_MODE.bad(&mode) });
                 }
             },
@@ -200,6 +243,22 @@ mod tests {
         ] {
             assert_eq!(read(&[(name, value)]).unwrap_err().variable, name);
         }
+    }
+
+    #[test]
+    fn a_proxy_has_a_coordinator_and_no_faults() {
+        let of_proxy = |pairs: &[(&str, &str)]| {
+            Settings::of_proxy(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        };
+        let proxy = ("FAKEGPU_DIST_MODE", "proxy");
+        let address = ("FAKEGPU_COORDINATOR_ADDR", "/tmp/c.sock");
+        assert!(of_proxy(&[proxy, address]).unwrap().keeps_books);
+        assert!(!read(&[address]).unwrap().keeps_books);
+        assert_eq!(of_proxy(&[address]).unwrap_err().variable, "FAKEGPU_DIST_MODE");
+        assert_eq!(of_proxy(&[proxy]).unwrap_err().variable, "FAKEGPU_COORDINATOR_ADDR");
+        let fault = [("FAKEGPU_NCCL_FAULT_RANK", "1"), ("FAKEGPU_NCCL_FAULT_SEQNO", "1")];
+        let error = of_proxy(&[proxy, address, fault[0], fault[1]]).unwrap_err();
+        assert_eq!(error.variable, "FAKEGPU_NCCL_FAULT_RANK");
     }
 
     #[test]

@@ -127,6 +127,7 @@ pub(crate) struct Ledger {
     pub(crate) ranks: BTreeMap<Rank, RankCounts>,
     pub(crate) timeline: Timeline,
     progress: BTreeMap<CommunicatorId, Progress>,
+    is_proxy: bool,
 }
 
 impl Ledger {
@@ -140,7 +141,13 @@ impl Ledger {
             ranks: BTreeMap::new(),
             timeline: Timeline::new(max_operations),
             progress: BTreeMap::new(),
+            is_proxy: false,
         }
+    }
+
+    /// Whether the real NCCL moved the bytes of some operation.
+    pub(crate) fn is_proxy(&self) -> bool {
+        self.is_proxy
     }
 
     pub(crate) fn count_init(&mut self, rank: Rank, pid: u32) {
@@ -171,6 +178,7 @@ impl Ledger {
     /// # Errors
     /// One sentence about a record that cannot be true; nothing is booked then.
     pub(crate) fn book(&mut self, communicator: &Communicator, record: &OperationRecord) -> Result<(), String> {
+        self.is_proxy |= record.transport == BufferTransport::ProxyOnly;
         let size = communicator.size();
         let wrong = |what: &str| {
             let (id, rank) = (record.communicator, record.rank);

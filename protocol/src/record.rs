@@ -17,6 +17,8 @@ pub enum BufferTransport {
     SocketPayload,
     /// Nothing moved.
     Control,
+    /// The real NCCL moved the bytes; the ranks told each other what they called.
+    ProxyOnly,
 }
 
 /// When an operation was issued: its place in the order in which the program issued operations to one device of its process, across

@@ -95,6 +95,34 @@ fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
 }
 
 #[test]
+fn on_real_gpus_nccl_alone_is_preloaded() {
+    let machine = Machine::new();
+    let real = machine.root.path().join("libnccl.so.2");
+    let real = real.to_str().unwrap();
+    let refuses = |arguments: &[&str], variables: &[(&str, &str)], says: &str| {
+        let output = machine.fgpu(&[arguments, &["true"]].concat(), variables);
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(says), "{arguments:?}: {stderr}");
+    };
+    let mode = |dist: &'static str| ["--mode", "passthrough", "--dist-mode", dist];
+    refuses(&["--dist-mode", "proxy"], &[], "FAKEGPU_MODE=passthrough");
+    refuses(&["--dist-mode", "passthrough"], &[], "FAKEGPU_MODE=passthrough");
+    refuses(&["--mode", "hybrid"], &[], "FAKEGPU_MODE=hybrid: ");
+    refuses(&mode("simulate"), &[], "FAKEGPU_DIST_MODE=simulate");
+    refuses(&mode("proxy"), &[], "FAKEGPU_COORDINATOR_ADDR");
+    refuses(&mode("passthrough"), &[("FAKEGPU_REAL_NCCL_PATH", real)], real);
+    std::fs::write(real, "").unwrap();
+    let printed = |arguments: &[&str], variables: &[(&str, &str)]| -> serde_json::Value {
+        let output = machine.fgpu(&[&["--print-environment"], arguments].concat(), variables);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let named = printed(&mode("passthrough"), &[("FAKEGPU_REAL_NCCL_PATH", real)]);
+    assert_eq!(named["environment"]["LD_PRELOAD"], real);
+    assert!(printed(&mode("passthrough"), &[])["environment"].get("LD_PRELOAD").is_none());
+}
+
+#[test]
 fn the_environment_is_printed_for_a_process_that_runs_already() {
     let machine = Machine::new();
     let printed = |arguments: &[&str], variables: &[(&str, &str)]| -> serde_json::Value {

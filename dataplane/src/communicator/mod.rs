@@ -1,5 +1,6 @@
 //! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, records lost ranks.
 
+mod books;
 mod leaving;
 mod resizes;
 mod ticket;
@@ -200,7 +201,7 @@ impl Communicator {
 
     /// How bytes move between its ranks.
     pub fn transport(&self) -> BufferTransport {
-        self.way().kind()
+        if self.settings.keeps_books { BufferTransport::ProxyOnly } else { self.way().kind() }
     }
 
     /// The way on which the ranks agreed.
@@ -315,6 +316,9 @@ impl Communicator {
         let call = corrupted.as_ref().map_or(call, |corrupted| &corrupted.call);
         // A rank that a fault holds has not come.
         self.history.begin(sequence, std::slice::from_ref(call));
+        if self.settings.keeps_books {
+            return self.agree(sequence, call);
+        }
         self.way().collective(&self.context(sequence), &self.moved(call))
     }
 
@@ -335,6 +339,9 @@ impl Communicator {
 
     fn transfer(&self, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         self.history.begin(0, calls);
+        if self.settings.keeps_books {
+            return self.agree_on_transfers(calls);
+        }
         let moved: Vec<Call> = calls.iter().map(|call| self.moved(call)).collect();
         self.way().transfers(&self.context(0), &moved)
     }

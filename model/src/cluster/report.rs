@@ -154,7 +154,7 @@ impl Cluster {
         ClusterSection {
             name: plan.map(|plan| plan.name.clone()),
             default_backend: plan.map(|plan| plan.default_backend.clone()),
-            mode: "simulate".to_owned(),
+            mode: if self.ledger.is_proxy() { "proxy" } else { "simulate" }.to_owned(),
             world_size: largest.or(plan.map(|plan| plan.world_size())).unwrap_or(0),
             node_count: plan.map_or(0, |plan| plan.nodes.len() as u32),
             communicators: self.communicators.len() as u32,

@@ -12,6 +12,7 @@ use protocol::env::{self, Variable};
 use serde_json::{Map, Value, json};
 
 use crate::commands::ending;
+use crate::commands::real_gpus::{self, Trouble, infra, usage};
 use crate::execute::launch::builder::EnvironmentBuilder;
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::holder_cache;
@@ -87,16 +88,6 @@ pub fn run(arguments: &FgpuArgs) -> i32 {
     code
 }
 
-type Trouble = (i32, String);
-
-fn usage(error: impl ToString) -> Trouble {
-    (2, error.to_string())
-}
-
-fn infra(error: impl ToString) -> Trouble {
-    (3, error.to_string())
-}
-
 fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trouble> {
     let Prepared { mut environment, simulated } = prepare(arguments, &arguments.command[0])?;
     if simulated.is_some() && environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
@@ -131,10 +122,20 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
     let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match mode.as_str() {
         "hybrid" => Err(usage(
-            "FAKEGPU_MODE=hybrid: needs a real GPU in addition to the simulated ones, which this version cannot use; use simulate, or passthrough",
+            "FAKEGPU_MODE=hybrid: simulated devices that compute on a real GPU are not implemented; use simulate, or passthrough",
         )),
-        "passthrough" => Ok(Prepared { environment, simulated: None }),
+        "passthrough" => {
+            if let Some(library) = real_gpus::nccl(&environment)? {
+                environment.append("LD_PRELOAD", &library);
+            }
+            Ok(Prepared { environment, simulated: None })
+        }
         _ => {
+            if let Some(mode) = real_gpus::dist_mode(&environment) {
+                return Err(usage(format!(
+                    "FAKEGPU_DIST_MODE={mode}: the real NCCL cannot reach the memory of simulated GPUs; set FAKEGPU_MODE=passthrough, for real ones"
+                )));
+            }
             let steps = python::Steps::new();
             let python = python::for_command(command, &|step| steps.show(step));
             steps.done();
@@ -219,7 +220,8 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         None => {}
     }
     let addressed = environment.get(env::COORDINATOR_ADDR.name).is_some_and(|address| !address.is_empty());
-    if addressed && environment.get(env::DIST_MODE.name).is_none() {
+    let simulated = !environment.get(env::MODE.name).is_some_and(|mode| mode.eq_ignore_ascii_case("passthrough"));
+    if addressed && simulated && environment.get(env::DIST_MODE.name).is_none() {
         environment.set(env::DIST_MODE.name, "simulate");
     }
     Ok(())

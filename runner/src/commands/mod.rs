@@ -22,6 +22,7 @@ mod one_run;
 pub mod preflight;
 pub mod profiles;
 mod pytest;
+mod real_gpus;
 pub mod replay;
 pub mod reports;
 pub mod review;

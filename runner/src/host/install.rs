@@ -13,6 +13,7 @@ pub const VERSION: &str = match option_env!("FTEST_VERSION") {
 };
 
 const SHIM: &str = "libfakegpu.so";
+const PROXY: &str = "libfakegpu_nccl.so";
 
 /// A part of the installation is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,8 +87,20 @@ impl Install {
     /// # Errors
     /// [`Missing`].
     pub fn shim(&self) -> Result<PathBuf, Missing> {
+        self.library("the shim", SHIM)
+    }
+
+    /// `libfakegpu_nccl.so`, which stands before the real NCCL.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn proxy(&self) -> Result<PathBuf, Missing> {
+        self.library("the proxy of NCCL", PROXY)
+    }
+
+    fn library(&self, what: &'static str, name: &str) -> Result<PathBuf, Missing> {
         let libraries = self.homes.iter().flat_map(|home| [home.join("lib"), home.join("lib/ftest")]);
-        self.first("the shim", libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(SHIM)))
+        self.first(what, libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(name)))
     }
 
     /// `fakegpu-coordinator`.

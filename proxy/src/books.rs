@@ -1,0 +1,205 @@
+//! A communicator at the coordinator: it meets its ranks, compares their calls and notes what completed, on a thread of its own. The
+//! program never waits for it.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use dataplane::Failure;
+use dataplane::call::Call;
+use dataplane::communicator::Communicator;
+use dataplane::lock::{Condvar, Mutex};
+use dataplane::process::{Participant, Process};
+use protocol::ids::Sequence;
+use protocol::record::ErrorCode;
+
+use crate::part::Open;
+use crate::trouble;
+
+/// What the thread of a communicator does, in the program's order.
+enum Job {
+    Calls(Vec<Call>),
+    /// A split: its number, and the communicator to split, go to the child's thread.
+    Split(Sender<(Arc<Communicator>, Sequence)>),
+    Leave,
+}
+
+/// How long an abort lets the books catch up: what they have not compared yet may be why the program gives up.
+const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many jobs of a communicator are not done.
+#[derive(Default)]
+struct Behind {
+    jobs: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Behind {
+    fn count(&self, begins: bool) {
+        let mut jobs = self.jobs.lock();
+        *jobs = if begins { *jobs + 1 } else { jobs.saturating_sub(1) };
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut jobs = self.jobs.lock();
+        while *jobs > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            jobs = self.changed.wait_timeout(jobs, left);
+        }
+    }
+}
+
+/// The books of one rank's communicator.
+pub(crate) struct Books {
+    jobs: Sender<(Job, Open)>,
+    formed: Arc<OnceLock<Result<Option<Arc<Communicator>>, Failure>>>,
+    behind: Arc<Behind>,
+    pub(crate) participant: Participant,
+}
+
+impl Books {
+    /// Meets the ranks that bring the same unique id.
+    pub(crate) fn init(
+        process: &'static Arc<Process>,
+        id: [u8; 128],
+        size: u32,
+        rank: u32,
+        participant: Participant,
+    ) -> Result<Arc<Self>, u32> {
+        Self::start(participant, move || process.init_communicator(&id, size, rank, participant).map(Some))
+    }
+
+    /// Splits this communicator.
+    pub(crate) fn split(&self, process: &'static Arc<Process>, color: Option<u32>, key: i32) -> Result<Arc<Self>, u32> {
+        let (sender, receiver) = channel();
+        self.post(Job::Split(sender));
+        let participant = self.participant;
+        Self::start(participant, move || {
+            let none = |_| Failure::new(ErrorCode::UnknownCommunicator, "its parent never formed");
+            let (parent, number) = receiver.recv().map_err(none)?;
+            let global_rank = parent.members()[parent.rank() as usize].global_rank.0;
+            process.split(&parent, number, color, key, Participant { global_rank, ..participant })
+        })
+    }
+
+    fn start(
+        participant: Participant,
+        form: impl FnOnce() -> Result<Option<Arc<Communicator>>, Failure> + Send + 'static,
+    ) -> Result<Arc<Self>, u32> {
+        let (jobs, receiver) = channel();
+        let formed = Arc::new(OnceLock::new());
+        let behind = Arc::new(Behind::default());
+        behind.count(true);
+        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), behind: Arc::clone(&behind), participant });
+        let open = Open::begin();
+        let work = move || {
+            let result = form();
+            let ranks = result.as_ref().ok().cloned().flatten();
+            if let Err(failure) = &result {
+                trouble::report(&failure.detail);
+            }
+            let _ = formed.set(result);
+            drop(open);
+            behind.count(false);
+            if let Some(ranks) = ranks {
+                work_off(&ranks, &receiver, &behind);
+            }
+        };
+        let started = std::thread::Builder::new().name("fakegpu-books".to_owned()).spawn(work);
+        let failed = |error| trouble::refuse(trouble::SYSTEM, &format!("cannot start a thread: {error}"));
+        started.map(|_| books).map_err(failed)
+    }
+
+    fn post(&self, job: Job) {
+        self.behind.count(true);
+        // A thread that ended has nothing to note: its communicator failed to form, or was left.
+        if self.jobs.send((job, Open::begin())).is_err() {
+            self.behind.count(false);
+        }
+    }
+
+    /// Notes the calls of one group, or a single one.
+    pub(crate) fn calls(&self, calls: Vec<Call>) {
+        self.post(Job::Calls(calls));
+    }
+
+    /// The program destroys it.
+    pub(crate) fn leave(&self) {
+        self.post(Job::Leave);
+    }
+
+    /// The program gives it up, or the real NCCL could not do what was noted.
+    pub(crate) fn abort(&self) {
+        self.behind.wait(ABORT_PATIENCE);
+        if let Some(Ok(Some(ranks))) = self.formed.get() {
+            ranks.abort();
+        }
+    }
+
+    /// The first thing that went wrong between its ranks.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        match self.formed.get()? {
+            Ok(Some(ranks)) => ranks.failure(),
+            Ok(None) => None,
+            Err(failure) => Some(failure.clone()),
+        }
+    }
+
+    /// Nothing more is asked of NCCL after a failure: where ranks disagree it hangs, or mixes their bytes.
+    ///
+    /// # Errors
+    /// The code of the failure.
+    pub(crate) fn usable(&self) -> Result<(), u32> {
+        self.failure().map_or(Ok(()), |failure| Err(trouble::of(&failure)))
+    }
+}
+
+fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Behind) {
+    let mut reported = false;
+    while let Ok((job, _open)) = jobs.recv() {
+        match job {
+            Job::Calls(calls) => {
+                let failed = ranks.run(&calls).err().filter(|failure| failure.code != ErrorCode::Aborted);
+                if let Some(failure) = failed.filter(|_| !reported) {
+                    reported = true;
+                    trouble::report(&failure.detail);
+                }
+            }
+            Job::Split(child) => drop(child.send((Arc::clone(ranks), ranks.split_ticket()))),
+            Job::Leave => return ranks.leave(),
+        }
+        behind.count(false);
+    }
+    // Given up before it formed.
+    ranks.abort();
+}
+
+/// By the handle that the real NCCL gave.
+static HELD: RwLock<Option<HashMap<usize, Arc<Books>>>> = RwLock::new(None);
+
+/// The books of a communicator.
+///
+/// # Errors
+/// `ncclInvalidArgument`: one that was not made here.
+pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
+    let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
+    held.as_ref().and_then(|held| held.get(&handle)).cloned().ok_or_else(|| {
+        trouble::refuse(trouble::INVALID_ARGUMENT, &format!("{handle:#x} is no communicator that the books know"))
+    })
+}
+
+/// The real NCCL gave `handle` for these.
+pub(crate) fn hold(handle: usize, books: Arc<Books>) {
+    HELD.write().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert(handle, books);
+}
+
+/// Takes them out: the real NCCL may give the handle again.
+pub(crate) fn release(handle: usize) -> Option<Arc<Books>> {
+    HELD.write().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&handle)
+}

@@ -1,0 +1,100 @@
+//! Calls between `ncclGroupStart` and `ncclGroupEnd`: what they note and which communicators they make, per thread.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use dataplane::call::Call;
+
+use crate::books::{self, Books};
+use crate::trouble;
+
+/// A communicator that the real NCCL is making: where C gets its handle, and its books.
+struct Made {
+    out: *mut usize,
+    books: Arc<Books>,
+}
+
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    calls: Vec<(Arc<Books>, Vec<Call>)>,
+    made: Vec<Made>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// `ncclGroupStart` went well.
+pub(crate) fn starts() {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+}
+
+fn is_open() -> bool {
+    GROUP.with_borrow(|group| group.depth > 0)
+}
+
+/// `ncclGroupEnd`: of the outermost group, notes what is in it, then lets the real NCCL do it.
+///
+/// # Safety
+/// The pointers given to [`make`] in this group are still valid.
+pub(crate) unsafe fn ends(real: impl FnOnce() -> u32) -> Result<u32, u32> {
+    let done = GROUP.with_borrow_mut(|group| {
+        group.depth = group.depth.saturating_sub(1);
+        (group.depth == 0).then(|| std::mem::take(group))
+    });
+    let Some(group) = done else { return trouble::theirs(real()) };
+    let noted: Vec<Arc<Books>> = group.calls.iter().map(|(books, _)| Arc::clone(books)).collect();
+    group.calls.into_iter().for_each(|(books, calls)| books.calls(calls));
+    let result = trouble::theirs(real());
+    match result {
+        // SAFETY: the caller's promise.
+        Ok(_) => group.made.into_iter().for_each(|made| unsafe { made.hold() }),
+        Err(_) => noted.iter().chain(group.made.iter().map(|made| &made.books)).for_each(|books| books.abort()),
+    }
+    result
+}
+
+impl Made {
+    /// # Safety
+    /// `out` is valid.
+    unsafe fn hold(self) {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { self.out.read_unaligned() };
+        // A split may leave a rank without a communicator.
+        if handle != 0 {
+            books::hold(handle, self.books);
+        }
+    }
+}
+
+/// An operation: noted first, so that a rank that waits in the real NCCL is known to wait.
+pub(crate) fn operate(books: &Arc<Books>, call: Call, real: impl FnOnce() -> u32) -> Result<u32, u32> {
+    books.usable()?;
+    if !is_open() {
+        books.calls(vec![call]);
+        return trouble::theirs(real()).inspect_err(|_| books.abort());
+    }
+    let code = trouble::theirs(real())?;
+    GROUP.with_borrow_mut(|group| match group.calls.iter_mut().find(|(other, _)| Arc::ptr_eq(other, books)) {
+        Some((_, calls)) => calls.push(call),
+        None => group.calls.push((Arc::clone(books), vec![call])),
+    });
+    Ok(code)
+}
+
+/// A communicator, whose handle the real NCCL writes to `out`, now or when the group ends.
+///
+/// # Safety
+/// `out` is valid until then.
+pub(crate) unsafe fn make(out: *mut usize, books: Arc<Books>, real: impl FnOnce() -> u32) -> Result<u32, u32> {
+    let code = trouble::theirs(real()).inspect_err(|_| books.abort())?;
+    let made = Made { out, books };
+    if is_open() {
+        GROUP.with_borrow_mut(|group| group.made.push(made));
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { made.hold() };
+    }
+    Ok(code)
+}
