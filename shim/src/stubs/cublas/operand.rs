@@ -1,0 +1,306 @@
+//! A vector or matrix of a routine: which elements of memory it is made of, and those elements as numbers.
+
+use std::ops::Range;
+
+use super::element::{Element, Wide};
+use super::number::Number;
+use crate::device::address::{self, Known};
+
+/// The elements of a vector or matrix, by columns of elements that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Elements `step` apart; below 0 the first is the last in memory.
+    Vector {
+        n: usize,
+        step: i64,
+    },
+    Full {
+        rows: usize,
+        columns: usize,
+        leading: usize,
+    },
+    /// One triangle of a square matrix, with its diagonal.
+    Triangle {
+        n: usize,
+        leading: usize,
+        upper: bool,
+    },
+    /// The same without gaps.
+    Packed {
+        n: usize,
+        upper: bool,
+    },
+    /// So many diagonals below and above the main one.
+    Band {
+        rows: usize,
+        columns: usize,
+        leading: usize,
+        below: usize,
+        above: usize,
+    },
+}
+
+impl Shape {
+    /// A leading dimension holds a column.
+    pub(crate) fn is_valid(self) -> bool {
+        match self {
+            Self::Full { rows, leading, .. } => leading >= rows.max(1),
+            Self::Triangle { n, leading, .. } => leading >= n.max(1),
+            Self::Band { leading, below, above, .. } => leading > below + above,
+            Self::Vector { .. } | Self::Packed { .. } => true,
+        }
+    }
+
+    /// How many columns it is made of.
+    pub(crate) fn columns(self) -> usize {
+        match self {
+            Self::Vector { n, step: 1 } => n.min(1),
+            Self::Vector { n, .. } | Self::Triangle { n, .. } | Self::Packed { n, .. } => n,
+            Self::Full { columns, .. } | Self::Band { columns, .. } => columns,
+        }
+    }
+
+    /// The rows of a column that it has.
+    pub(crate) fn rows(self, column: usize) -> Range<usize> {
+        match self {
+            Self::Vector { n, step: 1 } => 0..n,
+            Self::Vector { .. } => 0..1,
+            Self::Full { rows, .. } => 0..rows,
+            Self::Triangle { upper: true, .. } | Self::Packed { upper: true, .. } => 0..column + 1,
+            Self::Triangle { n, .. } | Self::Packed { n, .. } => column..n,
+            Self::Band { rows, below, above, .. } => {
+                let end = (column + below + 1).min(rows);
+                column.saturating_sub(above).min(end)..end
+            }
+        }
+    }
+
+    /// Where the first of these rows is, in elements from the pointer.
+    fn offset(self, column: usize) -> usize {
+        match self {
+            Self::Vector { step: 1, .. } => 0,
+            Self::Vector { n, step } if step < 0 => (n - 1 - column) * step.unsigned_abs() as usize,
+            Self::Vector { step, .. } => column * step as usize,
+            Self::Full { leading, .. } | Self::Triangle { leading, upper: true, .. } => column * leading,
+            Self::Triangle { leading, .. } => column * leading + column,
+            Self::Packed { upper: true, .. } => column * (column + 1) / 2,
+            Self::Packed { n, .. } => column * (2 * n - column + 1) / 2,
+            Self::Band { leading, above, .. } => column * leading + above + self.rows(column).start - column,
+        }
+    }
+
+    /// The elements from the pointer to the end of the last one.
+    fn span(self) -> usize {
+        let end = |column: usize| self.offset(column) + self.rows(column).len();
+        match self.columns() {
+            0 => 0,
+            // Of a band whose last columns are outside of it, an earlier one is the last.
+            count if matches!(self, Self::Band { .. }) => {
+                (0..count).filter(|&column| !self.rows(column).is_empty()).map(end).max().unwrap_or(0)
+            }
+            count => end(0).max(end(count - 1)),
+        }
+    }
+}
+
+/// Where a routine's argument begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// So many elements further for each problem of a batch.
+    At { address: usize, stride: i64 },
+    /// A pointer for each problem of a batch is in memory here.
+    Pointers(usize),
+}
+
+/// One argument of a routine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) base: Base,
+    pub(crate) element: Element,
+    pub(crate) shape: Shape,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
+impl Operand {
+    /// Where it is in one problem of a batch.
+    ///
+    /// # Safety
+    /// An array of pointers has one for it.
+    pub(crate) unsafe fn place(&self, batch: usize) -> Place {
+        let address = match self.base {
+            Base::At { address, stride } => {
+                address.wrapping_add_signed(batch as isize * stride as isize * self.element.size() as isize)
+            }
+            // SAFETY: as the caller promises.
+            Base::Pointers(array) => unsafe { (array as *const usize).add(batch).read_unaligned() },
+        };
+        Place { address, element: self.element, shape: self.shape }
+    }
+}
+
+/// An argument of one problem.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    address: usize,
+    element: Element,
+    shape: Shape,
+}
+
+/// The elements of a [`Shape`] as numbers, one column after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored<T> {
+    pub(crate) shape: Shape,
+    starts: Vec<usize>,
+    pub(crate) data: Vec<T>,
+}
+
+impl<T: Number> Stored<T> {
+    /// Zeros.
+    pub(crate) fn zero(shape: Shape) -> Self {
+        let mut starts = Vec::with_capacity(shape.columns() + 1);
+        let mut end = 0;
+        starts.push(0);
+        for column in 0..shape.columns() {
+            end += shape.rows(column).len();
+            starts.push(end);
+        }
+        Self { shape, starts, data: vec![T::zero(); end] }
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The elements of a column, beginning with the first of its rows.
+    pub(crate) fn column(&self, column: usize) -> &[T] {
+        &self.data[self.starts[column]..self.starts[column + 1]]
+    }
+
+    pub(crate) fn column_mut(&mut self, column: usize) -> &mut [T] {
+        &mut self.data[self.starts[column]..self.starts[column + 1]]
+    }
+
+    /// The element at (row, column), which is one of the shape.
+    pub(crate) fn at(&self, row: usize, column: usize) -> T {
+        self.column(column)[row - self.shape.rows(column).start]
+    }
+}
+
+impl Place {
+    /// Address and bytes of each column.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let Self { address, element, shape } = *self;
+        let size = element.size();
+        (0..shape.columns())
+            .map(move |column| (address + shape.offset(column) * size, shape.rows(column).len() * size))
+            .filter(|(_, bytes)| *bytes > 0)
+    }
+
+    /// Whether all of it is in memory that the GPU reaches.
+    pub(crate) fn is_reachable(&self) -> bool {
+        let bytes = self.shape.span().checked_mul(self.element.size());
+        let in_reach = |bytes| matches!(address::known(self.address, bytes), Ok(Known::Device(_) | Known::Host));
+        bytes.is_some_and(|bytes| bytes == 0 || in_reach(bytes))
+    }
+
+    /// Its elements.
+    ///
+    /// # Safety
+    /// All of it is in memory, as [`Place::is_reachable`] sees.
+    pub(crate) unsafe fn load<T: Number>(&self) -> Stored<T> {
+        let mut stored = Stored::zero(self.shape);
+        for column in 0..stored.columns() {
+            let first = self.address + self.shape.offset(column) * self.element.size();
+            // SAFETY: as the caller promises.
+            unsafe { read_into(self.element, first, stored.column_mut(column)) };
+        }
+        stored
+    }
+
+    /// Zeros in its shape, for what is only written.
+    pub(crate) fn blank<T: Number>(&self) -> Stored<T> {
+        Stored::zero(self.shape)
+    }
+
+    /// Writes its elements.
+    ///
+    /// # Safety
+    /// All of it is in memory, as [`Place::is_reachable`] sees.
+    pub(crate) unsafe fn store<T: Number>(&self, stored: &Stored<T>) {
+        let size = self.element.size();
+        for column in 0..stored.columns() {
+            let first = self.address + self.shape.offset(column) * size;
+            for (index, value) in stored.column(column).iter().enumerate() {
+                // SAFETY: as the caller promises.
+                unsafe { self.element.write(first + index * size, value.wide()) };
+            }
+        }
+    }
+
+    /// The first element, of a scalar.
+    ///
+    /// # Safety
+    /// As [`Place::load`].
+    pub(crate) unsafe fn read(&self) -> Wide {
+        // SAFETY: passed on.
+        unsafe { self.element.read(self.address) }
+    }
+
+    /// Writes the element at an index of a vector without gaps.
+    ///
+    /// # Safety
+    /// As [`Place::store`].
+    pub(crate) unsafe fn write(&self, index: usize, value: Wide) {
+        // SAFETY: passed on.
+        unsafe { self.element.write(self.address + index * self.element.size(), value) };
+    }
+
+    /// The element at (row, column).
+    ///
+    /// # Safety
+    /// As [`Place::load`], and the shape has it.
+    #[inline]
+    pub(crate) unsafe fn read_at(&self, at: (usize, usize)) -> Wide {
+        // SAFETY: passed on.
+        unsafe { self.element.read(self.address_of(at)) }
+    }
+
+    /// Writes the element at (row, column).
+    ///
+    /// # Safety
+    /// As [`Place::store`], and the shape has it.
+    #[inline]
+    pub(crate) unsafe fn write_at(&self, at: (usize, usize), value: Wide) {
+        // SAFETY: passed on.
+        unsafe { self.element.write(self.address_of(at), value) };
+    }
+
+    fn address_of(&self, (row, column): (usize, usize)) -> usize {
+        let index = self.shape.offset(column) + row - self.shape.rows(column).start;
+        self.address + index * self.element.size()
+    }
+
+    /// A place that no operand describes: a scalar in host memory.
+    pub(crate) fn scalar(address: usize, element: Element, n: usize) -> Self {
+        Self { address, element, shape: Shape::Vector { n, step: 1 } }
+    }
+}
+
+/// # Safety
+/// So many elements are at `first`.
+unsafe fn read_into<T: Number>(element: Element, first: usize, to: &mut [T]) {
+    macro_rules! each {
+        ($($name:ident)*) => {
+            match element {
+                $(Element::$name => {
+                    for (index, value) in to.iter_mut().enumerate() {
+                        // SAFETY: as the caller promises.
+                        *value = T::of(unsafe { Element::$name.read(first + index * Element::$name.size()) });
+                    }
+                })*
+            }
+        };
+    }
+    each! { F32 F64 F16 Bf16 C32 C64 I8 I32 I64 E4m3 E5m2 }
+}
