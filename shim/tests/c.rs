@@ -347,6 +347,11 @@ fn gemm() {
 }
 
 #[test]
+fn blas() {
+    check("blas");
+}
+
+#[test]
 fn int8() {
     check("int8");
 }

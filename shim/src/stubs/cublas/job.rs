@@ -72,6 +72,11 @@ impl Scale {
         }
     }
 
+    /// Known before the routine runs not to be 0.
+    pub(crate) fn is_known(self) -> bool {
+        matches!(self, Self::Value(_)) && !self.is_zero()
+    }
+
     /// Known to be 0 before the routine runs.
     pub(crate) fn is_zero(self) -> bool {
         matches!(self, Self::Value(value) if value == Wide::new(0.0, 0.0))
@@ -172,13 +177,6 @@ impl Job {
     /// Adds an argument that is read and written.
     pub(crate) fn changed(&mut self, address: usize, element: Element, shape: Shape) {
         self.push(Base::At { address, stride: 0 }, element, shape, true, true);
-    }
-
-    /// Adds a result that `beta` times what is there is part of.
-    pub(crate) fn updated(&mut self, address: usize, element: Element, shape: Shape, beta: Scale) {
-        // Where beta is in device memory, whether it is read is known too late.
-        let reads = matches!(beta, Scale::Value(_)) && !beta.is_zero();
-        self.push(Base::At { address, stride: 0 }, element, shape, reads, true);
     }
 
     /// What the settings say of a product of so many multiply-adds; `None` where it is not to be computed, which is a gap.

@@ -1,7 +1,5 @@
 //! A vector or matrix of a routine: which elements of memory it is made of, and those elements as numbers.
 
-use std::ops::Range;
-
 use super::element::{Element, Wide};
 use super::number::Number;
 use crate::device::address::{self, Known};
@@ -19,25 +17,6 @@ pub(crate) enum Shape {
         columns: usize,
         leading: usize,
     },
-    /// One triangle of a square matrix, with its diagonal.
-    Triangle {
-        n: usize,
-        leading: usize,
-        upper: bool,
-    },
-    /// The same without gaps.
-    Packed {
-        n: usize,
-        upper: bool,
-    },
-    /// So many diagonals below and above the main one.
-    Band {
-        rows: usize,
-        columns: usize,
-        leading: usize,
-        below: usize,
-        above: usize,
-    },
 }
 
 impl Shape {
@@ -45,9 +24,7 @@ impl Shape {
     pub(crate) fn is_valid(self) -> bool {
         match self {
             Self::Full { rows, leading, .. } => leading >= rows.max(1),
-            Self::Triangle { n, leading, .. } => leading >= n.max(1),
-            Self::Band { leading, below, above, .. } => leading > below + above,
-            Self::Vector { .. } | Self::Packed { .. } => true,
+            Self::Vector { .. } => true,
         }
     }
 
@@ -55,23 +32,17 @@ impl Shape {
     pub(crate) fn columns(self) -> usize {
         match self {
             Self::Vector { n, step: 1 } => n.min(1),
-            Self::Vector { n, .. } | Self::Triangle { n, .. } | Self::Packed { n, .. } => n,
-            Self::Full { columns, .. } | Self::Band { columns, .. } => columns,
+            Self::Vector { n, .. } => n,
+            Self::Full { columns, .. } => columns,
         }
     }
 
-    /// The rows of a column that it has.
-    pub(crate) fn rows(self, column: usize) -> Range<usize> {
+    /// How many rows each column has.
+    fn rows(self) -> usize {
         match self {
-            Self::Vector { n, step: 1 } => 0..n,
-            Self::Vector { .. } => 0..1,
-            Self::Full { rows, .. } => 0..rows,
-            Self::Triangle { upper: true, .. } | Self::Packed { upper: true, .. } => 0..column + 1,
-            Self::Triangle { n, .. } | Self::Packed { n, .. } => column..n,
-            Self::Band { rows, below, above, .. } => {
-                let end = (column + below + 1).min(rows);
-                column.saturating_sub(above).min(end)..end
-            }
+            Self::Vector { n, step: 1 } => n,
+            Self::Vector { .. } => 1,
+            Self::Full { rows, .. } => rows,
         }
     }
 
@@ -81,24 +52,15 @@ impl Shape {
             Self::Vector { step: 1, .. } => 0,
             Self::Vector { n, step } if step < 0 => (n - 1 - column) * step.unsigned_abs() as usize,
             Self::Vector { step, .. } => column * step as usize,
-            Self::Full { leading, .. } | Self::Triangle { leading, upper: true, .. } => column * leading,
-            Self::Triangle { leading, .. } => column * leading + column,
-            Self::Packed { upper: true, .. } => column * (column + 1) / 2,
-            Self::Packed { n, .. } => column * (2 * n - column + 1) / 2,
-            Self::Band { leading, above, .. } => column * leading + above + self.rows(column).start - column,
+            Self::Full { leading, .. } => column * leading,
         }
     }
 
     /// The elements from the pointer to the end of the last one.
     fn span(self) -> usize {
-        let end = |column: usize| self.offset(column) + self.rows(column).len();
         match self.columns() {
             0 => 0,
-            // Of a band whose last columns are outside of it, an earlier one is the last.
-            count if matches!(self, Self::Band { .. }) => {
-                (0..count).filter(|&column| !self.rows(column).is_empty()).map(end).max().unwrap_or(0)
-            }
-            count => end(0).max(end(count - 1)),
+            count => self.offset(0).max(self.offset(count - 1)) + self.rows(),
         }
     }
 }
@@ -151,39 +113,27 @@ pub(crate) struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Stored<T> {
     pub(crate) shape: Shape,
-    starts: Vec<usize>,
     pub(crate) data: Vec<T>,
 }
 
 impl<T: Number> Stored<T> {
     /// Zeros.
     pub(crate) fn zero(shape: Shape) -> Self {
-        let mut starts = Vec::with_capacity(shape.columns() + 1);
-        let mut end = 0;
-        starts.push(0);
-        for column in 0..shape.columns() {
-            end += shape.rows(column).len();
-            starts.push(end);
-        }
-        Self { shape, starts, data: vec![T::zero(); end] }
+        Self { shape, data: vec![T::zero(); shape.columns() * shape.rows()] }
     }
 
-    pub(crate) fn columns(&self) -> usize {
-        self.starts.len() - 1
+    fn columns(&self) -> usize {
+        self.shape.columns()
     }
 
-    /// The elements of a column, beginning with the first of its rows.
+    /// The elements of a column.
     pub(crate) fn column(&self, column: usize) -> &[T] {
-        &self.data[self.starts[column]..self.starts[column + 1]]
+        &self.data[column * self.shape.rows()..][..self.shape.rows()]
     }
 
     pub(crate) fn column_mut(&mut self, column: usize) -> &mut [T] {
-        &mut self.data[self.starts[column]..self.starts[column + 1]]
-    }
-
-    /// The element at (row, column), which is one of the shape.
-    pub(crate) fn at(&self, row: usize, column: usize) -> T {
-        self.column(column)[row - self.shape.rows(column).start]
+        let rows = self.shape.rows();
+        &mut self.data[column * rows..][..rows]
     }
 }
 
@@ -193,7 +143,7 @@ impl Place {
         let Self { address, element, shape } = *self;
         let size = element.size();
         (0..shape.columns())
-            .map(move |column| (address + shape.offset(column) * size, shape.rows(column).len() * size))
+            .map(move |column| (address + shape.offset(column) * size, shape.rows() * size))
             .filter(|(_, bytes)| *bytes > 0)
     }
 
@@ -277,7 +227,7 @@ impl Place {
     }
 
     fn address_of(&self, (row, column): (usize, usize)) -> usize {
-        let index = self.shape.offset(column) + row - self.shape.rows(column).start;
+        let index = self.shape.offset(column) + row;
         self.address + index * self.element.size()
     }
 

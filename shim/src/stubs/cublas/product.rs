@@ -48,7 +48,7 @@ impl Product {
     /// Computes it in the stream of `job`, for each problem of its batch.
     pub(crate) fn submit(self, mut job: Job) -> Answer {
         let [m, n, k] = self.size;
-        let reads_c = matches!(self.beta, Scale::Value(_)) && !self.beta.is_zero();
+        let reads_c = self.beta.is_known();
         job.operand(self.a.operand(m, k, true, false));
         job.operand(self.b.operand(k, n, true, false));
         job.operand(self.d.operand(m, n, false, true));

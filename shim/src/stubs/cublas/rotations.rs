@@ -1,6 +1,6 @@
 //! The scalars of BLAS's rotations: `rotg` and `rotmg`, in the formulas of the reference BLAS.
 
-use super::element::{Element, Wide};
+use super::element::Wide;
 use super::job::Job;
 use super::level1::Scalar;
 use crate::stubs::objects::Answer;
