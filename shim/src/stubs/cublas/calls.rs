@@ -17,7 +17,6 @@ macro_rules! calls {
         $(=> { $($single:ident $single_args:tt $([$($single_kind:tt)*] $name:ident),* ;)* })?
     ) => {
         mod narrow {
-            #[allow(unused_imports, reason = "not every table has complex functions")]
             use super::*;
             type Int = std::ffi::c_int;
             $crate::boundary::table::exports! {
@@ -29,7 +28,6 @@ macro_rules! calls {
             }
         }
         mod wide {
-            #[allow(unused_imports, reason = "not every table has complex functions")]
             use super::*;
             type Int = i64;
             $crate::boundary::table::exports! {

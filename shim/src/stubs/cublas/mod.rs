@@ -1,4 +1,4 @@
-//! libcublas: handles, modes, stream, workspace, transfers, and BLAS by its levels.
+//! libcublas: handles, modes, stream, workspace, transfers, vectors, `gemv`, `ger` and all products. The rest of BLAS is a stub.
 
 mod calls;
 pub(super) mod dense;

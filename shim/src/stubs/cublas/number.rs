@@ -77,8 +77,8 @@ number! {
     f32, f32, F32 F32, sgemm(), f32, |value: Wide| value.re as f32, |value: f32| Wide::new(value.into(), 0.0), |value| value;
     f64, f64, F64 F64, dgemm(), f64, |value: Wide| value.re, |value| Wide::new(value, 0.0), |value| value;
     Complex<f32>, f32, C32 F32, cgemm(Standard), [f32; 2], |value: Wide| Complex::new(value.re as f32, value.im as f32),
-        |value: Complex<f32>| Wide::new(value.re.into(), value.im.into()), |value: Complex<f32>| value.conj();
-    Complex<f64>, f64, C64 F64, zgemm(Standard), [f64; 2], |value| value, |value| value, |value: Complex<f64>| value.conj();
+        |value: Complex<f32>| Wide::new(value.re.into(), value.im.into()), |value: Complex<f32>| Complex::new(value.re, -value.im);
+    Complex<f64>, f64, C64 F64, zgemm(Standard), [f64; 2], |value| value, |value| value, |value: Complex<f64>| Complex::new(value.re, -value.im);
 }
 
 /// Evaluates an expression with `$type` as the type in which numbers of an element type are computed.
