@@ -23,7 +23,7 @@ macro_rules! calls {
                 library Cublas;
                 real {
                     $($(fn $narrow $args = $body::<$($kind)* Int>;)*)*
-                    $($($(fn $name $single_args = $single::<$($single_kind)* Int>;)*)*)?
+                    $($($(fn $name $single_args = $single::<$($single_kind)*>;)*)*)?
                 }
             }
         }

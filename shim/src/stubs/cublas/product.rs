@@ -91,17 +91,17 @@ impl Product {
                 if matrix.operation == Transpose::No { (row, column) } else { (column, row) }
             };
             for column in 0..n {
-                for row in 0..m {
+                for (row, &alpha) in alphas.iter().enumerate() {
                     let before = c.map(|c| c.read_at(index(&self.c, row, column)));
                     let sum = sums.at(row, column).wide();
                     let value = if self.d.element == Element::I32 {
-                        integer(sum.re, alphas[row].re, before.map_or(0.0, |before| beta.re * before.re))
+                        integer(sum.re, alpha.re, before.map_or(0.0, |before| beta.re * before.re))
                     } else if self.a.element.is_integer() {
                         // To 8 bits it goes by way of f32.
-                        f64::from(sum.re as i64 as i32 as f32 * alphas[row].re as f32)
+                        f64::from(sum.re as i64 as i32 as f32 * alpha.re as f32)
                             + before.map_or(0.0, |before| beta.re * before.re)
                     } else {
-                        let value = epilogue.scaled(alphas[row] * sum)
+                        let value = epilogue.scaled(alpha * sum)
                             + before.map_or(Wide::new(0.0, 0.0), |before| epilogue.of_c(beta * before));
                         if T::ELEMENT.is_complex() {
                             at[2].write_at(index(&self.d, row, column), value);

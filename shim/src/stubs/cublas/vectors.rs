@@ -87,11 +87,11 @@ fn rotm<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, y: usize,
     level1::rotm(handle, T::ELEMENT, n.into(), x, y, (parameters, T::ELEMENT))
 }
 
-fn rotg<T: Number, I>(handle: usize, a: usize, b: usize, c: usize, s: usize) -> Answer {
+fn rotg<T: Number>(handle: usize, a: usize, b: usize, c: usize, s: usize) -> Answer {
     rotations::rotg(handle, (a, T::ELEMENT), (b, T::ELEMENT), (c, T::REAL), (s, T::ELEMENT))
 }
 
-fn rotmg<T: Number, I>(handle: usize, d1: usize, d2: usize, x1: usize, y1: usize, parameters: usize) -> Answer {
+fn rotmg<T: Number>(handle: usize, d1: usize, d2: usize, x1: usize, y1: usize, parameters: usize) -> Answer {
     let typed = |address| (address, T::ELEMENT);
     rotations::rotmg(
         handle,
@@ -317,7 +317,7 @@ fn rotm_ex<I: Into<i64>>(
     level1::rotm(handle, compute, n.into(), x, y, (parameters, tp))
 }
 
-fn rotg_ex<I>(
+fn rotg_ex(
     handle: usize,
     a: usize,
     b: usize,
@@ -331,7 +331,7 @@ fn rotg_ex<I>(
     rotations::rotg(handle, (a, ab), (b, ab), (c, cs), (s, cs))
 }
 
-fn rotmg_ex<I>(
+fn rotmg_ex(
     handle: usize,
     d1: usize,
     type_d1: c_int,
