@@ -352,6 +352,12 @@ fn blas() {
 }
 
 #[test]
+fn epilogue() {
+    // 8-bit floats want a GPU that has them.
+    check_in(&[("FAKEGPU_PROFILES", "h100:1")], "allow", &CUDA_13, "epilogue", &[]);
+}
+
+#[test]
 fn int8() {
     check("int8");
 }
