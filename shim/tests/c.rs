@@ -134,7 +134,7 @@ fn check_in(environment: &[(&str, &str)], policy: &str, cuda: &Cuda, name: &str,
         cc.arg("-isystem").arg(headers(package));
     }
     cc.arg(&source).arg("-o").arg(&program);
-    cc.arg("-Wl,--no-as-needed").args([&runtime, &shim]).arg("-lpthread");
+    cc.arg("-Wl,--no-as-needed").args([&runtime, &shim]).args(["-lpthread", "-lm"]);
     run(&mut cc, "compiling against NVIDIA's headers");
 
     let paths = std::env::join_paths([work.path(), shim.parent().unwrap()]).unwrap();
@@ -349,6 +349,17 @@ fn libraries() {
 #[test]
 fn gemm() {
     check("gemm");
+}
+
+#[test]
+fn blas() {
+    check("blas");
+}
+
+#[test]
+fn epilogue() {
+    // 8-bit floats want a GPU that has them.
+    check_in(&[("FAKEGPU_PROFILES", "h100:1")], "allow", &CUDA_13, "epilogue", &[]);
 }
 
 #[test]

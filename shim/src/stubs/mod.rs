@@ -24,8 +24,8 @@ use crate::boundary::table::Export;
 
 /// The tables of all libraries here.
 pub(crate) fn tables() -> Vec<&'static [Export]> {
-    vec![
-        cublas::EXPORTS,
+    let mut tables = cublas::tables();
+    tables.extend([
         cublaslt::EXPORTS,
         cudnn::EXPORTS,
         cufft::EXPORTS,
@@ -40,5 +40,6 @@ pub(crate) fn tables() -> Vec<&'static [Export]> {
         nvshmem::EXPORTS,
         nvshmem::DATA,
         nvtx::EXPORTS,
-    ]
+    ]);
+    tables
 }

@@ -92,8 +92,8 @@ int main(void) {
     SAME(cublasSgemm_v2(handle, 9, 0, 2, 2, 3, &one, a, 2, b, 3, &zero, c, 2), 7);
     SAME(cublasSgemm_v2(handle, 0, 0, 2, 2, 3, &one, nothing, 2, b, 3, &zero, c, 2), 13); /* not device memory */
     SAME(cublasSgemm_v2(handle, 0, 0, 2, 2, 3, &one, a, 1 << 20, b, 3, &zero, c, 2), 13); /* leaves its allocation */
-    SAME(cublasGemmEx(handle, 0, 0, 2, 2, 3, &one, a, 4, 2, b, 4, 3, &zero, c, 4, 2, 68, -1), 15); /* complex: a gap */
-    SAME(cublasGemmEx(handle, 0, 0, 2, 2, 3, &one, a, 3, 2, b, 3, 3, &zero, c, 0, 2, 68, -1), 15); /* int8 to f32: a gap */
+    SAME(cublasGemmEx(handle, 0, 0, 2, 2, 3, &one, a, 8, 2, b, 8, 3, &zero, c, 8, 2, 68, -1), 15); /* unsigned: a gap */
+    SAME(cublasGemmEx(handle, 0, 0, 2, 2, 3, &one, a, 3, 2, b, 3, 3, &zero, c, 1, 2, 68, -1), 15); /* int8 to f64: a gap */
     SAME(cublasDestroy_v2(handle), 0);
     return failures();
 }

@@ -1,110 +1,31 @@
-//! The calls of libcublas that multiply matrices, and how any product travels: described, checked, done in stream order.
+//! The calls of libcublas that multiply two matrices.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
-use std::ffi::{c_int, c_longlong, c_void};
-use std::sync::Arc;
+use std::ffi::{c_int, c_longlong};
 
-use crate::boundary::gap;
-use crate::boundary::library::Library;
-use crate::device::error::CudaResult;
-use crate::device::graph::structure::{Operation, Work};
-use crate::device::running;
-use crate::device::stream::{self, Stream};
-use crate::device::submit::submit;
-use crate::sanitizer::{init, races};
-use crate::settings::{self, GemmMode};
-use crate::stubs::cublas::handle::{self, REFUSALS};
-use crate::stubs::cublas::product::{Activation, Element, Fault, Matrix, Product, Scale};
+use num_complex::Complex;
+
+use super::calls::calls;
+use super::dense::Transpose;
+use super::element::Element;
+use super::epilogue::Epilogue;
+use super::handle::REFUSALS;
+use super::job::{Job, size};
+use super::number::Number;
+use super::operand::Base;
+use super::product::{Matrix, Product};
+use crate::boundary::args::Out;
 use crate::stubs::objects::{Answer, Code};
 
-/// CUBLAS_STATUS_EXECUTION_FAILED.
-const EXECUTION_FAILED: Code = Code(13);
+type C32 = Complex<f32>;
+type C64 = Complex<f64>;
 
-/// A product that we do not compute: a gap, and the library's "not supported".
-pub(crate) fn refuse<T>(library: Library, name: &'static str, why: &str) -> Answer<T> {
-    gap::record(library, name, why);
-    Err(Code(library.not_supported()))
+/// Reads `cublasOperation_t`.
+pub(crate) fn operation(code: c_int) -> Answer<Transpose> {
+    Transpose::from_code(code).ok_or(Code(REFUSALS.value))
 }
 
-/// Computes `product` in the order of the stream behind `handle`.
-pub(crate) fn run(library: Library, name: &'static str, handle: usize, product: Product) -> Answer {
-    if product.m == 0 || product.n == 0 || product.batch == 0 {
-        return Ok(());
-    }
-    product.check().map_err(|fault| match fault {
-        Fault::Value => Code(REFUSALS.value),
-        Fault::Address => EXECUTION_FAILED,
-    })?;
-    let stream = stream::resolve(handle).map_err(|_| EXECUTION_FAILED)?;
-    let policy = settings::get().map(|settings| settings.gemm).unwrap_or_default();
-    if policy.strict {
-        let supported = &stream.device().gpu.profile.supported_types;
-        let types = [product.a.element, product.b.element, product.c.element];
-        // What the hardware would refuse is not a gap of ours.
-        if types.iter().any(|element| !supported.iter().any(|name| name == element.profile_word())) {
-            return Err(Code(library.not_supported()));
-        }
-    }
-    if policy.mode == GemmMode::Skip {
-        note(&stream, name, &product);
-        return tolerate(library, name, "skipped, as FAKEGPU_CPU_GEMM_MODE says");
-    }
-    if policy.max_operations.is_some_and(|most| product.operations() > most) {
-        note(&stream, name, &product);
-        return tolerate(library, name, "larger than FAKEGPU_CPU_GEMM_MAX_OPS");
-    }
-    let work = Operation::Work(Arc::new(Named { name, product }));
-    submit(work, &stream).map_err(|_| EXECUTION_FAILED)
-}
-
-/// What the sanitizers have to know of it.
-fn note(stream: &Stream, name: &'static str, product: &Product) {
-    if races::are_wanted() {
-        races::work(&[stream.lane()], name, &product.accesses());
-    }
-    if init::is_wanted() {
-        product.follow(name);
-    }
-}
-
-/// A checked product of a call.
-struct Named {
-    name: &'static str,
-    product: Product,
-}
-
-impl Work for Named {
-    fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
-        let Self { name, product } = *self;
-        note(stream, name, &product);
-        let device = stream.device();
-        stream.run(move || {
-            let _running = running::start(device);
-            // SAFETY: it was checked; a program that frees the memory before the stream got here breaks NVIDIA's contract.
-            unsafe { product.compute() }
-        });
-        Ok(())
-    }
-
-    fn name(&self) -> &str {
-        self.name
-    }
-}
-
-fn tolerate(library: Library, name: &'static str, why: &str) -> Answer {
-    gap::tolerate(library, name, why).map_err(|refused| Code(u32::from(refused)))
-}
-
-/// Reads `cublasOperation_t`; a conjugate of real numbers changes nothing.
-pub(crate) fn is_transposed(operation: c_int) -> Answer<bool> {
-    match operation {
-        0 => Ok(false),
-        1 | 2 => Ok(true),
-        _ => Err(Code(REFUSALS.value)),
-    }
-}
-
-/// The type that alpha and beta have for a `cublasComputeType_t`; `None` for what is not computed here.
+/// The type that alpha and beta have for a `cublasComputeType_t`, where they are real; `None` for what is not computed here.
 pub(crate) fn scale_of(compute: c_int) -> Option<Element> {
     match compute {
         64 | 65 => Some(Element::F16),
@@ -115,310 +36,433 @@ pub(crate) fn scale_of(compute: c_int) -> Option<Element> {
     }
 }
 
-/// Alpha or beta, read now where it is in host memory.
-///
-/// # Safety
-/// A host pointer that is not null points to an `element`.
-pub(crate) unsafe fn scale(pointer: *const c_void, element: Element, on_device: bool) -> Answer<Scale> {
-    if pointer.is_null() {
-        return REFUSALS.value();
-    }
-    if on_device {
-        return Ok(Scale::At(pointer as usize, element));
-    }
-    // SAFETY: not null, and the caller vouches for the rest.
-    Ok(Scale::Value(unsafe { element.read(pointer as usize) }))
-}
-
 /// One of the three matrices of a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Side {
-    address: *const c_void,
+struct Side {
+    base: Base,
     datatype: c_int,
-    leading: c_int,
-    stride: c_longlong,
-    by_rows: bool,
+    leading: i64,
+}
+
+impl Side {
+    fn at(address: usize, datatype: c_int, leading: impl Into<i64>, stride: i64) -> Self {
+        Self { base: Base::At { address, stride }, datatype, leading: leading.into() }
+    }
+
+    fn pointers(array: usize, datatype: c_int, leading: impl Into<i64>) -> Self {
+        Self { base: Base::Pointers(array), datatype, leading: leading.into() }
+    }
 }
 
 /// A call, whichever it is.
 struct Call {
-    name: &'static str,
     operations: (c_int, c_int),
-    size: (c_int, c_int, c_int),
-    alpha: *const c_void,
-    a: Side,
-    b: Side,
-    beta: *const c_void,
-    c: Side,
-    batch: c_int,
+    size: [i64; 3],
+    scalars: (usize, usize),
+    sides: [Side; 3],
+    batch: i64,
     compute: c_int,
 }
 
 impl Call {
-    /// # Safety
-    /// Alpha and beta point to what the compute type says.
-    unsafe fn run(self, handle: usize) -> Answer {
-        let (stream, on_device) = handle::working(handle)?;
-        let (left, right) = (is_transposed(self.operations.0)?, is_transposed(self.operations.1)?);
-        let size = |number: c_int| usize::try_from(number).map_err(|_| Code(REFUSALS.value));
-        let (m, n, k, batch) = (size(self.size.0)?, size(self.size.1)?, size(self.size.2)?, size(self.batch)?);
-        let Some(scale_type) = scale_of(self.compute) else {
-            return refuse(Library::Cublas, self.name, &format!("compute type {}", self.compute));
+    fn run(self, handle: usize) -> Answer {
+        let mut job = Job::begin(handle)?;
+        let (left, right) = (operation(self.operations.0)?, operation(self.operations.1)?);
+        let [m, n, k] = self.size;
+        let size_of_product = [size(m)?, size(n)?, size(k)?];
+        job.batch(self.batch)?;
+        let Some(mut scale) = scale_of(self.compute) else {
+            return job.refuse(&format!("compute type {}", self.compute));
         };
-        let matrix = |side: Side, transposed: bool| {
-            let Some(element) = Element::from_code(side.datatype) else {
-                return refuse(Library::Cublas, self.name, &format!("datatype {}", side.datatype));
+        let matrix = |side: Side, operation: Transpose| {
+            let Some(element) = Element::from_code(side.datatype).filter(|element| !element.is_float8()) else {
+                return job.refuse(&format!("datatype {}", side.datatype));
             };
-            if (element == Element::I8 || element == Element::I32) != (scale_type == Element::I32) {
-                return refuse(Library::Cublas, self.name, &format!("datatype {} by another type", side.datatype));
+            Ok(Matrix { base: side.base, element, leading: size(side.leading)?, operation })
+        };
+        let [a, b, c] = self.sides;
+        let (a, b, c) = (matrix(a, left)?, matrix(b, right)?, matrix(c, Transpose::No)?);
+        let elements = [a.element, b.element, c.element];
+        if elements.iter().any(|element| element.is_complex()) {
+            let wanted = if scale == Element::F64 { Element::C64 } else { Element::C32 };
+            if elements != [wanted; 3] {
+                return job.refuse("complex numbers and others");
             }
-            let leading = size(side.leading)?;
-            Ok(Matrix { address: side.address as usize, element, leading, transposed, stride: side.stride })
+            scale = wanted;
+        }
+        let is_integer = elements.map(Element::is_integer);
+        let fits = match scale {
+            Element::I32 => elements == [Element::I8, Element::I8, Element::I32],
+            Element::F64 | Element::C64 => elements == [scale; 3],
+            Element::F32 if is_integer[0] => elements == [Element::I8, Element::I8, Element::F32],
+            _ => !is_integer.contains(&true) && !elements.contains(&Element::F64),
         };
-        let c = matrix(self.c, self.c.by_rows)?;
-        let product = Product {
-            m,
-            n,
-            k,
-            a: matrix(self.a, left)?,
-            b: matrix(self.b, right)?,
-            c,
-            d: c,
-            // SAFETY: passed on.
-            alpha: unsafe { scale(self.alpha, scale_type, on_device) }?,
-            // SAFETY: passed on.
-            beta: unsafe { scale(self.beta, scale_type, on_device) }?,
-            batch,
-            bias: None,
-            activation: Activation::None,
-        };
-        run(Library::Cublas, self.name, stream, product)
+        if !fits {
+            return job.refuse(&format!("datatypes {:?} by compute type {}", elements, self.compute));
+        }
+        let (alpha, beta) = (job.scale(self.scalars.0, scale)?, job.scale(self.scalars.1, scale)?);
+        Product { size: size_of_product, a, b, c, d: c, alpha, beta, epilogue: Epilogue::default() }.submit(job)
     }
 }
 
-fn side(address: *const c_void, datatype: c_int, leading: c_int, stride: c_longlong) -> Side {
-    Side { address, datatype, leading, stride, by_rows: false }
+/// `cudaDataType` and `cublasComputeType_t` of a type of numbers.
+fn codes<T: Number>() -> (c_int, c_int) {
+    match T::ELEMENT {
+        Element::F64 => (1, 70),
+        Element::C32 => (4, 68),
+        Element::C64 => (5, 70),
+        _ => (0, 68),
+    }
 }
 
-macro_rules! typed {
-    ($($plain:ident $strided:ident $plain_name:literal $strided_name:literal $datatype:literal $compute:literal)*) => { $(
-        /// # Safety
-        /// Alpha and beta point to a number each.
-        #[doc(alias = $plain_name)]
-        pub(crate) unsafe fn $plain(
-            handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void,
-            a: *const c_void, lda: c_int, b: *const c_void, ldb: c_int, beta: *const c_void, c: *mut c_void, ldc: c_int,
-        ) -> Answer {
-            let call = Call {
-                name: $plain_name, operations: (left, right), size: (m, n, k), alpha, beta,
-                a: side(a, $datatype, lda, 0), b: side(b, $datatype, ldb, 0), c: side(c, $datatype, ldc, 0),
-                batch: 1, compute: $compute,
-            };
-            // SAFETY: passed on.
-            unsafe { call.run(handle) }
-        }
-
-        /// # Safety
-        /// Alpha and beta point to a number each.
-        #[doc(alias = $strided_name)]
-        pub(crate) unsafe fn $strided(
-            handle: usize, left: c_int, right: c_int, m: c_int, n: c_int, k: c_int, alpha: *const c_void,
-            a: *const c_void, lda: c_int, stride_a: c_longlong, b: *const c_void, ldb: c_int, stride_b: c_longlong,
-            beta: *const c_void, c: *mut c_void, ldc: c_int, stride_c: c_longlong, batch: c_int,
-        ) -> Answer {
-            let call = Call {
-                name: $strided_name, operations: (left, right), size: (m, n, k), alpha, beta,
-                a: side(a, $datatype, lda, stride_a), b: side(b, $datatype, ldb, stride_b),
-                c: side(c, $datatype, ldc, stride_c), batch, compute: $compute,
-            };
-            // SAFETY: passed on.
-            unsafe { call.run(handle) }
-        }
-    )* };
-}
-
-typed! {
-    sgemm sgemm_strided "cublasSgemm_v2" "cublasSgemmStridedBatched" 0 68
-    dgemm dgemm_strided "cublasDgemm_v2" "cublasDgemmStridedBatched" 1 70
-    hgemm hgemm_strided "cublasHgemm" "cublasHgemmStridedBatched" 2 64
-}
-
-/// # Safety
-/// Alpha and beta point to an f32 each.
-pub(crate) unsafe fn sgemm_ex(
+fn gemm<T: Number, I: Into<i64>>(
     handle: usize,
     left: c_int,
     right: c_int,
-    m: c_int,
-    n: c_int,
-    k: c_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    type_a: c_int,
-    lda: c_int,
-    b: *const c_void,
-    type_b: c_int,
-    ldb: c_int,
-    beta: *const c_void,
-    c: *mut c_void,
-    type_c: c_int,
-    ldc: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    b: usize,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    ldc: I,
 ) -> Answer {
-    let call = Call {
-        name: "cublasSgemmEx",
-        operations: (left, right),
-        size: (m, n, k),
-        alpha,
-        beta,
-        a: side(a, type_a, lda, 0),
-        b: side(b, type_b, ldb, 0),
-        c: side(c, type_c, ldc, 0),
-        batch: 1,
-        compute: 68,
-    };
-    // SAFETY: passed on.
-    unsafe { call.run(handle) }
+    let (t, compute) = codes::<T>();
+    gemm_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, compute, 0)
 }
 
-/// # Safety
-/// Alpha and beta point to what the compute type says.
-pub(crate) unsafe fn gemm_ex(
+fn hgemm<I: Into<i64>>(
     handle: usize,
     left: c_int,
     right: c_int,
-    m: c_int,
-    n: c_int,
-    k: c_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    type_a: c_int,
-    lda: c_int,
-    b: *const c_void,
-    type_b: c_int,
-    ldb: c_int,
-    beta: *const c_void,
-    c: *mut c_void,
-    type_c: c_int,
-    ldc: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    b: usize,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    ldc: I,
+) -> Answer {
+    gemm_ex(handle, left, right, m, n, k, alpha, a, 2, lda, b, 2, ldb, beta, c, 2, ldc, 64, 0)
+}
+
+/// The products of S or C whose matrices have other types.
+fn narrow_ex<T: Number, I: Into<i64>>(
+    handle: usize,
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    ta: c_int,
+    lda: I,
+    b: usize,
+    tb: c_int,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    tc: c_int,
+    ldc: I,
+) -> Answer {
+    gemm_ex(handle, left, right, m, n, k, alpha, a, ta, lda, b, tb, ldb, beta, c, tc, ldc, codes::<T>().1, 0)
+}
+
+fn gemm_ex<I: Into<i64>>(
+    handle: usize,
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    ta: c_int,
+    lda: I,
+    b: usize,
+    tb: c_int,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    tc: c_int,
+    ldc: I,
     compute: c_int,
     _algorithm: c_int,
 ) -> Answer {
-    let call = Call {
-        name: "cublasGemmEx",
-        operations: (left, right),
-        size: (m, n, k),
-        alpha,
-        beta,
-        a: side(a, type_a, lda, 0),
-        b: side(b, type_b, ldb, 0),
-        c: side(c, type_c, ldc, 0),
-        batch: 1,
-        compute,
-    };
-    // SAFETY: passed on.
-    unsafe { call.run(handle) }
+    let sides = [Side::at(a, ta, lda, 0), Side::at(b, tb, ldb, 0), Side::at(c, tc, ldc, 0)];
+    let size = [m.into(), n.into(), k.into()];
+    Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: 1, compute }.run(handle)
 }
 
-/// # Safety
-/// Alpha and beta point to what the compute type says.
-pub(crate) unsafe fn gemm_strided_ex(
+fn strided<T: Number, I: Into<i64>>(
     handle: usize,
     left: c_int,
     right: c_int,
-    m: c_int,
-    n: c_int,
-    k: c_int,
-    alpha: *const c_void,
-    a: *const c_void,
-    type_a: c_int,
-    lda: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
     stride_a: c_longlong,
-    b: *const c_void,
-    type_b: c_int,
-    ldb: c_int,
+    b: usize,
+    ldb: I,
     stride_b: c_longlong,
-    beta: *const c_void,
-    c: *mut c_void,
-    type_c: c_int,
-    ldc: c_int,
+    beta: usize,
+    c: usize,
+    ldc: I,
     stride_c: c_longlong,
-    batch: c_int,
+    batch: I,
+) -> Answer {
+    let (t, compute) = codes::<T>();
+    strided_ex(
+        handle, left, right, m, n, k, alpha, a, t, lda, stride_a, b, t, ldb, stride_b, beta, c, t, ldc, stride_c,
+        batch, compute, 0,
+    )
+}
+
+fn hgemm_strided<I: Into<i64>>(
+    handle: usize,
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    stride_a: c_longlong,
+    b: usize,
+    ldb: I,
+    stride_b: c_longlong,
+    beta: usize,
+    c: usize,
+    ldc: I,
+    stride_c: c_longlong,
+    batch: I,
+) -> Answer {
+    strided_ex(
+        handle, left, right, m, n, k, alpha, a, 2, lda, stride_a, b, 2, ldb, stride_b, beta, c, 2, ldc, stride_c,
+        batch, 64, 0,
+    )
+}
+
+fn strided_ex<I: Into<i64>>(
+    handle: usize,
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    ta: c_int,
+    lda: I,
+    stride_a: c_longlong,
+    b: usize,
+    tb: c_int,
+    ldb: I,
+    stride_b: c_longlong,
+    beta: usize,
+    c: usize,
+    tc: c_int,
+    ldc: I,
+    stride_c: c_longlong,
+    batch: I,
     compute: c_int,
     _algorithm: c_int,
 ) -> Answer {
-    let call = Call {
-        name: "cublasGemmStridedBatchedEx",
-        operations: (left, right),
-        size: (m, n, k),
-        alpha,
-        beta,
-        a: side(a, type_a, lda, stride_a),
-        b: side(b, type_b, ldb, stride_b),
-        c: side(c, type_c, ldc, stride_c),
-        batch,
-        compute,
-    };
-    // SAFETY: passed on.
-    unsafe { call.run(handle) }
+    let sides = [Side::at(a, ta, lda, stride_a), Side::at(b, tb, ldb, stride_b), Side::at(c, tc, ldc, stride_c)];
+    let size = [m.into(), n.into(), k.into()];
+    Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
 }
 
-/// y = alpha * op(A) * x + beta * y: a product whose right side and result are one column, `increment` elements apart.
-///
-/// # Safety
-/// Alpha and beta point to a number each.
-unsafe fn gemv(
-    name: &'static str,
-    datatype: c_int,
-    compute: c_int,
+fn batched<T: Number, I: Into<i64>>(
     handle: usize,
-    operation: c_int,
-    (m, n): (c_int, c_int),
-    alpha: *const c_void,
-    (a, lda): (*const c_void, c_int),
-    (x, increment_x): (*const c_void, c_int),
-    beta: *const c_void,
-    (y, increment_y): (*mut c_void, c_int),
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    b: usize,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    ldc: I,
+    batch: I,
 ) -> Answer {
-    if increment_x == 0 || increment_y == 0 {
+    let (t, compute) = codes::<T>();
+    batched_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, batch, compute, 0)
+}
+
+fn hgemm_batched<I: Into<i64>>(
+    handle: usize,
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    b: usize,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    ldc: I,
+    batch: I,
+) -> Answer {
+    batched_ex(handle, left, right, m, n, k, alpha, a, 2, lda, b, 2, ldb, beta, c, 2, ldc, batch, 64, 0)
+}
+
+fn batched_ex<I: Into<i64>>(
+    handle: usize,
+    left: c_int,
+    right: c_int,
+    m: I,
+    n: I,
+    k: I,
+    alpha: usize,
+    a: usize,
+    ta: c_int,
+    lda: I,
+    b: usize,
+    tb: c_int,
+    ldb: I,
+    beta: usize,
+    c: usize,
+    tc: c_int,
+    ldc: I,
+    batch: I,
+    compute: c_int,
+    _algorithm: c_int,
+) -> Answer {
+    let sides = [Side::pointers(a, ta, lda), Side::pointers(b, tb, ldb), Side::pointers(c, tc, ldc)];
+    let size = [m.into(), n.into(), k.into()];
+    Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
+}
+
+fn grouped<T: Number, I: Into<i64> + Copy>(
+    handle: usize,
+    left: Out<c_int>,
+    right: Out<c_int>,
+    m: Out<I>,
+    n: Out<I>,
+    k: Out<I>,
+    alpha: usize,
+    a: usize,
+    lda: Out<I>,
+    b: usize,
+    ldb: Out<I>,
+    beta: usize,
+    c: usize,
+    ldc: Out<I>,
+    groups: I,
+    sizes: Out<I>,
+) -> Answer {
+    let (t, compute) = codes::<T>();
+    grouped_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, groups, sizes, compute)
+}
+
+/// Arrays in host memory have an element for each group; the pointers to all groups' matrices are one array each.
+fn grouped_ex<I: Into<i64> + Copy>(
+    handle: usize,
+    left: Out<c_int>,
+    right: Out<c_int>,
+    m: Out<I>,
+    n: Out<I>,
+    k: Out<I>,
+    alpha: usize,
+    a: usize,
+    ta: c_int,
+    lda: Out<I>,
+    b: usize,
+    tb: c_int,
+    ldb: Out<I>,
+    beta: usize,
+    c: usize,
+    tc: c_int,
+    ldc: Out<I>,
+    groups: I,
+    sizes: Out<I>,
+    compute: c_int,
+) -> Answer {
+    let job = Job::begin(handle)?;
+    let count = size(groups.into())?;
+    let Some(scale) = scale_of(compute) else { return job.refuse(&format!("compute type {compute}")) };
+    let codes = |array: Out<c_int>| array.list(count).map_err(REFUSALS.null());
+    let sizes_of = |array: Out<I>| -> Answer<Vec<i64>> {
+        Ok(array.list(count).map_err(REFUSALS.null())?.into_iter().map(Into::into).collect())
+    };
+    let (left, right) = (codes(left)?, codes(right)?);
+    let [m, n, k, lda, ldb, ldc, sizes] =
+        [sizes_of(m)?, sizes_of(n)?, sizes_of(k)?, sizes_of(lda)?, sizes_of(ldb)?, sizes_of(ldc)?, sizes_of(sizes)?];
+    if sizes.iter().any(|count| *count < 0) || (count > 0 && (alpha == 0 || beta == 0)) {
         return REFUSALS.value();
     }
-    if increment_x < 0 || increment_y < 0 {
-        return refuse(Library::Cublas, name, "a vector from its end to its start");
+    let mut first = 0;
+    for group in 0..count {
+        let array = |pointers: usize| pointers.wrapping_add(first * 8);
+        let scalar = |array: usize| array.wrapping_add(group * scale.size());
+        let call = Call {
+            operations: (left[group], right[group]),
+            size: [m[group], n[group], k[group]],
+            scalars: (scalar(alpha), scalar(beta)),
+            sides: [
+                Side::pointers(array(a), ta, lda[group]),
+                Side::pointers(array(b), tb, ldb[group]),
+                Side::pointers(array(c), tc, ldc[group]),
+            ],
+            batch: sizes[group],
+            compute,
+        };
+        call.run(handle)?;
+        first += sizes[group] as usize;
     }
-    let (rows, columns) = if is_transposed(operation)? { (n, m) } else { (m, n) };
-    let call = Call {
-        name,
-        // A vector read as the row of a matrix with one row has its elements a leading dimension apart.
-        operations: (operation, 1),
-        size: (rows, 1, columns),
-        alpha,
-        a: side(a, datatype, lda, 0),
-        b: side(x, datatype, increment_x, 0),
-        beta,
-        c: Side { by_rows: true, ..side(y, datatype, increment_y, 0) },
-        batch: 1,
-        compute,
-    };
-    // SAFETY: passed on.
-    unsafe { call.run(handle) }
+    Ok(())
 }
 
-macro_rules! vector {
-    ($($function:ident $name:literal $datatype:literal $compute:literal)*) => { $(
-        /// # Safety
-        /// Alpha and beta point to a number each.
-        pub(crate) unsafe fn $function(
-            handle: usize, operation: c_int, m: c_int, n: c_int, alpha: *const c_void, a: *const c_void, lda: c_int,
-            x: *const c_void, increment_x: c_int, beta: *const c_void, y: *mut c_void, increment_y: c_int,
-        ) -> Answer {
-            let (x, y) = ((x, increment_x), (y, increment_y));
-            // SAFETY: passed on.
-            unsafe { gemv($name, $datatype, $compute, handle, operation, (m, n), alpha, (a, lda), x, beta, y) }
-        }
-    )* };
-}
-
-vector! {
-    sgemv "cublasSgemv_v2" 0 68
-    dgemv "cublasDgemv_v2" 1 70
+calls! {
+    gemm(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
+        [f32,] cublasSgemm_v2 cublasSgemm_v2_64, [f64,] cublasDgemm_v2 cublasDgemm_v2_64,
+        [C32,] cublasCgemm_v2 cublasCgemm_v2_64, [C64,] cublasZgemm_v2 cublasZgemm_v2_64,
+        [C32,] cublasCgemm3m cublasCgemm3m_64, [C64,] cublasZgemm3m cublasZgemm3m_64;
+    hgemm(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
+        [] cublasHgemm cublasHgemm_64;
+    narrow_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int)
+        [f32,] cublasSgemmEx cublasSgemmEx_64, [C32,] cublasCgemmEx cublasCgemmEx_64, [C32,] cublasCgemm3mEx cublasCgemm3mEx_64;
+    gemm_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int, compute: c_int, algorithm: c_int)
+        [] cublasGemmEx cublasGemmEx_64;
+    strided(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, b: usize, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, ldc: Int, stride_c: c_longlong, batch: Int)
+        [f32,] cublasSgemmStridedBatched cublasSgemmStridedBatched_64, [f64,] cublasDgemmStridedBatched cublasDgemmStridedBatched_64,
+        [C32,] cublasCgemmStridedBatched cublasCgemmStridedBatched_64, [C64,] cublasZgemmStridedBatched cublasZgemmStridedBatched_64,
+        [C32,] cublasCgemm3mStridedBatched cublasCgemm3mStridedBatched_64;
+    hgemm_strided(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, b: usize, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, ldc: Int, stride_c: c_longlong, batch: Int)
+        [] cublasHgemmStridedBatched cublasHgemmStridedBatched_64;
+    strided_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, stride_a: c_longlong, b: usize, tb: c_int, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, tc: c_int, ldc: Int, stride_c: c_longlong, batch: Int, compute: c_int, algorithm: c_int)
+        [] cublasGemmStridedBatchedEx cublasGemmStridedBatchedEx_64;
+    batched(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int, batch: Int)
+        [f32,] cublasSgemmBatched cublasSgemmBatched_64, [f64,] cublasDgemmBatched cublasDgemmBatched_64,
+        [C32,] cublasCgemmBatched cublasCgemmBatched_64, [C64,] cublasZgemmBatched cublasZgemmBatched_64,
+        [C32,] cublasCgemm3mBatched cublasCgemm3mBatched_64;
+    hgemm_batched(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int, batch: Int)
+        [] cublasHgemmBatched cublasHgemmBatched_64;
+    batched_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int, batch: Int, compute: c_int, algorithm: c_int)
+        [] cublasGemmBatchedEx cublasGemmBatchedEx_64;
+    grouped(handle: usize, left: Out<c_int>, right: Out<c_int>, m: Out<Int>, n: Out<Int>, k: Out<Int>, alpha: usize, a: usize, lda: Out<Int>, b: usize, ldb: Out<Int>, beta: usize, c: usize, ldc: Out<Int>, groups: Int, sizes: Out<Int>)
+        [f32,] cublasSgemmGroupedBatched cublasSgemmGroupedBatched_64, [f64,] cublasDgemmGroupedBatched cublasDgemmGroupedBatched_64;
+    grouped_ex(handle: usize, left: Out<c_int>, right: Out<c_int>, m: Out<Int>, n: Out<Int>, k: Out<Int>, alpha: usize, a: usize, ta: c_int, lda: Out<Int>, b: usize, tb: c_int, ldb: Out<Int>, beta: usize, c: usize, tc: c_int, ldc: Out<Int>, groups: Int, sizes: Out<Int>, compute: c_int)
+        [] cublasGemmGroupedBatchedEx cublasGemmGroupedBatchedEx_64;
 }

@@ -1,4 +1,4 @@
-//! libcublasLt: handles, descriptors, and products of real numbers and of 8-bit integers. The rest is a stub.
+//! libcublasLt: handles, descriptors, and products with their epilogues, also of 8-bit floats and integers. The rest is a stub.
 
 mod descriptor;
 mod product;

@@ -6,9 +6,14 @@ use std::ffi::{c_int, c_void};
 use super::descriptor::{Descriptor, descriptor};
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
-use crate::stubs::cublas::gemm::{self, is_transposed, refuse, scale_of};
+use crate::stubs::cublas::dense::Transpose;
+use crate::stubs::cublas::element::Element;
+use crate::stubs::cublas::epilogue::{Activation, Auxiliary, Epilogue, GradientOf};
+use crate::stubs::cublas::gemm::{operation, scale_of};
 use crate::stubs::cublas::handle::REFUSALS;
-use crate::stubs::cublas::product::{Activation, Element, Matrix, Product, Scale};
+use crate::stubs::cublas::job::{Job, Scale, refuse};
+use crate::stubs::cublas::operand::Base;
+use crate::stubs::cublas::product::{Matrix, Product};
 use crate::stubs::objects::{Answer, Code};
 
 /// `cublasLtMatmulDescAttributes_t`.
@@ -18,12 +23,36 @@ mod product_attribute {
     pub(crate) const POINTER_MODE: i32 = 2;
     pub(crate) const TRANSPOSE_A: i32 = 3;
     pub(crate) const TRANSPOSE_B: i32 = 4;
-    pub(crate) const TRANSPOSE_C: i32 = 5;
     pub(crate) const EPILOGUE: i32 = 7;
     pub(crate) const BIAS_POINTER: i32 = 8;
+    pub(crate) const AUX_POINTER: i32 = 11;
+    pub(crate) const AUX_LEADING: i32 = 12;
+    pub(crate) const AUX_STRIDE: i32 = 13;
+    /// Of A, B, C and D.
+    pub(crate) const SCALES: [i32; 4] = [17, 18, 19, 20];
+    pub(crate) const AMAX_D: i32 = 21;
+    pub(crate) const AUX_DATA_TYPE: i32 = 22;
     pub(crate) const BIAS_DATA_TYPE: i32 = 26;
-    /// Scales and maxima of 8-bit products.
-    pub(crate) const SCALED: std::ops::RangeInclusive<i32> = 17..=21;
+    /// What is computed only where it is 0 or not set, and what it is.
+    pub(crate) const OTHERS: [(i32, &str); 16] = [
+        (5, "a transposed C"),
+        (10, "a bias for each product of a batch"),
+        (14, "factors for each product of a batch"),
+        (23, "a scale of the auxiliary matrix"),
+        (24, "the largest of the auxiliary matrix"),
+        (31, "scales of blocks of A"),
+        (32, "scales of blocks of B"),
+        (33, "scales of blocks of C"),
+        (34, "scales of blocks of D"),
+        (35, "scales of blocks of the auxiliary matrix"),
+        (36, "scales that come with D"),
+        (37, "scales that come with D"),
+        (39, "an alpha for each product of a batch"),
+        (40, "a beta for each product of a batch"),
+        (27, "chunks that wait for one another"),
+        (28, "chunks that wait for one another"),
+    ];
+    pub(crate) const FILL_MODE: i32 = 6;
 }
 
 /// `cublasLtMatrixLayoutAttribute_t`.
@@ -35,6 +64,8 @@ mod layout_attribute {
     pub(crate) const LEADING: i32 = 4;
     pub(crate) const BATCH: i32 = 5;
     pub(crate) const STRIDE: i32 = 6;
+    pub(crate) const PLANE_OFFSET: i32 = 7;
+    pub(crate) const BATCH_MODE: i32 = 8;
 }
 
 /// `cublasLtPointerMode_t`.
@@ -59,18 +90,20 @@ pub(crate) struct Heuristic {
 const _: () = assert!(size_of::<Heuristic>() == 96);
 
 /// A matrix as its layout descriptor has it.
-struct Layout {
-    element: Result<Element, String>,
-    by_rows: bool,
-    rows: usize,
-    columns: usize,
+pub(super) struct Layout {
+    pub(super) element: Result<Element, String>,
+    pub(super) by_rows: bool,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
     leading: usize,
-    batch: usize,
+    pub(super) batch: usize,
     stride: i64,
+    /// The matrices of a batch are found by pointers.
+    by_pointers: bool,
 }
 
 impl Layout {
-    fn read(handle: usize) -> Answer<Self> {
+    pub(super) fn read(handle: usize) -> Answer<Self> {
         let layout: &Descriptor = &*descriptor(handle)?;
         let size =
             |attribute, default| usize::try_from(layout.number(attribute, default)).map_err(|_| Code(REFUSALS.value));
@@ -80,23 +113,41 @@ impl Layout {
             1 => Ok(true),
             other => Err(format!("matrix order {other}")),
         };
+        let batch_mode = layout.number(layout_attribute::BATCH_MODE, 0);
+        let known = || {
+            if layout.number(layout_attribute::PLANE_OFFSET, 0) != 0 {
+                return Err("real and imaginary parts apart".to_owned());
+            }
+            if batch_mode > 1 {
+                return Err("products in groups".to_owned());
+            }
+            Element::from_code(datatype).ok_or_else(|| format!("datatype {datatype}"))
+        };
         Ok(Self {
-            element: by_rows
-                .clone()
-                .and_then(|_| Element::from_code(datatype).ok_or_else(|| format!("datatype {datatype}"))),
+            element: by_rows.clone().and_then(|_| known()),
             by_rows: by_rows.unwrap_or(false),
             rows: size(layout_attribute::ROWS, 0)?,
             columns: size(layout_attribute::COLUMNS, 0)?,
             leading: size(layout_attribute::LEADING, 0)?,
             batch: size(layout_attribute::BATCH, 1)?,
             stride: layout.number(layout_attribute::STRIDE, 0),
+            by_pointers: batch_mode == 1,
         })
     }
 
-    fn matrix(&self, address: usize, transposed: bool) -> Result<Matrix, String> {
+    pub(super) fn matrix(&self, address: usize, operation: Transpose) -> Result<Matrix, String> {
         let element = self.element.clone()?;
-        let transposed = self.by_rows != transposed;
-        Ok(Matrix { address, element, leading: self.leading, transposed, stride: self.stride })
+        let operation = match (self.by_rows, operation) {
+            (false, operation) => operation,
+            (true, Transpose::No) => Transpose::Yes,
+            (true, Transpose::Yes) => Transpose::No,
+            (true, Transpose::Conjugate) if element.is_complex() => {
+                return Err("a conjugate of a matrix by rows".to_owned());
+            }
+            (true, Transpose::Conjugate) => Transpose::No,
+        };
+        let base = if self.by_pointers { Base::Pointers(address) } else { Base::At { address, stride: self.stride } };
+        Ok(Matrix { base, element, leading: self.leading, operation })
     }
 }
 
@@ -109,61 +160,101 @@ struct Addresses {
     d: usize,
 }
 
-/// What the descriptors ask for; the inner error says why we do not compute it.
-fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result<Product, String>> {
+/// The epilogue of a product whose C and D have these types and D so many rows.
+fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result<Epilogue, String> {
+    const RELU: i64 = 2;
+    const BIAS: i64 = 4;
+    const RELU_GRADIENT: i64 = 8;
+    const BIAS_GRADIENT: i64 = 16;
+    const GELU: i64 = 32;
+    const GELU_GRADIENT: i64 = 64;
+    const AUXILIARY: i64 = 128;
+    const GRADIENT_A: i64 = 256;
+    const GRADIENT_B: i64 = 512;
+    let address = |attribute| usize::try_from(product.number(attribute, 0)).unwrap_or(0);
+    let kind = product.number(product_attribute::EPILOGUE, 1);
+    let has = |flag: i64| kind & flag != 0;
+    let activation = match kind & !(BIAS | AUXILIARY | BIAS_GRADIENT | 1) {
+        RELU | RELU_GRADIENT => Activation::Relu,
+        GELU | GELU_GRADIENT => Activation::Gelu,
+        0 | GRADIENT_A | GRADIENT_B => Activation::None,
+        _ => return Err(format!("epilogue {kind}")),
+    };
+    // What is neither stored nor found: what 8 bits are too few for has the type of C.
+    let plain = if d.is_float8() { c } else { d };
+    let element = |attribute, default| match product.number(attribute, -1) as c_int {
+        -1 => Ok(default),
+        code => Element::from_code(code).ok_or_else(|| format!("datatype {code} of the epilogue")),
+    };
+    let mut result = Epilogue { activation, backward: has(RELU_GRADIENT | GELU_GRADIENT), ..Epilogue::default() };
+    let gradient = match kind {
+        _ if has(BIAS_GRADIENT) => Some(GradientOf::D),
+        _ if has(GRADIENT_A) => Some(GradientOf::A),
+        _ if has(GRADIENT_B) => Some(GradientOf::B),
+        _ => None,
+    };
+    if has(BIAS) || gradient.is_some() {
+        let place = (address(product_attribute::BIAS_POINTER), element(product_attribute::BIAS_DATA_TYPE, plain)?);
+        if place.0 == 0 {
+            return Err("a bias without an address".to_owned());
+        }
+        result.bias = has(BIAS).then_some(place);
+        result.gradient = gradient.map(|of| (place.0, place.1, of));
+    }
+    if has(AUXILIARY) {
+        let is_bits = has(RELU | RELU_GRADIENT);
+        let (place, leading) = (address(product_attribute::AUX_POINTER), address(product_attribute::AUX_LEADING));
+        if place == 0 || leading < rows || (is_bits && leading % 128 != 0) {
+            return Err("an auxiliary matrix without an address, or whose leading dimension is too short".to_owned());
+        }
+        let element = element(product_attribute::AUX_DATA_TYPE, d)?;
+        result.auxiliary = Some(Auxiliary {
+            address: place,
+            element: (!is_bits).then_some(element),
+            leading,
+            stride: product.number(product_attribute::AUX_STRIDE, 0),
+        });
+    }
+    result.scales = product_attribute::SCALES.map(|attribute| Some(address(attribute)).filter(|place| *place != 0));
+    result.largest = Some(address(product_attribute::AMAX_D)).filter(|place| *place != 0);
+    Ok(result)
+}
+
+/// What the descriptors ask for, and how many of it; the inner error says why we do not compute it.
+fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result<(Product, usize), String>> {
     let product = descriptor(product)?;
     let [a, b, c, d] = layouts;
     let (a, b, c, d) = (Layout::read(a)?, Layout::read(b)?, Layout::read(c)?, Layout::read(d)?);
     let number = |attribute, default| product.number(attribute, default) as c_int;
-    let left = is_transposed(number(product_attribute::TRANSPOSE_A, 0))?;
-    let right = is_transposed(number(product_attribute::TRANSPOSE_B, 0))?;
-    let (m, k) = if left { (a.columns, a.rows) } else { (a.rows, a.columns) };
-    let (inner, n) = if right { (b.columns, b.rows) } else { (b.rows, b.columns) };
+    let left = operation(number(product_attribute::TRANSPOSE_A, 0))?;
+    let right = operation(number(product_attribute::TRANSPOSE_B, 0))?;
+    let (m, k) = if left == Transpose::No { (a.rows, a.columns) } else { (a.columns, a.rows) };
+    let (inner, n) = if right == Transpose::No { (b.rows, b.columns) } else { (b.columns, b.rows) };
     if inner != k || (d.rows, d.columns) != (m, n) || (c.rows, c.columns) != (m, n) {
         return REFUSALS.value();
     }
     Ok((|| {
-        if number(product_attribute::TRANSPOSE_C, 0) != 0 {
-            return Err("transposed C".to_owned());
-        }
-        if product_attribute::SCALED.into_iter().any(|attribute| product.number(attribute, 0) != 0) {
-            return Err("scaled matrices".to_owned());
-        }
-        let (with_bias, activation) = match number(product_attribute::EPILOGUE, 1) {
-            1 => (false, Activation::None),
-            2 => (false, Activation::Relu),
-            4 => (true, Activation::None),
-            6 => (true, Activation::Relu),
-            32 => (false, Activation::Gelu),
-            36 => (true, Activation::Gelu),
-            other => return Err(format!("epilogue {other}")),
-        };
-        let d_element = d.element.clone()?;
-        let bias = match product.number(product_attribute::BIAS_POINTER, 0) {
-            0 if with_bias => return Err("a bias without an address".to_owned()),
-            address if with_bias => {
-                let element = match number(product_attribute::BIAS_DATA_TYPE, -1) {
-                    -1 => d_element,
-                    code => Element::from_code(code).ok_or_else(|| format!("bias datatype {code}"))?,
-                };
-                Some((address as usize, element))
+        for (attribute, what) in product_attribute::OTHERS {
+            if product.number(attribute, 0) != 0 {
+                return Err(what.to_owned());
             }
-            _ => None,
-        };
-        Ok(Product {
-            m,
-            n,
-            k,
-            a: a.matrix(at.a, left)?,
-            b: b.matrix(at.b, right)?,
-            c: c.matrix(at.c, false)?,
-            d: d.matrix(at.d, false)?,
-            alpha: Scale::Value(1.0),
-            beta: Scale::Value(0.0),
-            batch: d.batch,
-            bias,
-            activation,
-        })
+        }
+        if number(product_attribute::FILL_MODE, 2) != 2 {
+            return Err("one triangle of D".to_owned());
+        }
+        let (c_matrix, d_matrix) = (c.matrix(at.c, Transpose::No)?, d.matrix(at.d, Transpose::No)?);
+        let epilogue = epilogue(&product, c_matrix.element, d_matrix.element, m)?;
+        let is_complex = d_matrix.element.is_complex();
+        if is_complex && number(product_attribute::EPILOGUE, 1) != 1 {
+            return Err("an epilogue of complex numbers".to_owned());
+        }
+        let (a, b) = (a.matrix(at.a, left)?, b.matrix(at.b, right)?);
+        if [a, b, c_matrix].iter().any(|matrix| matrix.element.is_complex() != is_complex) {
+            return Err("complex numbers and others".to_owned());
+        }
+        let (alpha, beta) = (Scale::ONE, Scale::ZERO);
+        let size = [m, n, k];
+        Ok((Product { size, a, b, c: c_matrix, d: d_matrix, alpha, beta, epilogue }, d.batch))
     })())
 }
 
@@ -180,13 +271,12 @@ fn check_integers(product: &Product, compute: c_int, scale: Element) -> Answer {
         let result = if scale == Element::I32 { Element::I32 } else { Element::I8 };
         elements == [Element::I8, Element::I8, result, result]
             && matches!(scale, Element::I32 | Element::F32)
-            && product.a.transposed
-            && !product.b.transposed
-            && [product.m, product.k, product.a.leading, product.b.leading, product.d.leading]
+            && product.a.operation != Transpose::No
+            && product.b.operation == Transpose::No
+            && [product.size[0], product.size[2], product.a.leading, product.b.leading, product.d.leading]
                 .iter()
                 .all(|size| size % 4 == 0)
-            && product.bias.is_none()
-            && product.activation == Activation::None
+            && product.epilogue.is_plain()
     } else {
         !elements.into_iter().any(is_integer) && !is_integer(scale)
     };
@@ -246,7 +336,7 @@ pub(crate) unsafe fn multiply(
 ) -> Answer {
     const NAME: &str = "cublasLtMatmul";
     let at = Addresses { a: a as usize, b: b as usize, c: c as usize, d: d as usize };
-    let mut described = match describe(product, [layout_a, layout_b, layout_c, layout_d], at)? {
+    let (mut described, batch) = match describe(product, [layout_a, layout_b, layout_c, layout_d], at)? {
         Ok(described) => described,
         Err(why) => return refuse(Library::CublasLt, NAME, &why),
     };
@@ -261,14 +351,16 @@ pub(crate) unsafe fn multiply(
     };
     check_integers(&described, compute, scale_type)?;
     let mode = product.number(product_attribute::POINTER_MODE, 0);
+    let mut job = Job::of(Library::CublasLt, stream, mode == pointer_mode::DEVICE);
+    job.batch(batch as i64)?;
     (described.alpha, described.beta) = match mode {
-        // SAFETY: passed on.
-        pointer_mode::HOST | pointer_mode::DEVICE => unsafe {
-            let on_device = mode == pointer_mode::DEVICE;
-            (gemm::scale(alpha, scale_type, on_device)?, gemm::scale(beta, scale_type, on_device)?)
-        },
-        pointer_mode::ALPHA_BY_ROW_BETA_ZERO => (Scale::ByRow(alpha as usize, scale_type), Scale::Value(0.0)),
+        pointer_mode::HOST | pointer_mode::DEVICE => {
+            (job.scale(alpha as usize, scale_type)?, job.scale(beta as usize, scale_type)?)
+        }
+        pointer_mode::ALPHA_BY_ROW_BETA_ZERO => {
+            (job.scale_on_device(alpha as usize, scale_type, described.size[0]), Scale::ZERO)
+        }
         other => return refuse(Library::CublasLt, NAME, &format!("pointer mode {other}")),
     };
-    gemm::run(Library::CublasLt, NAME, stream, described)
+    described.submit(job)
 }

@@ -1,0 +1,94 @@
+//! Matrices by columns without gaps, as products of matrices want them.
+
+use super::number::Number;
+use super::operand::{Place, Shape, Stored};
+
+/// `cublasOperation_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transpose {
+    No,
+    Yes,
+    /// Transposed and conjugated.
+    Conjugate,
+}
+
+impl Transpose {
+    /// Nothing for a code that is none of them.
+    pub(crate) fn from_code(code: i32) -> Option<Self> {
+        match code {
+            0 => Some(Self::No),
+            1 => Some(Self::Yes),
+            2 => Some(Self::Conjugate),
+            _ => None,
+        }
+    }
+
+    /// An element as the operation has it.
+    pub(crate) fn of<T: Number>(self, value: T) -> T {
+        if self == Self::Conjugate { value.conj() } else { value }
+    }
+}
+
+/// A matrix of `rows` rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Dense<T> {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) data: Vec<T>,
+}
+
+impl<T: Number> Dense<T> {
+    pub(crate) fn zero(rows: usize, columns: usize) -> Self {
+        Self { rows, columns, data: vec![T::zero(); rows * columns] }
+    }
+
+    pub(crate) fn at(&self, row: usize, column: usize) -> T {
+        self.data[column * self.rows + row]
+    }
+
+    pub(crate) fn set(&mut self, row: usize, column: usize, value: T) {
+        self.data[column * self.rows + row] = value;
+    }
+
+    pub(crate) fn column(&self, column: usize) -> &[T] {
+        &self.data[column * self.rows..(column + 1) * self.rows]
+    }
+
+    /// The matrix after an operation.
+    fn after(self, operation: Transpose) -> Self {
+        if operation == Transpose::No {
+            return self;
+        }
+        let mut result = Self::zero(self.columns, self.rows);
+        for column in 0..self.columns {
+            for (row, value) in self.column(column).iter().enumerate() {
+                result.set(column, row, operation.of(*value));
+            }
+        }
+        result
+    }
+
+    /// The product with another.
+    pub(crate) fn times(&self, other: &Self) -> Self {
+        let mut result = Self::zero(self.rows, other.columns);
+        T::multiply_add([self.rows, other.columns, self.columns], &self.data, &other.data, &mut result.data);
+        result
+    }
+
+    /// Of a full matrix.
+    ///
+    /// # Safety
+    /// As [`Place::load`].
+    pub(crate) unsafe fn load(place: &Place, operation: Transpose) -> Self {
+        // SAFETY: passed on.
+        Self::full(unsafe { place.load() }).after(operation)
+    }
+
+    fn full(stored: Stored<T>) -> Self {
+        let (rows, columns) = match stored.shape {
+            Shape::Full { rows, columns, .. } => (rows, columns),
+            Shape::Vector { n, .. } => (n, 1),
+        };
+        Self { rows, columns, data: stored.data }
+    }
+}

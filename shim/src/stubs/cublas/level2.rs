@@ -1,0 +1,242 @@
+//! Matrices and vectors: `gemv`, alone and in batches, and `ger`. The rest of BLAS level 2 is a stub.
+#![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
+
+use std::ffi::{c_int, c_longlong};
+
+use num_complex::Complex;
+
+use super::calls::calls;
+use super::dense::Transpose;
+use super::element::{Element, Wide};
+use super::gemm::operation;
+use super::handle::REFUSALS;
+use super::job::{Job, size};
+use super::number::{Number, add_multiple, with_number};
+use super::operand::{Base, Shape};
+use crate::stubs::objects::Answer;
+
+type C32 = Complex<f32>;
+type C64 = Complex<f64>;
+
+/// A matrix or vector of C's: where it is, and its leading dimension or step.
+type Argument = (Base, i64);
+
+fn at(address: usize, step: impl Into<i64>) -> Argument {
+    (Base::At { address, stride: 0 }, step.into())
+}
+
+fn every(address: usize, step: impl Into<i64>, stride: c_longlong) -> Argument {
+    (Base::At { address, stride }, step.into())
+}
+
+fn pointers(array: usize, step: impl Into<i64>) -> Argument {
+    (Base::Pointers(array), step.into())
+}
+
+/// y = alpha op(A) x + beta y, where A and x have one type and y another; alpha and beta have that in which it is computed.
+fn multiply(
+    handle: usize,
+    [input, output, compute]: [Element; 3],
+    code: c_int,
+    [m, n]: [i64; 2],
+    (alpha, beta): (usize, usize),
+    [a, x, y]: [Argument; 3],
+    batch: i64,
+) -> Answer {
+    let mut job = Job::begin(handle)?;
+    let operation = operation(code)?;
+    let (m, n) = (size(m)?, size(n)?);
+    job.batch(batch)?;
+    if x.1 == 0 || y.1 == 0 {
+        return REFUSALS.value();
+    }
+    let (inner, outer) = if operation == Transpose::No { (n, m) } else { (m, n) };
+    let (alpha, beta) = (job.scale(alpha, compute)?, job.scale(beta, compute)?);
+    let matrix = Shape::Full { rows: m, columns: n, leading: size(a.1)? };
+    job.push(a.0, input, matrix, true, false);
+    job.push(x.0, input, Shape::Vector { n: inner, step: x.1 }, true, false);
+    job.push(y.0, output, Shape::Vector { n: outer, step: y.1 }, beta.is_known(), true);
+    with_number!(compute, T => job.run(move |_, at| {
+        // SAFETY: the job's arguments are in memory; y is read where beta is not 0.
+        unsafe {
+            let (alpha, beta) = (T::of(alpha.get(0)), beta.get(0));
+            let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
+            let mut y = if beta == Wide::new(0.0, 0.0) { at[2].blank() } else { at[2].load::<T>() };
+            let mut sums = vec![<T as num_traits::Zero>::zero(); outer];
+            for column in 0..n {
+                if operation == Transpose::No {
+                    add_multiple(&mut sums, x.data[column], a.column(column));
+                } else {
+                    for (value, x) in a.column(column).iter().zip(&x.data) {
+                        sums[column] += operation.of(*value) * *x;
+                    }
+                }
+            }
+            for (y, sum) in y.data.iter_mut().zip(sums) {
+                *y = alpha * sum + T::of(beta) * *y;
+            }
+            at[2].store(&y);
+        }
+    }))
+}
+
+/// A = alpha x y^T + A, or with the conjugate of y.
+fn add_outer(
+    handle: usize,
+    element: Element,
+    conjugate: bool,
+    [m, n]: [i64; 2],
+    alpha: usize,
+    [x, y, a]: [(usize, i64); 3],
+) -> Answer {
+    let mut job = Job::begin(handle)?;
+    let (m, n) = (size(m)?, size(n)?);
+    if x.1 == 0 || y.1 == 0 {
+        return REFUSALS.value();
+    }
+    let alpha = job.scale(alpha, element)?;
+    job.input(x.0, element, Shape::Vector { n: m, step: x.1 });
+    job.input(y.0, element, Shape::Vector { n, step: y.1 });
+    job.changed(a.0, element, Shape::Full { rows: m, columns: n, leading: size(a.1)? });
+    with_number!(element, T => job.run(move |_, at| {
+        // SAFETY: the job's arguments are in memory.
+        unsafe {
+            let alpha = T::of(alpha.get(0));
+            let (x, y, mut a) = (at[0].load::<T>(), at[1].load::<T>(), at[2].load::<T>());
+            for (column, y) in y.data.iter().enumerate() {
+                let factor = alpha * if conjugate { y.conj() } else { *y };
+                add_multiple(a.column_mut(column), factor, &x.data);
+            }
+            at[2].store(&a);
+        }
+    }))
+}
+
+fn gemv<T: Number, I: Into<i64>>(
+    handle: usize,
+    code: c_int,
+    m: I,
+    n: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    x: usize,
+    sx: I,
+    beta: usize,
+    y: usize,
+    sy: I,
+) -> Answer {
+    let arguments = [at(a, lda), at(x, sx), at(y, sy)];
+    multiply(handle, [T::ELEMENT; 3], code, [m.into(), n.into()], (alpha, beta), arguments, 1)
+}
+
+/// The types of `cublasHSHgemv` and kin, by these numbers: input and output; they are computed in f32.
+fn types<const IN: u8, const OUT: u8>() -> [Element; 3] {
+    let element = |code| match code {
+        0 => Element::F32,
+        1 => Element::F64,
+        2 => Element::F16,
+        4 => Element::C32,
+        5 => Element::C64,
+        _ => Element::Bf16,
+    };
+    let compute = match element(IN) {
+        Element::F16 | Element::Bf16 => Element::F32,
+        other => other,
+    };
+    [element(IN), element(OUT), compute]
+}
+
+fn batched<const IN: u8, const OUT: u8, I: Into<i64>>(
+    handle: usize,
+    code: c_int,
+    m: I,
+    n: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    x: usize,
+    sx: I,
+    beta: usize,
+    y: usize,
+    sy: I,
+    batch: I,
+) -> Answer {
+    let arguments = [pointers(a, lda), pointers(x, sx), pointers(y, sy)];
+    multiply(handle, types::<IN, OUT>(), code, [m.into(), n.into()], (alpha, beta), arguments, batch.into())
+}
+
+fn strided<const IN: u8, const OUT: u8, I: Into<i64>>(
+    handle: usize,
+    code: c_int,
+    m: I,
+    n: I,
+    alpha: usize,
+    a: usize,
+    lda: I,
+    stride_a: c_longlong,
+    x: usize,
+    sx: I,
+    stride_x: c_longlong,
+    beta: usize,
+    y: usize,
+    sy: I,
+    stride_y: c_longlong,
+    batch: I,
+) -> Answer {
+    let arguments = [every(a, lda, stride_a), every(x, sx, stride_x), every(y, sy, stride_y)];
+    multiply(handle, types::<IN, OUT>(), code, [m.into(), n.into()], (alpha, beta), arguments, batch.into())
+}
+
+fn ger<T: Number, I: Into<i64>>(
+    handle: usize,
+    m: I,
+    n: I,
+    alpha: usize,
+    x: usize,
+    sx: I,
+    y: usize,
+    sy: I,
+    a: usize,
+    lda: I,
+) -> Answer {
+    let arguments = [(x, sx.into()), (y, sy.into()), (a, lda.into())];
+    add_outer(handle, T::ELEMENT, false, [m.into(), n.into()], alpha, arguments)
+}
+
+fn gerc<T: Number, I: Into<i64>>(
+    handle: usize,
+    m: I,
+    n: I,
+    alpha: usize,
+    x: usize,
+    sx: I,
+    y: usize,
+    sy: I,
+    a: usize,
+    lda: I,
+) -> Answer {
+    let arguments = [(x, sx.into()), (y, sy.into()), (a, lda.into())];
+    add_outer(handle, T::ELEMENT, true, [m.into(), n.into()], alpha, arguments)
+}
+
+calls! {
+    gemv(handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, x: usize, sx: Int, beta: usize, y: usize, sy: Int)
+        [f32,] cublasSgemv_v2 cublasSgemv_v2_64, [f64,] cublasDgemv_v2 cublasDgemv_v2_64,
+        [C32,] cublasCgemv_v2 cublasCgemv_v2_64, [C64,] cublasZgemv_v2 cublasZgemv_v2_64;
+    batched(handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, x: usize, sx: Int, beta: usize, y: usize, sy: Int, batch: Int)
+        [0, 0,] cublasSgemvBatched cublasSgemvBatched_64, [1, 1,] cublasDgemvBatched cublasDgemvBatched_64,
+        [4, 4,] cublasCgemvBatched cublasCgemvBatched_64, [5, 5,] cublasZgemvBatched cublasZgemvBatched_64,
+        [2, 2,] cublasHSHgemvBatched cublasHSHgemvBatched_64, [2, 0,] cublasHSSgemvBatched cublasHSSgemvBatched_64,
+        [14, 14,] cublasTSTgemvBatched cublasTSTgemvBatched_64, [14, 0,] cublasTSSgemvBatched cublasTSSgemvBatched_64;
+    strided(handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, x: usize, sx: Int, stride_x: c_longlong, beta: usize, y: usize, sy: Int, stride_y: c_longlong, batch: Int)
+        [0, 0,] cublasSgemvStridedBatched cublasSgemvStridedBatched_64, [1, 1,] cublasDgemvStridedBatched cublasDgemvStridedBatched_64,
+        [4, 4,] cublasCgemvStridedBatched cublasCgemvStridedBatched_64, [5, 5,] cublasZgemvStridedBatched cublasZgemvStridedBatched_64,
+        [2, 2,] cublasHSHgemvStridedBatched cublasHSHgemvStridedBatched_64, [2, 0,] cublasHSSgemvStridedBatched cublasHSSgemvStridedBatched_64,
+        [14, 14,] cublasTSTgemvStridedBatched cublasTSTgemvStridedBatched_64, [14, 0,] cublasTSSgemvStridedBatched cublasTSSgemvStridedBatched_64;
+    ger(handle: usize, m: Int, n: Int, alpha: usize, x: usize, sx: Int, y: usize, sy: Int, a: usize, lda: Int)
+        [f32,] cublasSger_v2 cublasSger_v2_64, [f64,] cublasDger_v2 cublasDger_v2_64,
+        [C32,] cublasCgeru_v2 cublasCgeru_v2_64, [C64,] cublasZgeru_v2 cublasZgeru_v2_64;
+    gerc(handle: usize, m: Int, n: Int, alpha: usize, x: usize, sx: Int, y: usize, sy: Int, a: usize, lda: Int)
+        [C32,] cublasCgerc_v2 cublasCgerc_v2_64, [C64,] cublasZgerc_v2 cublasZgerc_v2_64;
+}

@@ -1,0 +1,256 @@
+//! A vector or matrix of a routine: which elements of memory it is made of, and those elements as numbers.
+
+use super::element::{Element, Wide};
+use super::number::Number;
+use crate::device::address::{self, Known};
+
+/// The elements of a vector or matrix, by columns of elements that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Elements `step` apart; below 0 the first is the last in memory.
+    Vector {
+        n: usize,
+        step: i64,
+    },
+    Full {
+        rows: usize,
+        columns: usize,
+        leading: usize,
+    },
+}
+
+impl Shape {
+    /// A leading dimension holds a column.
+    pub(crate) fn is_valid(self) -> bool {
+        match self {
+            Self::Full { rows, leading, .. } => leading >= rows.max(1),
+            Self::Vector { .. } => true,
+        }
+    }
+
+    /// How many columns it is made of.
+    pub(crate) fn columns(self) -> usize {
+        match self {
+            Self::Vector { n, step: 1 } => n.min(1),
+            Self::Vector { n, .. } => n,
+            Self::Full { columns, .. } => columns,
+        }
+    }
+
+    /// How many rows each column has.
+    fn rows(self) -> usize {
+        match self {
+            Self::Vector { n, step: 1 } => n,
+            Self::Vector { .. } => 1,
+            Self::Full { rows, .. } => rows,
+        }
+    }
+
+    /// Where the first of these rows is, in elements from the pointer.
+    fn offset(self, column: usize) -> usize {
+        match self {
+            Self::Vector { step: 1, .. } => 0,
+            Self::Vector { n, step } if step < 0 => (n - 1 - column) * step.unsigned_abs() as usize,
+            Self::Vector { step, .. } => column * step as usize,
+            Self::Full { leading, .. } => column * leading,
+        }
+    }
+
+    /// The elements from the pointer to the end of the last one.
+    fn span(self) -> usize {
+        match self.columns() {
+            0 => 0,
+            count => self.offset(0).max(self.offset(count - 1)) + self.rows(),
+        }
+    }
+}
+
+/// Where a routine's argument begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// So many elements further for each problem of a batch.
+    At { address: usize, stride: i64 },
+    /// A pointer for each problem of a batch is in memory here.
+    Pointers(usize),
+}
+
+/// One argument of a routine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) base: Base,
+    pub(crate) element: Element,
+    pub(crate) shape: Shape,
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
+impl Operand {
+    /// Where it is in one problem of a batch.
+    ///
+    /// # Safety
+    /// An array of pointers has one for it.
+    pub(crate) unsafe fn place(&self, batch: usize) -> Place {
+        let address = match self.base {
+            Base::At { address, stride } => {
+                address.wrapping_add_signed(batch as isize * stride as isize * self.element.size() as isize)
+            }
+            // SAFETY: as the caller promises.
+            Base::Pointers(array) => unsafe { (array as *const usize).add(batch).read_unaligned() },
+        };
+        Place { address, element: self.element, shape: self.shape }
+    }
+}
+
+/// An argument of one problem.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    address: usize,
+    element: Element,
+    shape: Shape,
+}
+
+/// The elements of a [`Shape`] as numbers, one column after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored<T> {
+    pub(crate) shape: Shape,
+    pub(crate) data: Vec<T>,
+}
+
+impl<T: Number> Stored<T> {
+    /// Zeros.
+    pub(crate) fn zero(shape: Shape) -> Self {
+        Self { shape, data: vec![T::zero(); shape.columns() * shape.rows()] }
+    }
+
+    fn columns(&self) -> usize {
+        self.shape.columns()
+    }
+
+    /// The elements of a column.
+    pub(crate) fn column(&self, column: usize) -> &[T] {
+        &self.data[column * self.shape.rows()..][..self.shape.rows()]
+    }
+
+    pub(crate) fn column_mut(&mut self, column: usize) -> &mut [T] {
+        let rows = self.shape.rows();
+        &mut self.data[column * rows..][..rows]
+    }
+}
+
+impl Place {
+    /// Address and bytes of each column.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let Self { address, element, shape } = *self;
+        let size = element.size();
+        (0..shape.columns())
+            .map(move |column| (address + shape.offset(column) * size, shape.rows() * size))
+            .filter(|(_, bytes)| *bytes > 0)
+    }
+
+    /// Whether all of it is in memory that the GPU reaches.
+    pub(crate) fn is_reachable(&self) -> bool {
+        let bytes = self.shape.span().checked_mul(self.element.size());
+        let in_reach = |bytes| matches!(address::known(self.address, bytes), Ok(Known::Device(_) | Known::Host));
+        bytes.is_some_and(|bytes| bytes == 0 || in_reach(bytes))
+    }
+
+    /// Its elements.
+    ///
+    /// # Safety
+    /// All of it is in memory, as [`Place::is_reachable`] sees.
+    pub(crate) unsafe fn load<T: Number>(&self) -> Stored<T> {
+        let mut stored = Stored::zero(self.shape);
+        for column in 0..stored.columns() {
+            let first = self.address + self.shape.offset(column) * self.element.size();
+            // SAFETY: as the caller promises.
+            unsafe { read_into(self.element, first, stored.column_mut(column)) };
+        }
+        stored
+    }
+
+    /// Zeros in its shape, for what is only written.
+    pub(crate) fn blank<T: Number>(&self) -> Stored<T> {
+        Stored::zero(self.shape)
+    }
+
+    /// Writes its elements.
+    ///
+    /// # Safety
+    /// All of it is in memory, as [`Place::is_reachable`] sees.
+    pub(crate) unsafe fn store<T: Number>(&self, stored: &Stored<T>) {
+        let size = self.element.size();
+        for column in 0..stored.columns() {
+            let first = self.address + self.shape.offset(column) * size;
+            for (index, value) in stored.column(column).iter().enumerate() {
+                // SAFETY: as the caller promises.
+                unsafe { self.element.write(first + index * size, value.wide()) };
+            }
+        }
+    }
+
+    /// The first element, of a scalar.
+    ///
+    /// # Safety
+    /// As [`Place::load`].
+    pub(crate) unsafe fn read(&self) -> Wide {
+        // SAFETY: passed on.
+        unsafe { self.element.read(self.address) }
+    }
+
+    /// Writes the element at an index of a vector without gaps.
+    ///
+    /// # Safety
+    /// As [`Place::store`].
+    pub(crate) unsafe fn write(&self, index: usize, value: Wide) {
+        // SAFETY: passed on.
+        unsafe { self.element.write(self.address + index * self.element.size(), value) };
+    }
+
+    /// The element at (row, column).
+    ///
+    /// # Safety
+    /// As [`Place::load`], and the shape has it.
+    #[inline]
+    pub(crate) unsafe fn read_at(&self, at: (usize, usize)) -> Wide {
+        // SAFETY: passed on.
+        unsafe { self.element.read(self.address_of(at)) }
+    }
+
+    /// Writes the element at (row, column).
+    ///
+    /// # Safety
+    /// As [`Place::store`], and the shape has it.
+    #[inline]
+    pub(crate) unsafe fn write_at(&self, at: (usize, usize), value: Wide) {
+        // SAFETY: passed on.
+        unsafe { self.element.write(self.address_of(at), value) };
+    }
+
+    fn address_of(&self, (row, column): (usize, usize)) -> usize {
+        let index = self.shape.offset(column) + row;
+        self.address + index * self.element.size()
+    }
+
+    /// A place that no operand describes: a scalar in host memory.
+    pub(crate) fn scalar(address: usize, element: Element, n: usize) -> Self {
+        Self { address, element, shape: Shape::Vector { n, step: 1 } }
+    }
+}
+
+/// # Safety
+/// So many elements are at `first`.
+unsafe fn read_into<T: Number>(element: Element, first: usize, to: &mut [T]) {
+    macro_rules! each {
+        ($($name:ident)*) => {
+            match element {
+                $(Element::$name => {
+                    for (index, value) in to.iter_mut().enumerate() {
+                        // SAFETY: as the caller promises.
+                        *value = T::of(unsafe { Element::$name.read(first + index * Element::$name.size()) });
+                    }
+                })*
+            }
+        };
+    }
+    each! { F32 F64 F16 Bf16 C32 C64 I8 I32 I64 E4m3 E5m2 }
+}
