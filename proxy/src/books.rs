@@ -2,6 +2,7 @@
 //! program never waits for it.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ use crate::trouble;
 /// What the thread of a communicator does, in the program's order.
 enum Job {
     Calls(Vec<Call>),
-    /// A split: its number, and the communicator to split, go to the child's thread.
-    Split(Sender<(Arc<Communicator>, Sequence)>),
+    /// A split: its number, and the communicator to split, go to the child's thread, which closes the other channel when it is done.
+    Split(Sender<(Arc<Communicator>, Sequence)>, Receiver<Infallible>),
     Leave,
 }
 
@@ -78,9 +79,11 @@ impl Books {
     /// Splits this communicator.
     pub(crate) fn split(&self, process: &'static Arc<Process>, color: Option<u32>, key: i32) -> Result<Arc<Self>, u32> {
         let (sender, receiver) = channel();
-        self.post(Job::Split(sender));
+        let (pending, done) = channel();
+        self.post(Job::Split(sender, done));
         let participant = self.participant;
         Self::start(participant, move || {
+            let _pending = pending;
             let none = |_| Failure::new(ErrorCode::UnknownCommunicator, "its parent never formed");
             let (parent, number) = receiver.recv().map_err(none)?;
             let global_rank = parent.members()[parent.rank() as usize].global_rank.0;
@@ -162,6 +165,7 @@ impl Books {
 
 fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Behind) {
     let mut reported = false;
+    let mut splits = Vec::new();
     while let Ok((job, _open)) = jobs.recv() {
         match job {
             Job::Calls(calls) => {
@@ -171,8 +175,17 @@ fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Be
                     trouble::report(&failure.detail);
                 }
             }
-            Job::Split(child) => drop(child.send((Arc::clone(ranks), ranks.split_ticket()))),
-            Job::Leave => return ranks.leave(),
+            Job::Split(child, done) => {
+                splits.push(done);
+                drop(child.send((Arc::clone(ranks), ranks.split_ticket())));
+            }
+            Job::Leave => {
+                // The program saw its splits complete. Here they may be under way, and need every rank; each has its deadline.
+                for done in splits {
+                    let _ = done.recv();
+                }
+                return ranks.leave();
+            }
         }
         behind.count(false);
     }
