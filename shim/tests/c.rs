@@ -299,6 +299,13 @@ fn nvml() {
     check("nvml");
 }
 
+#[test]
+fn gpm() {
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&[("FAKEGPU_PROFILES", "h100:1,a100:1")], "error", cuda, "gpm", &[]);
+    }
+}
+
 /// `FTEST_FAULTS` as the runner makes it.
 fn gpu_events() -> String {
     let seconds = |seconds: u32| serde_json::json!({ "secs": seconds, "nanos": 0 });

@@ -1,4 +1,5 @@
-//! What the energy that a GPU has drawn is counted from: for how long its processes used it, added up in the machine's file.
+//! What the energy that a GPU has drawn and its performance counters are counted from: for how long its processes used it and
+//! what they copied, added up in the machine's file.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -18,6 +19,22 @@ pub(super) struct Ledger {
     /// For how long some process had a context, up to the time from which one has, which is 0 for none.
     used: AtomicU64,
     used_since: AtomicU64,
+    /// For how long kernels ran, whatever the clocks.
+    active: AtomicU64,
+    /// Bytes over PCIe, to the GPU and from it.
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+/// What was done with a GPU since counting began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Microseconds for which kernels ran, those of several processes added up.
+    pub(crate) active: u64,
+    /// Bytes over PCIe to the GPU.
+    pub(crate) received: u64,
+    /// Bytes over PCIe from the GPU.
+    pub(crate) sent: u64,
 }
 
 /// What a ledger says at a time, in microseconds.
@@ -60,9 +77,22 @@ impl Ledger {
         }
     }
 
-    /// Kernels ran for so long.
-    pub(super) fn ran(&self, microseconds: u64) {
-        self.busy.fetch_add(microseconds, Ordering::Relaxed);
+    /// Kernels ran for so long, at these clocks.
+    pub(super) fn ran(&self, microseconds: u64, throttle: Throttle) {
+        self.active.fetch_add(microseconds, Ordering::Relaxed);
+        self.busy.fetch_add(at_full_clocks(microseconds, throttle), Ordering::Relaxed);
+    }
+
+    /// Bytes went over PCIe to the GPU, or (`false`) from it.
+    pub(super) fn copied(&self, bytes: u64, to_gpu: bool) {
+        let counter = if to_gpu { &self.received } else { &self.sent };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What was done, without the kernels that still run.
+    pub(super) fn work(&self) -> Work {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Work { active: read(&self.active), received: read(&self.received), sent: read(&self.sent) }
     }
 
     pub(super) fn spent(&self, now: u64) -> Spent {
@@ -74,7 +104,7 @@ impl Ledger {
 }
 
 /// For how long a kernel would have to run at full clocks to draw what it drew in `microseconds`.
-pub(super) fn at_full_clocks(microseconds: u64, throttle: Throttle) -> u64 {
+fn at_full_clocks(microseconds: u64, throttle: Throttle) -> u64 {
     microseconds * u64::from(throttle.clock_percent()) / 100
 }
 
@@ -97,13 +127,23 @@ mod tests {
         let ledger = Ledger { start: AtomicU64::new(100), ..Ledger::default() };
         ledger.set_used(true, 110);
         ledger.set_used(true, 120);
-        ledger.ran(4);
-        ledger.ran(at_full_clocks(8, Throttle::Thermal));
+        ledger.ran(4, Throttle::None);
+        ledger.ran(8, Throttle::Thermal);
         assert_eq!(ledger.spent(130), Spent { all: 30, used: 20, busy: 8 });
         ledger.set_used(false, 140);
         ledger.set_used(false, 150);
         assert_eq!(ledger.spent(160), Spent { all: 60, used: 30, busy: 8 });
-        ledger.ran(1000);
+        ledger.ran(1000, Throttle::None);
         assert_eq!(ledger.spent(170).busy, 70, "never more than all the time");
+    }
+
+    #[test]
+    fn work_is_counted_at_any_clocks_and_in_both_directions() {
+        let ledger = Ledger::default();
+        ledger.ran(8, Throttle::Thermal);
+        ledger.copied(640, true);
+        ledger.copied(64, false);
+        ledger.copied(1, false);
+        assert_eq!(ledger.work(), Work { active: 8, received: 640, sent: 65 });
     }
 }

@@ -96,11 +96,15 @@ impl Meter {
         at - since
     }
 
+    /// For how long a kernel has been running, us.
+    pub(crate) fn running(&self, at: u64) -> u64 {
+        let since = self.since.load(Ordering::Relaxed);
+        if since == 0 { 0 } else { at.saturating_sub(since) }
+    }
+
     /// Percentage of the last second during which a kernel ran.
     pub(crate) fn percent(&self, at: u64) -> u32 {
-        let since = self.since.load(Ordering::Relaxed);
-        let running = if since == 0 { 0 } else { at.saturating_sub(since) };
-        ((self.busy.last_second(at) + running).min(SECOND) * 100 / SECOND) as u32
+        ((self.busy.last_second(at) + self.running(at)).min(SECOND) * 100 / SECOND) as u32
     }
 
     /// Bytes were copied to the GPU, or (`false`) from it.

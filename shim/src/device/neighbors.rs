@@ -19,7 +19,7 @@ use dataplane::lock::Mutex;
 use dataplane::refusal;
 use protocol::gpu_event::board as layout;
 
-use super::energy::{Ledger, Spent};
+use super::energy::{Ledger, Spent, Work};
 use super::meter::{self, Meter};
 use super::{Device, all};
 use crate::settings::Gpu;
@@ -146,6 +146,9 @@ pub(crate) fn copied(device: &Device, bytes: u64, to_gpu: bool) {
     // One at a time, as the meter wants it.
     let _turn = device.share.running.lock();
     device.share.metered(|meter| meter.copied(meter::now(), bytes, to_gpu));
+    if let Some(ledger) = ledger(device) {
+        ledger.copied(bytes, to_gpu);
+    }
 }
 
 /// The number of a GPU among those of all simulated machines.
@@ -154,7 +157,7 @@ fn number(gpu: &Gpu) -> u32 {
 }
 
 /// Where it is counted what was done with the GPU of a device.
-pub(super) fn ledger(device: &'static Device) -> Option<&'static Ledger> {
+pub(super) fn ledger(device: &Device) -> Option<&Ledger> {
     let ledgers = board().map_or(&device.share.ledger[..], Board::ledgers);
     Ledger::of(ledgers, number(device.gpu), meter::now)
 }
@@ -407,6 +410,23 @@ pub(crate) fn spent(gpu: &Gpu) -> Option<Spent> {
         board.note_use(number(gpu));
     }
     Ledger::of(board.ledgers(), number(gpu), meter::now).map(|ledger| ledger.spent(meter::now()))
+}
+
+/// What was done with the GPU since a process first used or asked about it, with the kernels that run at the time `at`; `None`
+/// beyond so many GPUs as are counted.
+pub(crate) fn work(gpu: &Gpu, at: u64) -> Option<Work> {
+    let (work, running) = match board() {
+        None => {
+            let device = all().iter().find(|device| device.gpu.rank == gpu.rank)?;
+            (ledger(device)?.work(), device.share.meter.running(at))
+        }
+        Some(board) => {
+            let work = Ledger::of(board.ledgers(), number(gpu), meter::now)?.work();
+            let running = board.living(number(gpu)).into_iter().map(|index| board.entries()[index].meter.running(at));
+            (work, running.sum())
+        }
+    };
+    Some(Work { active: work.active + running, ..work })
 }
 
 /// Bytes that other processes hold of the device.

@@ -1,6 +1,5 @@
 //! Kernels that run on a device: monitors see it as busy, and it draws power.
 
-use super::energy::at_full_clocks;
 use super::{Device, health, neighbors};
 
 /// A kernel runs on a device, until this is dropped.
@@ -18,7 +17,7 @@ impl Drop for Running {
         if busy > 0
             && let Some(ledger) = neighbors::ledger(self.0)
         {
-            ledger.ran(at_full_clocks(busy, health::of(self.0.gpu).throttle()));
+            ledger.ran(busy, health::of(self.0.gpu).throttle());
         }
     }
 }

@@ -6,12 +6,14 @@ use crate::boundary::args::{Out, Text};
 use crate::boundary::table::exports;
 use crate::nvml::abi::{
     Bar1Memory, ConfidentialState, DriverBranch, EccErrorCounts, EccSramErrorStatus, EventData, FabricInfo,
-    FabricInfoV2, FieldValue, Memory, MemoryV2, PciInfo, PciInfoExt, PciInfoV1, Pdi, ProcessDetails, ProcessInfo,
-    ProcessInfoV1, ProcessSample, ProcessesUtilization, Sample, Temperature, ThermalSettings, Utilization, Uuid,
-    Versioned, ViolationTime,
+    FabricInfoV2, FabricInfoV4, FieldValue, GpmMetrics, Memory, MemoryV2, PciInfo, PciInfoExt, PciInfoV1, Pdi,
+    ProcessDetails, ProcessInfo, ProcessInfoV1, ProcessSample, ProcessesUtilization, Sample, SystemEventSetRequest,
+    SystemRegistration, SystemWait, Temperature, ThermalSettings, Utilization, Uuid, Versioned, ViolationTime,
 };
 use crate::nvml::device::Handle;
-use crate::nvml::{affinity, board, device, error, event, field, hardware, health, link, sensors, system, usage};
+use crate::nvml::{
+    affinity, board, device, error, event, field, gpm, hardware, health, link, sensors, system, system_event, usage,
+};
 
 exports! {
     library Nvml with crate::nvml::RULES;
@@ -96,6 +98,8 @@ exports! {
         fn nvmlDeviceGetNvLinkRemoteDeviceType(device: Handle, link: c_uint, kind: Out<c_int>) = link::remote_type;
         fn nvmlDeviceGetGpuFabricInfo(device: Handle, info: Out<FabricInfo>) = link::fabric;
         fn nvmlDeviceGetGpuFabricInfoV(device: Handle, info: Out<FabricInfoV2>) = link::fabric_versioned;
+        fn nvmlDeviceGetGpuFabricInfo_v4(device: Handle, info: Out<FabricInfoV4>) = link::fabric_v4;
+        fn nvmlDeviceGetNvLinkInfo(device: Handle, info: Out<Versioned>) = link::encryption;
         fn nvmlDeviceGetTopologyCommonAncestor(device: Handle, other: Handle, level: Out<c_int>) = link::common_ancestor;
         fn nvmlDeviceGetTopologyNearestGpus(device: Handle, level: c_int, count: Out<c_uint>, list: *mut Handle) = link::nearest;
         fn nvmlDeviceGetP2PStatus(device: Handle, other: Handle, which: c_int, status: Out<c_int>) = link::peer_status;
@@ -171,7 +175,14 @@ exports! {
         fn nvmlDeviceGetC2cModeInfoV(device: Handle, is: Out<c_uint>) = board::off;
         fn nvmlDeviceGetCapabilities(device: Handle, mask: Out<Versioned>) = board::off_versioned;
         fn nvmlDeviceGetAddressingMode(device: Handle, mode: Out<Versioned>) = board::off_versioned;
-        fn nvmlGpmQueryDeviceSupport(device: Handle, support: Out<Versioned>) = board::off_versioned;
+        fn nvmlGpmQueryDeviceSupport(device: Handle, support: Out<Versioned>) = gpm::support;
+        fn nvmlGpmSampleAlloc(sample: Out<usize>) = gpm::allocate;
+        fn nvmlGpmSampleFree(sample: usize) = gpm::free;
+        fn nvmlGpmSampleGet(device: Handle, sample: usize) = gpm::take;
+        fn nvmlGpmMigSampleGet(device: Handle, instance: c_uint, sample: usize) = gpm::take_of_instance;
+        fn nvmlGpmMetricsGet(metrics: Out<GpmMetrics>) = gpm::metrics;
+        fn nvmlGpmQueryIfStreamingEnabled(device: Handle, state: Out<c_uint>) = gpm::streaming;
+        fn nvmlGpmSetStreamingEnabled(device: Handle, state: c_uint) = gpm::set_streaming;
         fn nvmlDeviceQueryDrainState(address: Out<PciInfo>, is: Out<c_uint>) = board::not_draining;
         fn nvmlSystemGetConfComputeState(state: Out<ConfidentialState>) = board::confidential;
         fn nvmlSystemGetHicVersion(count: Out<c_uint>, entries: usize) = board::no_cards;
@@ -191,6 +202,10 @@ exports! {
         fn nvmlDeviceRegisterEvents(device: Handle, types: u64, set: usize) = event::register;
         fn nvmlEventSetWait(set: usize, data: Out<EventData>, milliseconds: c_uint) = event::wait;
         fn nvmlEventSetWait_v2(set: usize, data: Out<EventData>, milliseconds: c_uint) = event::wait;
+        fn nvmlSystemEventSetCreate(request: Out<SystemEventSetRequest>) = system_event::create;
+        fn nvmlSystemEventSetFree(request: Out<SystemEventSetRequest>) = system_event::free;
+        fn nvmlSystemRegisterEvents(request: Out<SystemRegistration>) = system_event::register;
+        fn nvmlSystemEventSetWait(request: Out<SystemWait>) = system_event::wait;
         fn nvmlDeviceClearAccountingPids(device: Handle) = board::denied;
         fn nvmlDeviceClearEccErrorCounts(device: Handle) = board::denied;
         fn nvmlDeviceFreezeNvLinkUtilizationCounter(device: Handle) = board::denied;
@@ -312,12 +327,9 @@ exports! {
         nvmlDeviceGetUnrepairableMemoryFlag_v1
     }
     stub {
-        nvmlDeviceGetGpuFabricInfo_v4 nvmlDeviceGetNvLinkInfo nvmlDeviceGetNvLinkInfo_v3
-        nvmlDeviceGetNvLinkTelemetrySamples_v1 nvmlDevicePerfMetricsGetSamples_v1 nvmlEventSetGetContextCount_v1
-        nvmlEventSetGetContextData_v1 nvmlEventSetGetContextInfo_v1
+        nvmlDeviceGetNvLinkInfo_v3 nvmlDeviceGetNvLinkTelemetrySamples_v1 nvmlDevicePerfMetricsGetSamples_v1
+        nvmlEventSetGetContextCount_v1 nvmlEventSetGetContextData_v1 nvmlEventSetGetContextInfo_v1
         nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1 nvmlEventSetRegisterGpuOperationalEvents_v1
-        nvmlEventSetWait_v3 nvmlGpmMetricsGet nvmlGpmMigSampleGet nvmlGpmQueryIfStreamingEnabled
-        nvmlGpmSampleAlloc nvmlGpmSampleFree nvmlGpmSampleGet nvmlGpmSetStreamingEnabled
-        nvmlSystemEventSetCreate nvmlSystemEventSetFree nvmlSystemEventSetWait nvmlSystemRegisterEvents
+        nvmlEventSetWait_v3
     }
 }

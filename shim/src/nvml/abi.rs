@@ -312,6 +312,71 @@ pub(crate) struct ThermalSettings {
     pub(crate) sensors: [ThermalSensor; 3],
 }
 
+/// One metric of `nvmlGpmMetricsGet_t`: an entry of the array at its end.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct GpmMetric {
+    pub(crate) id: c_uint,
+    pub(crate) status: c_uint,
+    pub(crate) value: f64,
+    /// Short name, long name and unit; NULL where they are not defined.
+    pub(crate) texts: [*const c_char; 3],
+}
+
+/// `nvmlGpmMetricsGet_t` up to its array, whose length differs between headers.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct GpmMetrics {
+    pub(crate) version: c_uint,
+    pub(crate) count: c_uint,
+    pub(crate) samples: [usize; 2],
+    pub(crate) metrics: [GpmMetric; 0],
+}
+
+/// `nvmlSystemEventSetCreateRequest_v1_t` and `nvmlSystemEventSetFreeRequest_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SystemEventSetRequest {
+    pub(crate) version: c_uint,
+    pub(crate) set: usize,
+}
+
+/// `nvmlSystemRegisterEventRequest_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SystemRegistration {
+    pub(crate) version: c_uint,
+    pub(crate) types: u64,
+    pub(crate) set: usize,
+}
+
+/// `nvmlSystemEventSetWaitRequest_v1_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SystemWait {
+    pub(crate) version: c_uint,
+    pub(crate) milliseconds: c_uint,
+    pub(crate) set: usize,
+    pub(crate) list: usize,
+    pub(crate) room: c_uint,
+    pub(crate) count: c_uint,
+}
+
+/// `nvmlGpuFabricInfo_v4_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct FabricInfoV4 {
+    pub(crate) cluster: [u8; 16],
+    pub(crate) status: c_uint,
+    /// Type and id of each.
+    pub(crate) cliques: [[c_uint; 2]; 64],
+    pub(crate) clique_count: c_uint,
+    /// `NVML_GPU_FABRIC_STATE_*`, of which C sets the first byte.
+    pub(crate) state: c_uint,
+    pub(crate) health: c_uint,
+    pub(crate) health_summary: c_uint,
+}
+
 /// The number that a versioned structure begins with.
 pub(crate) const fn version<T>(number: c_uint) -> c_uint {
     size_of::<T>() as c_uint | number << 24
@@ -348,6 +413,9 @@ const _: () = assert!(size_of::<MemoryV2>() == 40 && size_of::<Memory>() == 24);
 const _: () = assert!(size_of::<ProcessInfoV1>() == 16 && size_of::<ProcessInfo>() == 24);
 const _: () = assert!(size_of::<Uuid>() == 52);
 const _: () = assert!(size_of::<FabricInfo>() == 28 && size_of::<FabricInfoV2>() == 36);
+const _: () = assert!(size_of::<GpmMetric>() == 40 && size_of::<GpmMetrics>() == 24);
+const _: () = assert!(size_of::<SystemRegistration>() == 24 && size_of::<SystemWait>() == 32);
+const _: () = assert!(size_of::<FabricInfoV4>() == 548);
 const _: () = assert!(size_of::<FieldValue>() == 40);
 const _: () = assert!(size_of::<EccSramErrorStatus>() == 104 && size_of::<Pdi>() == 16);
 const _: () = assert!(size_of::<ProcessSample>() == 32 && size_of::<ProcessUtilization>() == 40);

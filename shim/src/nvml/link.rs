@@ -2,7 +2,9 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{self, FabricInfo, FabricInfoV2, LINK_TO_SWITCH, MAX_LINKS, PciInfo, peer, topology};
+use super::abi::{
+    self, FabricInfo, FabricInfoV2, FabricInfoV4, LINK_TO_SWITCH, MAX_LINKS, PciInfo, Versioned, peer, topology,
+};
 use super::device::{Handle, place};
 use super::error::{NvmlError, NvmlResult};
 use super::system::gpus;
@@ -128,6 +130,32 @@ pub(crate) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlRe
         Out(out.0.cast::<u8>().wrapping_add(offset)).set(0)?;
     }
     Ok(())
+}
+
+pub(crate) fn fabric_v4(device: Handle, out: Out<FabricInfoV4>) -> NvmlResult {
+    device.gpu()?;
+    Ok(out.set(FabricInfoV4 {
+        cluster: [0; 16],
+        status: 0,
+        cliques: [[0; 2]; 64],
+        clique_count: 0,
+        state: 0,
+        health: 0,
+        health_summary: 0,
+    })?)
+}
+
+/// Whether links are encrypted, which they are not. Version 2 adds the versions of their firmware, which nobody says.
+pub(crate) fn encryption(device: Handle, out: Out<Versioned>) -> NvmlResult {
+    links(device.gpu()?)?;
+    let version = out.get()?.version;
+    if version >> 24 == 2 {
+        return Err(NvmlError::NOT_SUPPORTED);
+    }
+    if version != abi::version::<Versioned>(1) {
+        return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
+    }
+    Ok(out.set(Versioned { version, value: 0 })?)
 }
 
 /// GPUs of one node share a host; those of different nodes, which a process sees only without a launcher, do not.

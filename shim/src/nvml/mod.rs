@@ -8,12 +8,14 @@ pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod field;
+pub(crate) mod gpm;
 pub(crate) mod hardware;
 pub(crate) mod health;
 pub(crate) mod link;
 mod model;
 pub(crate) mod sensors;
 pub(crate) mod system;
+pub(crate) mod system_event;
 pub(crate) mod usage;
 
 use crate::boundary::guard::Rules;

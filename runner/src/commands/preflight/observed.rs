@@ -17,12 +17,15 @@ pub(super) fn directory(scratch: &Path) -> PathBuf {
 /// A line of the program, and what it allocated that was held when most was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Line {
-    /// The file; empty where no Python was running, as in the threads of a backward pass.
+    /// The file; empty where no Python was running, as in the threads of a backward pass of PyTorch before 2.10.
     pub(super) file: String,
     /// The line.
     pub(super) line: u32,
     /// The function that it is in.
     pub(super) function: String,
+    /// The line is that of the forward pass; its derivative was computed.
+    #[serde(default)]
+    pub(super) backward: bool,
     /// Bytes, as the program asked for them.
     pub(super) bytes: u64,
     /// Allocations.
@@ -42,6 +45,9 @@ pub(super) struct Refused {
     pub(super) line: u32,
     /// The function that it is in.
     pub(super) function: String,
+    /// The line is that of the forward pass; its derivative was computed.
+    #[serde(default)]
+    pub(super) backward: bool,
 }
 
 /// PyTorch's allocator on one device.

@@ -237,7 +237,7 @@ impl Run {
             text += "What was held at the peak, by line:\n\n| bytes | allocations | largest | |\n|---|---|---|---|\n";
             for line in torch.at_peak.iter().take(LINES) {
                 let Line { bytes, count, largest, .. } = line;
-                let place = place(&line.file, line.line, &line.function);
+                let place = place(&line.file, line.line, &line.function, line.backward);
                 text += &format!("| {} | {count} | {} | {place} |\n", gib(*bytes), gib(*largest));
             }
             if !torch.history_is_whole {
@@ -253,7 +253,7 @@ impl Run {
         for device in &self.uses {
             if let Some(refused) = device.torch.as_ref().and_then(|torch| torch.refused.as_ref()) {
                 let whose = device.rank.map_or_else(String::new, |rank| format!("rank {rank} "));
-                let place = place(&refused.file, refused.line, &refused.function);
+                let place = place(&refused.file, refused.line, &refused.function, refused.backward);
                 text += &format!(
                     "On {}{} {whose}ran out of memory when it asked for {}: {place}\n\n",
                     self.gpu,
@@ -266,11 +266,12 @@ impl Run {
     }
 }
 
-fn place(file: &str, line: u32, function: &str) -> String {
+fn place(file: &str, line: u32, function: &str, is_backward: bool) -> String {
     if file.is_empty() {
         return "a backward pass, or another thread without Python".to_owned();
     }
-    format!("`{file}:{line}` in `{function}`").replace('|', "\\|")
+    let of = if is_backward { "backward of " } else { "" };
+    format!("{of}`{file}:{line}` in `{function}`").replace('|', "\\|")
 }
 
 impl Probed {
@@ -337,6 +338,7 @@ mod tests {
                 file: "train.py".into(),
                 line: 7,
                 function: "main".into(),
+                backward: true,
                 bytes: 9 * GIB,
                 count: 3,
                 largest: 4 * GIB,
@@ -344,7 +346,8 @@ mod tests {
             history_is_whole: true,
             refused: None,
         };
-        let refused = Refused { bytes: 4 * GIB, file: String::new(), line: 0, function: String::new() };
+        let refused =
+            Refused { bytes: 4 * GIB, file: String::new(), line: 0, function: String::new(), backward: false };
         let small = Allocator { ooms: 1, refused: Some(refused), ..allocator.clone() };
         let row = |id: &str, gib: u64, verdict, was_run, left: Option<i64>| Row {
             id: id.into(),
@@ -382,7 +385,7 @@ mod tests {
             "**rtx4090** (24.00 GiB): fits: it needs 12.50 GiB, 11.00 GiB are left, after PyTorch gave its reserves back 2 times\n",
             "**t4** (16.00 GiB): does not fit: it ran out of memory\n",
             "| 3 | 10.00 GiB | 12.00 GiB | 12.00 GiB |\n",
-            "| 9.00 GiB | 3 | 4.00 GiB | `train.py:7` in `main` |\n",
+            "| 9.00 GiB | 3 | 4.00 GiB | backward of `train.py:7` in `main` |\n",
             "On t4 rank 3 ran out of memory when it asked for 4.00 GiB: a backward pass, or another thread without Python\n",
             "128.0 MiB for each one",
             "On rtx4090 that leaves room for BATCH = 40",

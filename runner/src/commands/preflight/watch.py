@@ -1,6 +1,7 @@
 """Watches PyTorch's allocator for `ftest exec --preflight`, and writes what it saw beside this file when the process ends."""
 
 import os
+import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,10 +26,15 @@ def begin(torch):
 
     # Before the first allocation: when CUDA is initialized, or now if it is.
     torch.cuda._lazy_call(start)
+    if torch.distributed.is_available():
+        compute_objects(torch)
 
 
 def record(torch, state):
     torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=EVENTS)
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10):
+        # With it, an event of a backward pass has the stack of the forward pass (`forward_frames`); earlier versions never have.
+        torch.autograd.set_detect_anomaly(True, check_nan=False)
     for name in ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats"):
         reset = getattr(torch._C, name, None)
         if reset is not None:
@@ -92,7 +98,7 @@ def write(torch, state):
         kept["history_is_whole"] = len(trace) < EVENTS
         refused = [event for event in trace if event["action"] == "oom"]
         if refused:
-            kept["refused"] = {"bytes": refused[-1]["size"], **whose.site(refused[-1].get("frames"))}
+            kept["refused"] = {"bytes": refused[-1]["size"], **whose.site(refused[-1])}
     report = {**state, "pid": os.getpid(), "architectures": torch.cuda.get_arch_list(), "devices": list(state["devices"].values())}
     path = os.path.join(HERE, f"torch-{os.getpid()}.json")
     with open(path + ".part", "w") as file:
@@ -101,7 +107,7 @@ def write(torch, state):
 
 
 def live_at_peak(blocks, trace):
-    """The blocks, as (bytes, frames), that were allocated when most was: from those that are now, and the events backwards."""
+    """The blocks, as (bytes, who allocated it), that were allocated when most was: from those that are now, and the events backwards."""
     now = best = sum(block["requested_size"] for block in blocks)
     peak = len(trace)
     for place in range(len(trace) - 1, -1, -1):
@@ -112,27 +118,27 @@ def live_at_peak(blocks, trace):
             now += event["size"]
         if now > best:
             best, peak = now, place
-    live = {block["address"]: (block["requested_size"], block.get("frames")) for block in blocks}
+    live = {block["address"]: (block["requested_size"], block) for block in blocks}
     for event in reversed(trace[peak:]):
         if event["action"] == "alloc":
             live.pop(event["addr"], None)
         elif event["action"] == "free_requested":
             live[event["addr"]] = (event["size"], None)
     # Who allocated what was freed since then is in the events before.
-    unknown = {address for address, (_, frames) in live.items() if frames is None}
+    unknown = {address for address, (_, source) in live.items() if source is None}
     for event in reversed(trace[:peak]):
         if not unknown:
             break
         if event["action"] == "alloc" and event["addr"] in unknown:
             unknown.discard(event["addr"])
-            live[event["addr"]] = (event["size"], event.get("frames") or [])
+            live[event["addr"]] = (event["size"], event)
     return list(live.values())
 
 
 def by_line(live, whose):
     lines = {}
-    for size, frames in live:
-        site = whose.site(frames)
+    for size, source in live:
+        site = whose.site(source)
         line = lines.setdefault(tuple(site.values()), {**site, "bytes": 0, "count": 0, "largest": 0})
         line["bytes"] += size
         line["count"] += 1
@@ -153,13 +159,63 @@ class Owner:
         installed = "/site-packages/" in file or "/dist-packages/" in file
         return not (installed or file.startswith(("<frozen", self.torch, self.standard, HERE)))
 
-    def site(self, frames):
-        frames = [frame for frame in frames or [] if not frame["filename"].startswith(HERE)]
-        own = [frame for frame in frames if self.is_users(frame["filename"])] or frames
-        if not own:
-            # The threads of a backward pass run no Python.
-            return {"file": "", "line": 0, "function": ""}
-        return {"file": own[0]["filename"], "line": own[0]["line"], "function": own[0]["name"]}
+    def site(self, source):
+        """Of a block or an event; of None, which the events no longer have."""
+        source = source or {}
+        frames = [frame for frame in source.get("frames") or [] if not frame["filename"].startswith(HERE)]
+        own = [frame for frame in frames if self.is_users(frame["filename"])]
+        forward = [] if own else self.forward(source)
+        chosen = own or forward or frames
+        if not chosen:
+            return {"file": "", "line": 0, "function": "", "backward": False}
+        first = chosen[0]
+        return {"file": first["filename"], "line": first["line"], "function": first["name"], "backward": bool(forward)}
+
+    def forward(self, source):
+        """The threads of a backward pass run no Python: the user's frames of what is differentiated there, the innermost first."""
+        lines = [re.match(r'\s*File "(.*)", line (\d+), in (.*)', text) for text in source.get("forward_frames") or []]
+        frames = [{"filename": line[1], "line": int(line[2]), "name": line[3]} for line in reversed(lines) if line]
+        return [frame for frame in frames if self.is_users(frame["filename"])]
+
+
+def compute_objects(torch):
+    """Objects that ranks exchange arrive: what PyTorch computes of their sizes by kernels is computed on the host meanwhile."""
+    import functools
+
+    c10d, aten = torch.distributed.distributed_c10d, torch.ops.aten
+    computed = {aten.max.default, aten.sum.default, aten.cat.default, aten.add.Tensor, aten.gt.Tensor, aten.lt.Tensor}
+
+    def wrapped(body):
+        @functools.wraps(body)
+        def call(*arguments, **named):
+            from torch.utils._python_dispatch import TorchDispatchMode
+            from torch.utils._pytree import tree_leaves, tree_map_only
+
+            class OnHost(TorchDispatchMode):
+                def __torch_dispatch__(self, operator, types, given=(), options=None):
+                    everything = (given, options or {})
+                    tensors = [leaf for leaf in tree_leaves(everything) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
+                    if operator not in computed or not tensors:
+                        return operator(*everything[0], **everything[1])
+                    there, options = tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), everything)
+                    return tree_map_only(torch.Tensor, lambda tensor: tensor.to(tensors[0].device), operator(*there, **options))
+
+            with OnHost():
+                return body(*arguments, **named)
+
+        return call
+
+    for name in (
+        "all_gather_object",
+        "gather_object",
+        "scatter_object_list",
+        "broadcast_object_list",
+        "send_object_list",
+        "recv_object_list",
+    ):
+        body = wrapped(getattr(c10d, name))
+        setattr(c10d, name, body)
+        setattr(torch.distributed, name, body)
 
 
 def replace_cudnn(torch, state):
