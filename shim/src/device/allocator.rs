@@ -221,7 +221,11 @@ mod tests {
         let small = [memory.allocate(512).unwrap(), memory.allocate(512).unwrap()];
         assert_eq!((small[1] - small[0], memory.find(small[0] + 512)), (1024, None));
         let large = memory.allocate(2 * PAGE).unwrap();
-        assert_eq!((memory.find(large + 2 * PAGE), memory.used()), (None, 3 * PAGE), "a gap takes addresses, no memory");
+        assert_eq!(
+            (memory.find(large + 2 * PAGE), memory.used()),
+            (None, 3 * PAGE),
+            "a gap takes addresses, no memory"
+        );
         assert_eq!(memory.free(large), Some(Freed { size: 2 * PAGE, pages: Some((large, 3 * PAGE)) }));
         assert!(memory.allocate(7 * PAGE).is_some() && memory.used() == 8 * PAGE);
     }

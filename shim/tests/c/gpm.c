@@ -48,6 +48,12 @@ static void system_events(void) {
     SAME(nvmlSystemEventSetFree(NULL), NVML_ERROR_INVALID_ARGUMENT);
 }
 
+/* nvmlNvLinkInfo_v1_t of NVML 13, which these headers do not have. */
+struct link {
+    unsigned version, is_encrypted;
+};
+nvmlReturn_t nvmlDeviceGetNvLinkInfo(nvmlDevice_t device, struct link *info);
+
 int main(void) {
     nvmlGpmSample_t first, second;
     SAME(nvmlGpmSampleAlloc(&first), NVML_ERROR_UNINITIALIZED);
@@ -132,9 +138,9 @@ int main(void) {
     SAME(nvmlGpmSampleFree(first), NVML_ERROR_INVALID_ARGUMENT);
     metrics->numMetrics = 1;
     SAME(ask(metrics, first, second), NVML_ERROR_INVALID_ARGUMENT);
-    nvmlNvLinkInfo_t link = {.version = nvmlNvLinkInfo_v1, .isNvleEnabled = 9};
+    struct link link = {.version = sizeof link | 1 << 24, .is_encrypted = 9};
     SAME(nvmlDeviceGetNvLinkInfo(h100, &link), NVML_SUCCESS);
-    SAME(link.isNvleEnabled, 0);
+    SAME(link.is_encrypted, 0);
     system_events();
     free(metrics);
     free(host);
