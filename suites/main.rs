@@ -185,6 +185,13 @@ fn build() -> Result<(), String> {
     if profile.is_some_and(|profile| profile.ends_with("release")) {
         command.arg("--release");
     }
+    // Cargo describes this package to its tests. A build script that asks for such variables would run again, and everything that
+    // depends on it would be compiled again, this program too.
+    for (name, _) in std::env::vars_os() {
+        if name == "CARGO_MANIFEST_DIR" || name.to_string_lossy().starts_with("CARGO_PKG_") {
+            command.env_remove(name);
+        }
+    }
     let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() {
         Ok(())

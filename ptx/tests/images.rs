@@ -253,6 +253,31 @@ fn layers(device: &mut Device, layers: u32, is_cube: bool) -> Texels {
 }
 
 #[test]
+fn one_row_is_fetched_by_one_coordinate() {
+    let mut device = Device::new();
+    let line = texels(&mut device, 1, Component::U32, 1, {
+        let mut next = 0u32;
+        move || {
+            next += 10;
+            next.to_le_bytes().to_vec()
+        }
+    });
+    let rows = texels(&mut device, 2, Component::U32, 1, || vec![0; 4]);
+    let instruction = "tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [%t, {%c0}];";
+    let at: Vec<[u32; 4]> = (0..SIZES[0]).map(|x| [x, 0, 0, 0]).collect();
+    for texels in [line, Texels { dimensions: 2, ..line }] {
+        device.textures = vec![plain(texels)];
+        let got: Vec<u32> = run_by(&device, instruction, &at).iter().map(|words| words[0].to_bits()).collect();
+        assert_eq!(got, [10, 20, 30, 40, 50, 60, 70]);
+    }
+    // What has more rows than one is another kind of image.
+    device.textures = vec![plain(rows)];
+    let (from, to) = (device.put(&[[0u32; 4]]), device.put(&[[0u32; 4]]));
+    let kernel = image(&fetches_by(instruction));
+    assert!(device.run(&kernel, "k", 1, 1, &[from, FIRST_HANDLE, to]).is_err());
+}
+
+#[test]
 fn layers_are_fetched_by_their_index() {
     let mut device = Device::new();
     let texels = layers(&mut device, 3, false);

@@ -166,7 +166,18 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
 fn cargo(root: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).current_dir(root).stdin(Stdio::null()).stderr(Stdio::inherit()).env_remove(VARIABLE);
+    forget_package(&mut command);
     command
+}
+
+/// Leaves out how cargo describes this package to its programs. A build script that asks for such variables would run again, and
+/// everything that depends on it would be compiled again.
+pub(crate) fn forget_package(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name == "CARGO_MANIFEST_DIR" || name.to_string_lossy().starts_with("CARGO_PKG_") {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Runs the tests of `group`; with `check` they compare. Their output is shown only when they fail.

@@ -62,7 +62,15 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
             && (texels.layers > 0) == has_layers
             && texels.is_cube == (mode & CUBE != 0)
     };
-    let Some(mut texture) = texture(context, handle).filter(|found| fits(&found.texels)) else {
+    let as_asked = |mut found: Texture| {
+        // NVIDIA's samples make arrays with a height of 1 and fetch from them with `tex1D`.
+        if mode & 3 == 1 && found.texels.dimensions == 2 && found.texels.sizes[1] == 1 {
+            found.texels.dimensions = 1;
+        }
+        found
+    };
+    let found = texture(context, handle).map(as_asked);
+    let Some(mut texture) = found.filter(|found| fits(&found.texels)) else {
         return no_image(context, handle);
     };
     let mut texels = texture.texels;

@@ -58,6 +58,7 @@ fn cargo(workspace: &Workspace, words: &[&str], variables: &[(&str, &str)]) -> R
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = workspace.command(&cargo, words);
     command.current_dir(&workspace.root).env_remove("FTEST_HOME").envs(variables.iter().copied());
+    crate::regen::forget_package(&mut command);
     if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
         command.env("CARGO_TARGET_DIR", target);
     }

@@ -183,7 +183,7 @@ def compute_objects(torch):
     import functools
 
     c10d, aten = torch.distributed.distributed_c10d, torch.ops.aten
-    computed = {aten.max.default, aten.sum.default, aten.cat.default, aten.add.Tensor, aten.gt.Tensor, aten.lt.Tensor}
+    computed = {aten.max.default, aten.sum.default, aten.cat.default, aten.add.Tensor, aten.add_.Tensor, aten.gt.Tensor, aten.lt.Tensor}
 
     def wrapped(body):
         @functools.wraps(body)
@@ -197,6 +197,8 @@ def compute_objects(torch):
                     tensors = [leaf for leaf in tree_leaves(everything) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
                     if operator not in computed or not tensors:
                         return operator(*everything[0], **everything[1])
+                    if operator is aten.add_.Tensor:
+                        return given[0].copy_(given[0].cpu() + given[1].cpu())
                     there, options = tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), everything)
                     return tree_map_only(torch.Tensor, lambda tensor: tensor.to(tensors[0].device), operator(*there, **options))
 
