@@ -93,6 +93,7 @@ fn shell_each<'a>(root: &Path, lines: impl Iterator<Item = &'a str>) -> Result<b
 }
 
 fn command_succeeds(command: &mut Command, root: &Path) -> Result<bool, String> {
+    regen::forget_package(command);
     let status = command.current_dir(root).status();
     status.map(|status| status.success()).map_err(|error| format!("{}: {error}", command.get_program().display()))
 }

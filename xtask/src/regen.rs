@@ -172,7 +172,7 @@ fn cargo(root: &Path, words: &[&str]) -> Command {
 
 /// Leaves out how cargo describes this package to its programs. A build script that asks for such variables would run again, and
 /// everything that depends on it would be compiled again.
-pub(crate) fn forget_package(command: &mut Command) {
+pub fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name == "CARGO_MANIFEST_DIR" || name.to_string_lossy().starts_with("CARGO_PKG_") {
             command.env_remove(name);
