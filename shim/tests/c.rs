@@ -275,11 +275,6 @@ fn ipc() {
 }
 
 #[test]
-fn forked() {
-    check_with(&CUDA_13, "forked", &[]);
-}
-
-#[test]
 fn stream() {
     check("stream");
 }

@@ -13,7 +13,6 @@ mod libraries;
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
-use crate::process::forked;
 use crate::settings;
 
 /// What the library exports beside its tables.
@@ -28,7 +27,6 @@ pub const INTERPOSED: &[&str] = &[
     "dlopen",
     "fstatat",
     "fstatat64",
-    "ftest_forked",
     "ftest_is_used",
     "ftest_loaded_late",
     "lstat",
@@ -44,12 +42,6 @@ pub const INTERPOSED: &[&str] = &[
 #[unsafe(no_mangle)]
 extern "C" fn ftest_is_used() -> c_int {
     c_int::from(settings::are_read())
-}
-
-/// For a fresh fork of a warm process: it ends without what the libraries of that one do at their end, which is for nobody.
-#[unsafe(no_mangle)]
-extern "C" fn ftest_forked() {
-    forked::forked();
 }
 
 /// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.

@@ -5,7 +5,6 @@ use protocol::launcher::Launcher;
 pub(crate) mod at_exit;
 pub(crate) mod delay;
 pub(crate) mod fork;
-pub(crate) mod forked;
 
 /// The global rank that the launcher gave this process in `RANK`.
 pub(crate) fn rank() -> Option<u32> {
