@@ -26,7 +26,7 @@ def block(address, size, line):
 
 
 def lines(live):
-    return sorted((size, frames[0]["line"] if frames else 0) for size, frames in live)
+    return sorted((size, source["frames"][0]["line"] if source else 0) for size, source in live)
 
 
 def test_what_was_held_at_the_peak_comes_from_what_is_held_and_the_events_backwards(watcher):
@@ -62,9 +62,13 @@ def test_the_line_is_the_innermost_of_the_program(watcher, tmp_path):
         frame("/home/me/model.py", 4),
         frame("/home/me/train.py", 5),
     ]
-    assert whose.site(frames)["line"] == 4
-    assert whose.site(frames[:3])["line"] == 2, "the innermost, where none is the program's"
-    assert whose.site([]) == whose.site(None) == {"file": "", "line": 0, "function": ""}
+    assert whose.site({"frames": frames})["line"] == 4
+    assert whose.site({"frames": frames[:3]})["line"] == 2, "the innermost, where none is the program's"
+    assert whose.site({"frames": []}) == whose.site(None) == {"file": "", "line": 0, "function": "", "backward": False}
+    forward = ['  File "/home/me/train.py", line 8, in main\n    step()\n', '  File "/home/me/model.py", line 6, in forward\n    x * y\n']
+    forward.append('  File "/src/torch/nn/functional.py", line 2, in relu\n    relu(x)\n')
+    site = {"file": "/home/me/model.py", "line": 6, "function": "forward", "backward": True}
+    assert whose.site({"frames": frames[:2], "forward_frames": forward}) == site
 
 
 def test_lines_are_added_up_and_the_largest_come_first(watcher):
