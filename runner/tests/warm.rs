@@ -88,7 +88,7 @@ impl Machine {
         for directory in ["home/bin", "home/lib", "tmp"] {
             fs::create_dir_all(machine.path(directory)).unwrap();
         }
-        let shim = "int ftest_is_used(void) { return 0; }";
+        let shim = "#include <stdlib.h>\nint ftest_is_used(void) { return 0; }\nvoid ftest_forked(void) {}\nvoid ftest_leave(int code) { _Exit(code); }";
         fs::write(machine.path("shim.c"), shim).unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-o"]).arg(machine.path("home/lib/libfakegpu.so")).arg(machine.path("shim.c"));

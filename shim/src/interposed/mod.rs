@@ -7,12 +7,15 @@
 //! the "GPU" computes too, make that common. CPython 3.14 lets such a thread sleep instead (python/cpython#87135): so do we.
 
 mod device_files;
+mod dispatcher;
 mod late;
 mod libraries;
+mod slots;
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
+use crate::process::at_exit;
 use crate::settings;
 
 /// What the library exports beside its tables.
@@ -27,7 +30,9 @@ pub const INTERPOSED: &[&str] = &[
     "dlopen",
     "fstatat",
     "fstatat64",
+    "ftest_forked",
     "ftest_is_used",
+    "ftest_leave",
     "ftest_loaded_late",
     "lstat",
     "lstat64",
@@ -42,6 +47,13 @@ pub const INTERPOSED: &[&str] = &[
 #[unsafe(no_mangle)]
 extern "C" fn ftest_is_used() -> c_int {
     c_int::from(settings::are_read())
+}
+
+/// Ends this process with `status`, after what is done here at the end of a process (the device report), and without what libraries do
+/// at their end.
+#[unsafe(no_mangle)]
+extern "C" fn ftest_leave(status: c_int) -> ! {
+    at_exit::leave(status)
 }
 
 /// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.

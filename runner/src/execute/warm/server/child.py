@@ -126,6 +126,7 @@ class Warm:
             reason = "%s (the environment of a process that runs cannot be replaced here)" % why
         if reason is not None:
             self.exec(request, reason)
+        libc.ftest_forked()
         prctl(PR_SET_NAME, os.path.basename(request.file)[:15])
         replace_environment(request.environment)
         if starts:

@@ -1,4 +1,5 @@
 # What the command line of an interpreter has it run, and how a fork runs that.
+import atexit
 import functools
 
 # PyTorch's launcher, and others that start ranks: what they set, they set for those.
@@ -115,7 +116,8 @@ class Module:
         call = ctypes.pythonapi.PyObject_Call
         call.argtypes = [ctypes.py_object, ctypes.py_object, ctypes.c_void_p]
         call.restype = ctypes.py_object
-        return functools.partial(call, runpy._run_module_as_main, (self.name, True), None)
+        run = functools.partial(call, runpy._run_module_as_main, (self.name, True), None)
+        return ending_early(run) if self.words[0] == AGENT else run
 
 
 class Spawned:
@@ -162,6 +164,40 @@ def ended(result, function, arguments):
     if result != 0 and getattr(sys, "last_type", None) is not KeyboardInterrupt:
         raise SystemExit(1)
     return result
+
+
+def ending_early(run):
+    """torchrun, without the end of an interpreter: deleting what it was forked with is half of all that it does in a short case, and
+    shows nowhere. A torchrun with modules that are not PyTorch's, which may want to see their objects deleted, ends as any other."""
+    before = set(sys.modules)
+
+    def start(*_):
+        try:
+            run()
+            code = 0
+        except SystemExit as end:
+            code = 0 if end.code is None else end.code
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # As PyErr_Print has it, without this frame.
+            sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__.tb_next
+            sys.excepthook(sys.last_type, sys.last_value, sys.last_traceback)
+            code = 1
+        packages = {name.partition(".")[0] for name in set(sys.modules) - before}
+        if not isinstance(code, int) or packages - sys.stdlib_module_names - {"torch"}:
+            raise SystemExit(code)
+        # The part of Py_FinalizeEx that others see.
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            raise SystemExit(code) from None
+        libc.ftest_leave(code & 0xFF)
+
+    return start
 
 
 def is_this_interpreter(file):

@@ -1,5 +1,7 @@
 # The warm process: imports, then forks a process for each request.
+import atexit
 import importlib
+import inspect
 import json
 import shutil
 import threading
@@ -85,7 +87,10 @@ def load(wanted, left_out, control):
     if left:
         raise Unfit("starting this Python leaves open: %s" % ", ".join(os.readlink("/proc/self/fd/%d" % number) for number in left))
     said = b""
+    shared = Shared()
     for name in [*MODULES, *wanted]:
+        if name in wanted:
+            shared.close()
         if name in left_out:
             continue
         os.environ.__class__ = Recorder
@@ -113,10 +118,45 @@ def load(wanted, left_out, control):
     parent, _, name = AGENT.decode().rpartition(".")
     if sys.modules.pop(AGENT.decode(), None) is not None:
         delattr(sys.modules[parent], name)
+    remember_callers()
+    shared.close()
     gc.collect()
     # What the forks share: a collection that looked at it would write to it, in every fork, and take half of what a small program takes.
     gc.freeze()
     return Warm(variables, frozenset(Recorder.asked) - HARMLESS, said)
+
+
+class Shared:
+    """The modules that every fork begins with and nobody's program is part of. At its end an interpreter deletes the globals of all
+    modules; a fork leaves these alone. Deleting them would copy most of the heap, and take longer than a small program.
+
+    Not among them is torch.distributed, whose globals hold the process groups: those end with the interpreter, as in a cold process."""
+
+    def __init__(self):
+        self.modules = None
+        # What is registered first runs last: after it the interpreter only deletes.
+        atexit.register(self.leave_alone)
+
+    def close(self):
+        """From here on modules are imported that the suite names."""
+        if self.modules is None:
+            kept = ("__main__", "sys", "builtins", AGENT.decode().partition(".run")[0])
+            self.modules = {name: module for name, module in sys.modules.items() if not (name in kept or name.startswith(kept[-1] + "."))}
+
+    def leave_alone(self):
+        for name, module in (self.modules or {}).items():
+            if sys.modules.get(name) is module:
+                # As the interpreter does next.
+                sys.modules[name] = None
+        # Nor are they freed with this object.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.modules))
+
+
+def remember_callers():
+    """torchrun asks `inspect` again and again where it is called from, which looks through all modules for each file that it has not
+    met: with this it has met all, and that of `python -m`, to which no module belongs."""
+    inspect.getmodule(inspect.currentframe())
+    inspect.modulesbyfile.setdefault("<frozen runpy>", "<frozen runpy>")
 
 
 def output(number):
