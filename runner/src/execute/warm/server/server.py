@@ -154,9 +154,10 @@ class Shared:
 
 def remember_callers():
     """torchrun asks `inspect` again and again where it is called from, which looks through all modules for each file that it has not
-    met: with this it has met all, and that of `python -m`, to which no module belongs."""
+    met: with this it has met all, and the two below it, to which no module belongs."""
     inspect.getmodule(inspect.currentframe())
-    inspect.modulesbyfile.setdefault("<frozen runpy>", "<frozen runpy>")
+    for file in ("<frozen runpy>", ending_early.__code__.co_filename):
+        inspect.modulesbyfile.setdefault(file, file)
 
 
 def output(number):
