@@ -1,4 +1,5 @@
 # Stands in for torch.distributed.run: starts workers as torchrun's SubprocessHandler does, with streams in files, and waits.
+import atexit
 import os
 import subprocess
 import sys
@@ -29,7 +30,14 @@ def main():
             sys.stderr.write("  rank      : %d (local_rank: %d)\n  exitcode  : %d (pid: x)\n" % (rank, rank, code))
     # Nothing else is this process's child for whoever waits for any.
     stop.set()
-    sys.exit(failed)
+    atexit.register(print, "the launcher's last word", file=sys.stderr)
+    if failed:
+        # As torchrun does.
+        raise ChildFailedError("a rank failed")
+
+
+class ChildFailedError(Exception):
+    pass
 
 
 if __name__ == "__main__":

@@ -181,7 +181,8 @@ def ending_early(run):
             raise
         except BaseException as error:
             # As PyErr_Print has it, without this frame.
-            sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__.tb_next
+            error.__traceback__ = error.__traceback__.tb_next
+            sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
             sys.excepthook(sys.last_type, sys.last_value, sys.last_traceback)
             code = 1
         packages = {name.partition(".")[0] for name in set(sys.modules) - before}
