@@ -11,7 +11,6 @@ mod wanted;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
@@ -24,7 +23,7 @@ use protocol::record::{ErrorCode, HoldingRecord};
 
 use journal::ProcessJournal;
 use local::LocalRendezvous;
-use rendezvous::Rendezvous;
+use rendezvous::{Rendezvous, Solo};
 use session::Session;
 use wanted::Wanted;
 
@@ -136,7 +135,7 @@ impl Process {
             settings,
             rendezvous: match session {
                 Some(session) => Rendezvous::Coordinator(session),
-                None if is_alone => Rendezvous::Alone(AtomicU64::new(0)),
+                None if is_alone => Rendezvous::Alone(Solo::default()),
                 None => Rendezvous::Local(LocalRendezvous::default()),
             },
             listener,
@@ -219,6 +218,13 @@ impl Process {
         let wanted = Wanted::Split { parent: parent.id(), sequence, size: parent.size(), color, key };
         let child = self.rendezvous.meet(&wanted, parent.rank(), member, self.settings.timeout)?;
         child.map(|formed| self.form(formed, control)).transpose()
+    }
+
+    /// Where the other ranks do not exist, `ranks` of its parent are the next split's. NCCL learns them from the others.
+    pub fn split_takes(&self, ranks: Vec<u32>) {
+        if let Rendezvous::Alone(solo) = &self.rendezvous {
+            solo.split_takes(ranks);
+        }
     }
 
     /// What this process offers the others of a communicator of at most `size` ranks.

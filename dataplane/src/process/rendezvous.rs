@@ -13,13 +13,14 @@ use super::session::Session;
 use super::wanted::Wanted;
 use crate::communicator::Formed;
 use crate::failure::Failure;
+use crate::lock::Mutex;
 
 /// Where ranks meet.
 pub(crate) enum Rendezvous {
     Coordinator(Arc<Session>),
     Local(LocalRendezvous),
-    /// Nobody else is there. Counts communicators.
-    Alone(AtomicU64),
+    /// Nobody else is there.
+    Alone(Solo),
 }
 
 impl Rendezvous {
@@ -42,7 +43,7 @@ impl Rendezvous {
         let session = match self {
             Self::Coordinator(session) => session,
             Self::Local(local) => return local.meet(wanted, rank, member, Instant::now() + timeout),
-            Self::Alone(formed) => return alone(formed, wanted, rank, &member).map(Some),
+            Self::Alone(solo) => return solo.meet(wanted, rank, &member),
         };
         session.place(member.site);
         match session.request(wanted.function(), timeout, |request| wanted.message(request, Rank(rank), member))? {
@@ -58,16 +59,42 @@ impl Rendezvous {
     }
 }
 
-/// A communicator whose other ranks do not exist: they are known by their number alone.
-fn alone(formed: &AtomicU64, wanted: &Wanted, rank: u32, own: &Member) -> Result<Formed, Failure> {
-    let Wanted::Init { size, .. } = wanted else {
-        let detail =
-            format!("{}: which ranks come along is not known where the others do not exist", wanted.function());
-        return Err(Failure::new(ErrorCode::InvalidArgument, detail));
-    };
-    let member = |other: u32| {
-        if other == rank { own.clone() } else { Member { global_rank: Rank(other), ..own.clone() } }
-    };
-    let communicator = CommunicatorId(formed.fetch_add(1, Ordering::Relaxed) + 1);
-    Ok(Formed { communicator, rank: Rank(rank), members: (0..*size).map(member).collect() })
+/// What forms where the other ranks do not exist.
+#[derive(Default)]
+pub(crate) struct Solo {
+    /// Communicators so far.
+    formed: AtomicU64,
+    /// The parent's ranks of which the next split takes this one along.
+    split: Mutex<Option<Vec<u32>>>,
+}
+
+impl Solo {
+    pub(super) fn split_takes(&self, ranks: Vec<u32>) {
+        *self.split.lock() = Some(ranks);
+    }
+
+    /// A communicator whose other ranks are known by their number alone.
+    fn meet(&self, wanted: &Wanted, rank: u32, own: &Member) -> Result<Option<Formed>, Failure> {
+        let unknown = |why| Failure::new(ErrorCode::InvalidArgument, format!("{}: {why}", wanted.function()));
+        let ranks = match wanted {
+            Wanted::Split { color: None, .. } => {
+                self.split.lock().take();
+                return Ok(None);
+            }
+            Wanted::Split { .. } => self
+                .split
+                .lock()
+                .take()
+                .ok_or_else(|| unknown("which ranks come along is not known where the others do not exist"))?,
+            Wanted::Init { .. } | Wanted::Shrink { .. } | Wanted::Grow { .. } => wanted.ranks(),
+        };
+        let Some(place) = ranks.iter().position(|other| *other == rank) else {
+            return Err(unknown("this rank is not among those that come along"));
+        };
+        let member = |other: u32| {
+            if other == rank { own.clone() } else { Member { global_rank: Rank(other), ..own.clone() } }
+        };
+        let communicator = CommunicatorId(self.formed.fetch_add(1, Ordering::Relaxed) + 1);
+        Ok(Some(Formed { communicator, rank: Rank(place as u32), members: ranks.into_iter().map(member).collect() }))
+    }
 }

@@ -53,7 +53,9 @@ mod tests {
     #[test]
     fn only_what_takes_out_is_left_out() {
         assert!(deregisters(c"_ZN3c1010Dispatcher14deregisterDef_ERKNS_14OperatorHandleERKNS_12OperatorNameE"));
-        assert!(deregisters(c"_ZN3c1010Dispatcher18deregisterLibrary_ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"));
+        assert!(deregisters(
+            c"_ZN3c1010Dispatcher18deregisterLibrary_ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+        ));
         assert!(!deregisters(c"_ZN3c1010Dispatcher11registerDefENS_14FunctionSchemaE"));
         assert!(!deregisters(c"_ZN5torch3jit18deregisterOperatorERKN3c1014FunctionSchemaE"));
     }

@@ -15,6 +15,8 @@ mod slots;
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 
+use dataplane::process::Process;
+
 use crate::process::at_exit;
 use crate::settings;
 
@@ -34,6 +36,7 @@ pub const INTERPOSED: &[&str] = &[
     "ftest_is_used",
     "ftest_leave",
     "ftest_loaded_late",
+    "ftest_split_takes",
     "lstat",
     "lstat64",
     "pthread_exit",
@@ -54,6 +57,20 @@ extern "C" fn ftest_is_used() -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn ftest_leave(status: c_int) -> ! {
     at_exit::leave(status)
+}
+
+/// For `ftest exec --as-rank`: which `count` ranks of its parent the next split takes along.
+///
+/// # Safety
+///
+/// `ranks` holds `count` ranks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_split_takes(ranks: *const u32, count: usize) {
+    // SAFETY: the caller's promise.
+    let ranks = unsafe { std::slice::from_raw_parts(ranks, count) };
+    if let Some(process) = Process::joined() {
+        process.split_takes(ranks.to_vec());
+    }
 }
 
 /// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.

@@ -64,7 +64,9 @@ impl<'a> Library<'a> {
 
     /// Addresses of the slots for the functions whose names are asked for.
     pub(super) fn slots(&self, mut is_asked: impl FnMut(&CStr) -> bool) -> Vec<u64> {
-        let Some(dynamic) = self.headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else { return Vec::new() };
+        let Some(dynamic) = self.headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else {
+            return Vec::new();
+        };
         let mut entry = (self.base + dynamic.p_vaddr) as *const Dynamic;
         let (mut strings, mut symbols, mut tables) = (0, 0, [(0, 0); 2]);
         // SAFETY: the section of a loaded library, which ends with DT_NULL.

@@ -1,5 +1,6 @@
 """Lets a program of PyTorch be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form at once."""
 
+import ctypes
 import os
 import sys
 
@@ -67,6 +68,17 @@ def begin(torch):
 
     # Groups are made, and not split off: for that every rank would be asked.
     distributed_c10d._get_split_source = lambda *_: None
+
+    # What is split off none the less: which ranks come along NCCL learns from the others.
+    group, shim = torch._C._distributed_c10d.ProcessGroup, ctypes.CDLL(None)
+    split = getattr(group, "split_group", None)
+
+    def split_group(self, ranks, *arguments, **named):
+        shim.ftest_split_takes((ctypes.c_uint32 * len(ranks))(*ranks), ctypes.c_size_t(len(ranks)))
+        return split(self, ranks, *arguments, **named)
+
+    if split is not None:
+        group.split_group = split_group
 
     def without_gloo(backend):
         """gloo connects to every other rank; what it would do here is nobody's to see."""
