@@ -8,23 +8,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import record as records
+from compare import differences
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
-#: Seconds for the simulation of a record, and for each mode.
-SECONDS = 120
-#: A mode is asked for what it changes: memory, errors and collectives. The others are the simulation's or the driver's own.
-MODE_AREAS = ("limits", "allocation", "nccl")
+#: Seconds for the simulation of a record, and for all modes together.
+SECONDS, MODES_SECONDS = 90, 100
 POLICIES = ("clamp", "managed", "mapped_host", "spill_cpu")
-#: Name and options of `fgpu`.
+#: Name, options of `fgpu`, and the area that the mode changes.
 MODES = {
-    "simulate": ["--mode", "simulate"],
-    "passthrough": ["--mode", "passthrough"],
-    "nccl proxy": ["--mode", "passthrough", "--dist-mode", "proxy"],
-    "nccl passthrough": ["--mode", "passthrough", "--dist-mode", "passthrough"],
-    **{f"hybrid, {policy}": ["--mode", "hybrid", "--oom-policy", policy] for policy in POLICIES},
+    "simulate": (["--mode", "simulate"], "allocation"),
+    "passthrough": (["--mode", "passthrough"], "allocation"),
+    "nccl proxy": (["--mode", "passthrough", "--dist-mode", "proxy"], "nccl"),
+    "nccl passthrough": (["--mode", "passthrough", "--dist-mode", "passthrough"], "nccl"),
+    **{f"hybrid, {policy}": (["--mode", "hybrid", "--oom-policy", policy], "allocation") for policy in POLICIES},
 }
 
 
@@ -89,30 +89,29 @@ def under(command, areas, variables=None, seconds=SECONDS):
         asked = ["record", "--areas", ",".join(areas), "--seconds", str(seconds), "--output", str(file)]
         whole = [*command, sys.executable, str(HERE / "run"), *asked]
         try:
-            done = subprocess.run(whole, capture_output=True, text=True, env={**environment(), **(variables or {})}, timeout=seconds + 60, check=False)
+            done = subprocess.run(whole, capture_output=True, text=True, env={**environment(), **(variables or {})}, timeout=seconds + 2 * records.GRACE, check=False)
         except subprocess.TimeoutExpired:
-            raise Unknown(f"`{' '.join(command)}` had not ended after {seconds + 60} s") from None
+            raise Unknown(f"`{' '.join(command)}` had not ended after {seconds + 2 * records.GRACE:.0f} s") from None
         if not file.exists():
             last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
             raise Unknown(last)
         return records.read(file)
 
 
-def modes(record=None, seconds=SECONDS):
-    """What became of each mode on this machine: `recorded`, with the differences from the record where there is one, or
-    `refused`, with what was said. A mode whose answers come from somewhere else than it promises is an error."""
-    from compare import differences
-
-    found = {}
-    for name, options in MODES.items():
+def modes(record=None, seconds=MODES_SECONDS):
+    """What became of each mode on this machine: `source`, with the probes that differ from the record where there is one, or
+    `refused`, with what was said."""
+    found, until = {}, time.monotonic() + seconds
+    for number, (name, (options, area)) in enumerate(MODES.items()):
+        share = max(until - time.monotonic(), 0) / (len(MODES) - number)
         try:
-            made = under([program("fgpu"), *options], MODE_AREAS, seconds=seconds)
+            made = under([program("fgpu"), *options], (area,), seconds=round(share))
         except Unknown as error:
             found[name] = {"refused": str(error)}
             continue
         result = found[name] = {"source": made["source"]}
         if record and name != "simulate":
-            apart, missing = differences({"areas": {area: record["areas"][area] for area in MODE_AREAS if area in record["areas"]}}, made)
+            apart, missing = differences({"areas": {area: record["areas"].get(area, {"skipped": "not recorded"})}}, made)
             result["differences"] = sorted({one.name for one in apart})
             result["not_compared"] = [what for what, *_ in missing]
     return found

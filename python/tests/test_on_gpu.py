@@ -59,3 +59,40 @@ def test_a_statistic_that_differs_is_named(tmp_path):
     assert difference["probe"] == "torch_memory: transformer: step 1: backward"
     assert difference["field"] == "out.reserved_bytes.all.peak"
     assert difference["right"] - difference["left"] == 2 << 20
+
+
+def test_the_whole_command_on_a_machine_that_says_it_is_hardware(tmp_path):
+    """All steps after the record, with one of the simulation in the place of hardware's."""
+    words = [programs.find("fgpu"), "--profile", "h100", "--device-count", "1", "--dist-mode", "simulate", sys.executable, RUN, "record"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FAKEGPU_")}
+    made = tmp_path / "made.json"
+    subprocess.run([*words, "--areas", "limits,allocation", "--output", made], check=True, timeout=PATIENCE, env=environment)
+    pretended = json.loads(made.read_text())
+    pretended["source"] = {"kind": "hardware", "evidence": ["a test"]}
+    pretended["areas"]["limits"]["probes"]["limit stack"]["out"]["value"] = 2048
+    made.write_text(json.dumps(pretended))
+    command = """
+import importlib.machinery, importlib.util, json, sys
+loader = importlib.machinery.SourceFileLoader("run", sys.argv[1])
+run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+loader.exec_module(run)
+made = json.load(open(sys.argv[2]))
+run.records.make = lambda areas, seconds: made
+sys.argv = ["run", "--output", sys.argv[3]]
+sys.exit(run.main())
+"""
+    output = tmp_path / "h100.json"
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", command, RUN, made, output], capture_output=True, text=True, timeout=PATIENCE, env=environment
+    )
+    assert done.returncode == 1, done.stderr
+    assert "limits: limit stack\n  out.value\n    hardware: 2048\n    ours: 1024\n" in done.stdout
+    assert json.loads(output.read_text())["areas"] == pretended["areas"]
+    [difference] = json.loads((tmp_path / "h100.differences.json").read_text())["differences"]
+    assert difference == {"probe": "limits: limit stack", "field": "out.value", "hardware": 2048, "ours": 1024}
+    modes = json.loads((tmp_path / "h100.modes.json").read_text())
+    assert modes["simulate"]["source"]["kind"] == "simulation"
+    assert "no GPU answers" in modes["passthrough"]["refused"]
+    assert {name for name in modes if name.startswith("hybrid, ")} == {
+        "hybrid, clamp", "hybrid, managed", "hybrid, mapped_host", "hybrid, spill_cpu"
+    }
