@@ -16,15 +16,18 @@ STREAM = setup("cudaStreamCreateWithFlags", Out("s"), 1)
 LOST = (ZERO, MODULE, function("store"), setup("cuLaunchKernel", Ref("f"), 1, 1, 1, 1, 1, 1, 0, 0, Pointers(("zero",)), 0),
         call("cudaDeviceSynchronize"))
 STATE = call("ncclCommGetAsyncError", Ref("c"), Out("state", "i32"))
+#: "A call to a CUDA function failed" (NCCL API, `ncclResult_t`): on a GPU that answers nothing else any more, each of NCCL's does.
+UNHANDLED = "unhandled cuda error"
 #: Seconds after which a rank that waits for one that is gone is asked how it is, as a watchdog asks.
 LOOK_AFTER = 5
 #: Of prctl(2): this process ends with its parent.
 PR_SET_PDEATHSIG = 1
 
 ROWS = [
-    row("a GPU that is lost to an illegal address: all_reduce", COMM, MEMORY, *LOST, reduce(), STATE, call("ncclCommAbort", Ref("c"))),
+    row("a GPU that is lost to an illegal address: all_reduce", COMM, MEMORY, *LOST, reduce(), documented=UNHANDLED),
+    row("a GPU that is lost to an illegal address: all_reduce, then abort", COMM, MEMORY, *LOST, reduce(), STATE, call("ncclCommAbort", Ref("c"))),
     row("a GPU that is lost to an illegal address: destroy", COMM, MEMORY, *LOST, call("ncclCommDestroy", Ref("c"))),
-    row("a GPU that is lost to an illegal address: a new communicator", *LOST, call("ncclCommInitAll", Out("c"), 1, 0)),
+    row("a GPU that is lost to an illegal address: a new communicator", *LOST, call("ncclCommInitAll", Out("c"), 1, 0), documented=UNHANDLED),
     row("an invalid all_reduce leaves the stream as it is", COMM, MEMORY, STREAM, reduce(kind=99), STATE, call("cudaStreamSynchronize", Ref("s")), call("cudaStreamQuery", Ref("s"))),
     row("an aborted communicator leaves the stream as it is", COMM, MEMORY, STREAM, call("ncclAllReduce", Ref("p"), Ref("p"), 4, FLOAT32, SUM, Ref("c"), Ref("s")), call("ncclCommAbort", Ref("c")), call("cudaStreamSynchronize", Ref("s"))),
     row("a communicator after ncclCommFinalize", COMM, MEMORY, call("ncclCommFinalize", Ref("c")), STATE, reduce()),
