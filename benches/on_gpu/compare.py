@@ -28,6 +28,12 @@ def differences(left, right):
         if any(lacks):
             missing.append((area, *lacks))
             continue
+        if area == "torch_memory":
+            versions = [record.get("machine", {}).get("torch") for record in (left, right)]
+            if versions[0] != versions[1]:
+                # Another allocator has other statistics, on hardware as well.
+                missing.append((area, *(f"PyTorch {version}" for version in versions)))
+                continue
         probes = [side["probes"] for side in sides]
         for probe in dict.fromkeys([*probes[0], *probes[1]]):
             answers = [_answer(side.get(probe)) for side in probes]

@@ -61,6 +61,22 @@ def test_a_statistic_that_differs_is_named(tmp_path):
     assert difference["right"] - difference["left"] == 2 << 20
 
 
+def test_what_another_version_of_pytorch_says_is_not_compared(tmp_path):
+    head = {"format": "gpu_record", "version": 1}
+    for name, version, value in (("left", "2.15.0", 512), ("right", "2.14.0", 1024)):
+        areas = {"torch_memory": {"probes": {"blocks": {"out": {"allocated": value}}}}}
+        (tmp_path / name).write_text(json.dumps({**head, "machine": {"torch": version}, "areas": areas}))
+    assert compare(tmp_path / "left", tmp_path / "right") == (
+        0, {"differences": [], "not_compared": [{"what": "torch_memory", "left": "PyTorch 2.15.0", "right": "PyTorch 2.14.0"}]}
+    )
+
+
+def test_the_recorded_hardware_agrees_also_about_pytorch():
+    done = subprocess.run([sys.executable, RUN, "check"], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "records checked" in done.stdout
+
+
 def test_the_whole_command_on_a_machine_that_says_it_is_hardware(tmp_path):
     """All steps after the record, with one of the simulation in the place of hardware's."""
     words = [programs.find("fgpu"), "--profile", "h100", "--device-count", "1", "--dist-mode", "simulate", sys.executable, RUN, "record"]
