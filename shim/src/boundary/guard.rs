@@ -74,12 +74,17 @@ pub(crate) fn host_function(body: impl FnOnce()) {
     IN_HOST_FUNCTION.set(false);
 }
 
+/// Whether the caller is a host function. It may run on a thread of the program; on hardware it has one of the driver's.
+pub(crate) fn is_in_host_function() -> bool {
+    IN_HOST_FUNCTION.get()
+}
+
 /// Refuses a call from a host function.
 ///
 /// # Errors
 /// CUDA's code for "not permitted".
 pub(crate) fn outside_host_function() -> Result<(), u32> {
-    if IN_HOST_FUNCTION.get() { Err(NOT_PERMITTED) } else { Ok(()) }
+    if is_in_host_function() { Err(NOT_PERMITTED) } else { Ok(()) }
 }
 
 /// A call that works before and without initialization, and in a forked child.

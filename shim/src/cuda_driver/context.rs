@@ -31,6 +31,7 @@ pub(crate) fn reset_primary(ordinal: c_int) -> CudaResult {
 
 pub(crate) fn create(out: Out<usize>, flags: c_uint, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
+    context::check_flags(flags)?;
     device.flags.store(flags, Ordering::Relaxed);
     Ok(out.set(context::create(device))?)
 }

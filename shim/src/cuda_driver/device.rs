@@ -67,7 +67,9 @@ pub(crate) fn primary_state(ordinal: c_int, flags: Out<c_uint>, is_active: Out<c
 }
 
 pub(crate) fn primary_flags(ordinal: c_int, flags: c_uint) -> CudaResult {
-    device::get(ordinal)?.flags.store(flags, Ordering::Relaxed);
+    let device = device::get(ordinal)?;
+    context::check_flags(flags)?;
+    device.flags.store(flags, Ordering::Relaxed);
     Ok(())
 }
 

@@ -1,22 +1,31 @@
 //! The calling thread's last error.
 
 use std::cell::Cell;
+use std::thread::LocalKey;
+
+use crate::boundary::guard;
 
 thread_local! {
     static LAST: Cell<u32> = const { Cell::new(0) };
+    /// Of host functions that run on this thread, for which it is another's.
+    static LAST_OF_HOST_FUNCTION: Cell<u32> = const { Cell::new(0) };
+}
+
+fn last() -> &'static LocalKey<Cell<u32>> {
+    if guard::is_in_host_function() { &LAST_OF_HOST_FUNCTION } else { &LAST }
 }
 
 /// Keeps a failed call's code for `cudaGetLastError`.
 pub(crate) fn note(code: u32) {
-    LAST.set(code);
+    last().set(code);
 }
 
 /// `cudaGetLastError`
 pub(crate) fn get_last() -> u32 {
-    LAST.replace(0)
+    last().replace(0)
 }
 
 /// `cudaPeekAtLastError`
 pub(crate) fn peek() -> u32 {
-    LAST.get()
+    last().get()
 }

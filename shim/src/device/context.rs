@@ -146,6 +146,18 @@ pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Context>> {
     CONTEXTS.get(handle).ok_or(CudaError::INVALID_CONTEXT)
 }
 
+/// `CU_CTX_FLAGS_MASK`: how the host waits (three bits, one at a time), mapped host memory, local memory, core dumps, memory
+/// operations that wait.
+const FLAGS: u32 = 0xff;
+
+/// Whether a context can be made with these flags (CUDA Driver API, `CUctx_flags`).
+///
+/// # Errors
+/// `INVALID_VALUE` for unknown ones and for two ways of waiting.
+pub(crate) fn check_flags(flags: u32) -> CudaResult {
+    if flags & !FLAGS != 0 || (flags & 7).count_ones() > 1 { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
+}
+
 /// Makes a context of its own on `device`, current in the calling thread.
 pub(crate) fn create(device: &Device) -> usize {
     let handle = CONTEXTS.insert(Arc::new(Context { device: device.ordinal, is_primary: false }));

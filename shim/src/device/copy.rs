@@ -243,11 +243,12 @@ impl BoxFill {
     /// What CUDA knows of the memory.
     ///
     /// # Errors
-    /// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`.
+    /// `INVALID_VALUE` when the memory is not CUDA's, the box leaves its allocation, or rows overlap: `INVALID_PITCH` is only
+    /// among what copies answer (CUDA Runtime API, `cudaMemset2D`).
     pub(crate) fn check(&self) -> CudaResult<Known> {
         let Self { to, element, extent, .. } = *self;
         if extent.height > 1 && to.pitch < extent.width {
-            return Err(CudaError::INVALID_PITCH);
+            return Err(CudaError::INVALID_VALUE);
         }
         if !to.address.is_multiple_of(element) || !to.pitch.is_multiple_of(element) {
             return Err(CudaError::INVALID_VALUE);

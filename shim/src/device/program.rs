@@ -11,7 +11,7 @@ use ptx::{Checks, GlobalSpace, Image, KernelError, Module, RefusalKind};
 use super::error::{CudaError, CudaResult};
 use super::image::{self, Code};
 use super::memory::{self, HostKind, Kind};
-use super::{Device, attribute};
+use super::{Device, attribute, version};
 use crate::settings;
 
 /// PTX that can be run.
@@ -20,6 +20,8 @@ pub(crate) struct Program {
     image: Image,
     /// `.target` of the first text.
     target: String,
+    /// `.version`, major, of the newest text.
+    version: u32,
     kernels: Mutex<HashMap<String, Result<Arc<Compiled>, String>>>,
     places: Mutex<HashMap<u32, Placed>>,
 }
@@ -78,7 +80,8 @@ impl Program {
         let modules = texts.iter().map(|text| Self::read(text)).collect::<Result<Vec<Module>, _>>()?;
         let image = Image::link(&modules).map_err(|error| Invalid(error.to_string()))?;
         let target = modules.first().map_or_else(String::new, |module| module.target().to_owned());
-        Ok(Self { image, target, kernels: Mutex::default(), places: Mutex::default() })
+        let version = modules.iter().map(|module| module.version().0).max().unwrap_or_default();
+        Ok(Self { image, target, version, kernels: Mutex::default(), places: Mutex::default() })
     }
 
     /// Reads one text.
@@ -291,7 +294,8 @@ impl From<Invalid> for NotLoaded {
 /// The program in an image that is loaded for `device`; `None` for machine code, which is taken on trust.
 ///
 /// # Errors
-/// `INVALID_IMAGE` for what is not an image, `NO_KERNEL_IMAGE` where the device can run nothing of it, `INVALID_PTX`.
+/// `INVALID_IMAGE` for what is not an image, `NO_KERNEL_IMAGE` where the device can run nothing of it, `INVALID_PTX`,
+/// `UNSUPPORTED_PTX_VERSION` for PTX of a later CUDA than the driver's.
 pub(crate) fn load(code: Result<Code, image::Unusable>, device: &Device) -> Result<Option<Arc<Program>>, NotLoaded> {
     let texts = match code {
         Ok(Code::Ptx(texts)) => texts,
@@ -303,6 +307,12 @@ pub(crate) fn load(code: Result<Code, image::Unusable>, device: &Device) -> Resu
         Err(image::Unusable(why)) => return Err(NotLoaded { error: CudaError::INVALID_IMAGE, why }),
     };
     let program = Program::new(&texts)?;
+    // CUDA 11 came with PTX 7, 12 with 8, 13 with 9 (PTX ISA, "Release Notes").
+    let newest = version::driver() / 1000 - 4;
+    if i64::from(program.version) > i64::from(newest) {
+        let why = format!("it is PTX {}, and the driver's CUDA reads PTX {newest}", program.version);
+        return Err(NotLoaded { error: CudaError::UNSUPPORTED_PTX_VERSION, why });
+    }
     if !image::runs_on(&program.target, attribute::capability(device)) {
         let why = format!("it is for {}, which the device cannot run", program.target);
         return Err(NotLoaded { error: CudaError::NO_KERNEL_IMAGE, why });

@@ -52,7 +52,7 @@ pub(crate) fn copy(
 /// Fills a box with `pattern`, 1, 2 or 4 bytes.
 ///
 /// # Errors
-/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; `INVALID_PITCH`; those of captures.
+/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; those of captures.
 pub(crate) fn fill(
     stream: &Arc<Stream>,
     to: Layout,

@@ -66,7 +66,11 @@ impl Arguments {
 }
 
 /// The stream that C names.
+///
+/// # Errors
+/// `UNHANDLED_CUDA_ERROR` where there is no such stream, or the device takes no more work.
 pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<Stream>> {
+    communicator.device.alive()?;
     match handle {
         0 | 1 => Ok(stream::legacy(communicator.device)),
         2 => Ok(stream::per_thread(communicator.device)),

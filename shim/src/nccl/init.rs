@@ -134,6 +134,7 @@ fn begin(
     if size < 1 || !(0..size).contains(&rank) {
         return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} of {size} ranks")));
     }
+    device.alive()?;
     let (process, participant, id) = (process()?, participant(device, one_rank)?, id.0);
     replicas::watch();
     delay::at(Place::Start);

@@ -39,15 +39,23 @@ pub(crate) fn end(handle: usize, out: Out<usize>) -> CudaResult {
 }
 
 /// Without a capture `cudaStreamCaptureStatusNone`, 0.
+///
+/// # Errors
+/// `CAPTURE_IMPLICIT` for the legacy stream while a blocking stream of its device captures; the capture goes on.
 pub(crate) fn is_capturing(handle: usize, out: Out<c_uint>) -> CudaResult {
     let stream = stream::resolve(handle)?;
-    let status = if capture::is_hidden() { 0 } else { capture::info(&stream).map_or(0, |info| info.status) };
+    if capture::is_hidden() {
+        return Ok(out.set(0)?);
+    }
+    capture::legacy_is_usable(&stream)?;
+    let status = capture::info(&stream).map_or(0, |info| info.status);
     Ok(out.set(status)?)
 }
 
 /// What each layout of `cudaStreamGetCaptureInfo` begins with; without a capture nothing else is written.
 fn info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) -> CudaResult<Option<Info>> {
     let stream = stream::resolve(handle)?;
+    capture::legacy_is_usable(&stream)?;
     let info = capture::info(&stream);
     status.set(info.map_or(0, |info| info.status))?;
     id.set_if_wanted(info.map_or(0, |info| info.id));

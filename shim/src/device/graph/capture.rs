@@ -163,18 +163,29 @@ pub(crate) fn of(stream: &Stream) -> CudaResult<Option<Arc<Capture>>> {
         let is_invalid = capture.state.lock().is_invalid;
         return if is_invalid { Err(CudaError::CAPTURE_INVALIDATED) } else { Ok(Some(capture)) };
     }
-    if stream.kind == Kind::Legacy {
-        let captures = all().into_iter().filter(|capture| {
-            let state = capture.state.lock();
-            let blocks =
-                |member: &Member| member.stream.kind == Kind::Blocking && member.stream.device == stream.device;
-            state.members.iter().any(blocks)
-        });
-        if invalidate(captures) {
-            return Err(CudaError::CAPTURE_IMPLICIT);
-        }
+    if stream.kind == Kind::Legacy && invalidate(blocking_on(stream)) {
+        return Err(CudaError::CAPTURE_IMPLICIT);
     }
     Ok(None)
+}
+
+/// Captures of blocking streams of the stream's device.
+fn blocking_on(stream: &Stream) -> impl Iterator<Item = Arc<Capture>> {
+    all().into_iter().filter(|capture| {
+        let blocks = |member: &Member| member.stream.kind == Kind::Blocking && member.stream.device == stream.device;
+        capture.state.lock().members.iter().any(blocks)
+    })
+}
+
+/// The legacy stream cannot be asked about while a blocking stream captures (CUDA Runtime API, `cudaStreamIsCapturing`).
+///
+/// # Errors
+/// `CAPTURE_IMPLICIT`.
+pub(crate) fn legacy_is_usable(stream: &Stream) -> CudaResult {
+    if stream.kind == Kind::Legacy && is_any() && blocking_on(stream).next().is_some() {
+        return Err(CudaError::CAPTURE_IMPLICIT);
+    }
+    Ok(())
 }
 
 /// True if there were any.
