@@ -83,10 +83,10 @@ def test_the_whole_command_on_a_machine_that_says_it_is_hardware(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FAKEGPU_")}
     made = tmp_path / "made.json"
     subprocess.run([*words, "--areas", "limits,allocation", "--output", made], check=True, timeout=PATIENCE, env=environment)
-    pretended = json.loads(made.read_text())
-    pretended["source"] = {"kind": "hardware", "evidence": ["a test"]}
-    pretended["areas"]["limits"]["probes"]["limit stack"]["out"]["value"] = 2048
-    made.write_text(json.dumps(pretended))
+    claimed = json.loads(made.read_text())
+    claimed["source"] = {"kind": "hardware", "evidence": ["a test"]}
+    claimed["areas"]["limits"]["probes"]["limit stack"]["out"]["value"] = 2048
+    made.write_text(json.dumps(claimed))
     command = """
 import importlib.machinery, importlib.util, json, sys
 loader = importlib.machinery.SourceFileLoader("run", sys.argv[1])
@@ -103,7 +103,7 @@ sys.exit(run.main())
     )
     assert done.returncode == 1, done.stderr
     assert "limits: limit stack\n  out.value\n    hardware: 2048\n    ours: 1024\n" in done.stdout
-    assert json.loads(output.read_text())["areas"] == pretended["areas"]
+    assert json.loads(output.read_text())["areas"] == claimed["areas"]
     [difference] = json.loads((tmp_path / "h100.differences.json").read_text())["differences"]
     assert difference == {"probe": "limits: limit stack", "field": "out.value", "hardware": 2048, "ours": 1024}
     modes = json.loads((tmp_path / "h100.modes.json").read_text())
