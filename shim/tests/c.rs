@@ -359,6 +359,11 @@ fn blas() {
 }
 
 #[test]
+fn blas3() {
+    check("blas3");
+}
+
+#[test]
 fn epilogue() {
     // 8-bit floats want a GPU that has them.
     check_in(&[("FAKEGPU_PROFILES", "h100:1")], "allow", &CUDA_13, "epilogue", &[]);

@@ -1,15 +1,11 @@
 /* cuBLAS against plain loops written here in double precision: products of every type, transposition, leading dimension and
    batch, of random sizes; gemv and ger; the vectors of level 1 in both pointer modes; and numbers worked out by hand. The
    functions are declared from NVIDIA's documentation. */
-#include <complex.h>
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 
-#include "check.h"
+#include "blas.h"
 
-typedef void *Handle;
 int cublasCreate_v2(Handle *), cublasDestroy_v2(Handle), cublasSetPointerMode_v2(Handle, int);
 int cublasSaxpy_v2(Handle, int, const float *, const float *, int, float *, int), cublasIsamax_v2(Handle, int, const float *, int, int *);
 int cublasIdamin_v2_64(Handle, int64_t, const double *, int64_t, int64_t *);
@@ -32,56 +28,6 @@ int cublasDgemmGroupedBatched(Handle, const int[], const int[], const int[], con
                               const int[], double *const[], const int[], const double[], double *const[], const int[], int, const int[]);
 int cublasZgemmStridedBatched(Handle, int, int, int, int, int, const void *, const void *, int, long long, const void *, int, long long,
                               const void *, void *, int, long long, int);
-
-static unsigned state = 1;
-static double next(void) {
-    state = state * 1664525u + 1013904223u;
-    return (double)(state >> 8) / (1 << 23) - 1;
-}
-static int below(int most) { return (int)((next() + 1) / 2 * most); }
-
-static void *device(const void *data, size_t bytes) {
-    void *pointer = NULL;
-    SAME(cudaMalloc(&pointer, bytes), cudaSuccess);
-    SAME(cudaMemcpy(pointer, data, bytes, cudaMemcpyHostToDevice), cudaSuccess);
-    return pointer;
-}
-
-enum { S, D, C, Z };
-static const size_t SIZE[] = {4, 8, 8, 16};
-
-static void put(int type, void *at, int index, double complex value) {
-    switch (type) {
-    case S: ((float *)at)[index] = (float)creal(value); break;
-    case D: ((double *)at)[index] = creal(value); break;
-    case C: ((float complex *)at)[index] = (float complex)value; break;
-    default: ((double complex *)at)[index] = value;
-    }
-}
-static double complex get(int type, const void *at, int index) {
-    switch (type) {
-    case S: return ((const float *)at)[index];
-    case D: return ((const double *)at)[index];
-    case C: return ((const float complex *)at)[index];
-    default: return ((const double complex *)at)[index];
-    }
-}
-static void *numbers(int type, int count) {
-    void *data = calloc((size_t)count, SIZE[type]);
-    for (int i = 0; i < count; i++) put(type, data, i, next() + next() * I);
-    return data;
-}
-static double complex element(int type, const void *a, int lda, int operation, int i, int j) {
-    double complex value = operation ? get(type, a, i * lda + j) : get(type, a, j * lda + i);
-    return operation == 2 ? conj(value) : value;
-}
-static void near(int type, double complex got, double complex wanted, double terms, int line) {
-    double most = terms * (type == S || type == C ? 4e-7 : 1e-15);
-    if (!(cabs(got - wanted) <= most)) {
-        failed++;
-        fprintf(stderr, "line %d: type %d: %g%+gi, not %g%+gi\n", line, type, creal(got), cimag(got), creal(wanted), cimag(wanted));
-    }
-}
 
 static void products(Handle handle) {
     static Gemm *const GEMM[] = {cublasSgemm_v2, cublasDgemm_v2, cublasCgemm_v2, cublasZgemm_v2};

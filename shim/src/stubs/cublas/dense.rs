@@ -1,5 +1,7 @@
 //! Matrices by columns without gaps, as products of matrices want them.
 
+use std::ops::Range;
+
 use super::number::Number;
 use super::operand::{Place, Shape, Stored};
 
@@ -55,7 +57,7 @@ impl<T: Number> Dense<T> {
     }
 
     /// The matrix after an operation.
-    fn after(self, operation: Transpose) -> Self {
+    pub(crate) fn after(self, operation: Transpose) -> Self {
         if operation == Transpose::No {
             return self;
         }
@@ -84,10 +86,23 @@ impl<T: Number> Dense<T> {
         Self::full(unsafe { place.load() }).after(operation)
     }
 
+    /// These rows of it.
+    pub(crate) fn rows(&self, range: Range<usize>) -> Self {
+        let data = (0..self.columns).flat_map(|column| &self.column(column)[range.clone()]).copied().collect();
+        Self { rows: range.len(), columns: self.columns, data }
+    }
+
+    /// These columns of it.
+    pub(crate) fn columns(&self, range: Range<usize>) -> Self {
+        let data = self.data[range.start * self.rows..range.end * self.rows].to_vec();
+        Self { rows: self.rows, columns: range.len(), data }
+    }
+
     fn full(stored: Stored<T>) -> Self {
         let (rows, columns) = match stored.shape {
             Shape::Full { rows, columns, .. } => (rows, columns),
             Shape::Vector { n, .. } => (n, 1),
+            Shape::Triangle { n, .. } => (n, n),
         };
         Self { rows, columns, data: stored.data }
     }

@@ -1,4 +1,4 @@
-//! libcublas: handles, modes, stream, workspace, transfers, vectors, `gemv`, `ger` and all products. The rest of BLAS is a stub.
+//! libcublas: handles, modes, stream, workspace, transfers, vectors, `gemv`, `ger` and level 3. The rest of BLAS is a stub.
 
 mod calls;
 pub(super) mod dense;
@@ -9,11 +9,13 @@ pub(super) mod handle;
 pub(super) mod job;
 mod level1;
 mod level2;
+mod level3;
 mod number;
 pub(super) mod operand;
 pub(super) mod product;
 mod rotations;
 mod transfer;
+mod triangular;
 mod vectors;
 
 use std::ffi::{c_char, c_int, c_void};
@@ -70,52 +72,52 @@ exports! {
         fn cublasGetStatusString(status: c_int) -> *const c_char = |status| text(status).1.as_ptr();
     }
     stub {
-        cublasAlloc cublasCaxpy cublasCbdmm cublasCcopy cublasCdgmm cublasCdgmm_64 cublasCdotc cublasCdotu cublasCgbmv
-        cublasCgbmv_v2 cublasCgbmv_v2_64 cublasCgeam cublasCgeam_64 cublasCgelsBatched cublasCgemm cublasCgemv
+        cublasAlloc cublasCaxpy cublasCbdmm cublasCcopy cublasCdotc cublasCdotu cublasCgbmv
+        cublasCgbmv_v2 cublasCgbmv_v2_64 cublasCgelsBatched cublasCgemm cublasCgemv
         cublasCgeqrfBatched cublasCgerc cublasCgeru cublasCgetrfBatched cublasCgetriBatched cublasCgetrsBatched cublasChbmv
-        cublasChbmv_v2 cublasChbmv_v2_64 cublasChemm cublasChemm_v2 cublasChemm_v2_64 cublasChemv cublasChemv_v2
-        cublasChemv_v2_64 cublasCher cublasCher2 cublasCher2_v2 cublasCher2_v2_64 cublasCher2k cublasCher2k_v2
-        cublasCher2k_v2_64 cublasCher_v2 cublasCher_v2_64 cublasCherk cublasCherk3mEx cublasCherk3mEx_64 cublasCherkEx
-        cublasCherkEx_64 cublasCherk_v2 cublasCherk_v2_64 cublasCherkx cublasCherkx_64 cublasChpmv cublasChpmv_v2
+        cublasChbmv_v2 cublasChbmv_v2_64 cublasChemm cublasChemv cublasChemv_v2
+        cublasChemv_v2_64 cublasCher cublasCher2 cublasCher2_v2 cublasCher2_v2_64 cublasCher2k
+        cublasCher_v2 cublasCher_v2_64 cublasCherk cublasCherk3mEx cublasCherk3mEx_64 cublasCherkEx
+        cublasCherkEx_64 cublasChpmv cublasChpmv_v2
         cublasChpmv_v2_64 cublasChpr cublasChpr2 cublasChpr2_v2 cublasChpr2_v2_64 cublasChpr_v2 cublasChpr_v2_64
-        cublasCmatinvBatched cublasCrot cublasCrotg cublasCscal cublasCsrot cublasCsscal cublasCswap cublasCsymm cublasCsymm_v2
-        cublasCsymm_v2_64 cublasCsymv_v2 cublasCsymv_v2_64 cublasCsyr2_v2 cublasCsyr2_v2_64 cublasCsyr2k cublasCsyr2k_v2
-        cublasCsyr2k_v2_64 cublasCsyr_v2 cublasCsyr_v2_64 cublasCsyrk cublasCsyrk3mEx cublasCsyrk3mEx_64 cublasCsyrkEx
-        cublasCsyrkEx_64 cublasCsyrk_v2 cublasCsyrk_v2_64 cublasCsyrkx cublasCsyrkx_64 cublasCtbmv cublasCtbmv_v2
+        cublasCmatinvBatched cublasCrot cublasCrotg cublasCscal cublasCsrot cublasCsscal cublasCswap cublasCsymm
+        cublasCsymv_v2 cublasCsymv_v2_64 cublasCsyr2_v2 cublasCsyr2_v2_64 cublasCsyr2k
+        cublasCsyr_v2 cublasCsyr_v2_64 cublasCsyrk cublasCsyrk3mEx cublasCsyrk3mEx_64 cublasCsyrkEx
+        cublasCsyrkEx_64 cublasCtbmv cublasCtbmv_v2
         cublasCtbmv_v2_64 cublasCtbsv cublasCtbsv_v2 cublasCtbsv_v2_64 cublasCtpmv cublasCtpmv_v2 cublasCtpmv_v2_64 cublasCtpsv
-        cublasCtpsv_v2 cublasCtpsv_v2_64 cublasCtpttr cublasCtrmm cublasCtrmm_v2 cublasCtrmm_v2_64 cublasCtrmv cublasCtrmv_v2
-        cublasCtrmv_v2_64 cublasCtrsm cublasCtrsmBatched cublasCtrsmBatched_64 cublasCtrsm_v2 cublasCtrsm_v2_64 cublasCtrsv
-        cublasCtrsv_v2 cublasCtrsv_v2_64 cublasCtrttp cublasDasum cublasDaxpy cublasDbdmm cublasDcopy cublasDdgmm cublasDdgmm_64
-        cublasDdot cublasDgbmv cublasDgbmv_v2 cublasDgbmv_v2_64 cublasDgeam cublasDgeam_64 cublasDgelsBatched cublasDgemm
+        cublasCtpsv_v2 cublasCtpsv_v2_64 cublasCtpttr cublasCtrmm cublasCtrmv cublasCtrmv_v2
+        cublasCtrmv_v2_64 cublasCtrsm cublasCtrsv
+        cublasCtrsv_v2 cublasCtrsv_v2_64 cublasCtrttp cublasDasum cublasDaxpy cublasDbdmm cublasDcopy
+        cublasDdot cublasDgbmv cublasDgbmv_v2 cublasDgbmv_v2_64 cublasDgelsBatched cublasDgemm
         cublasDgemv cublasDgeqrfBatched cublasDger cublasDgetrfBatched cublasDgetriBatched cublasDgetrsBatched
         cublasDmatinvBatched cublasDnrm2 cublasDrot cublasDrotg cublasDrotm cublasDrotmg cublasDsbmv cublasDsbmv_v2
         cublasDsbmv_v2_64 cublasDscal cublasDspmv cublasDspmv_v2 cublasDspmv_v2_64 cublasDspr cublasDspr2 cublasDspr2_v2
-        cublasDspr2_v2_64 cublasDspr_v2 cublasDspr_v2_64 cublasDswap cublasDsymm cublasDsymm_v2 cublasDsymm_v2_64 cublasDsymv
-        cublasDsymv_v2 cublasDsymv_v2_64 cublasDsyr cublasDsyr2 cublasDsyr2_v2 cublasDsyr2_v2_64 cublasDsyr2k cublasDsyr2k_v2
-        cublasDsyr2k_v2_64 cublasDsyr_v2 cublasDsyr_v2_64 cublasDsyrk cublasDsyrk_v2 cublasDsyrk_v2_64 cublasDsyrkx
-        cublasDsyrkx_64 cublasDtbmv cublasDtbmv_v2 cublasDtbmv_v2_64 cublasDtbsv cublasDtbsv_v2 cublasDtbsv_v2_64 cublasDtpmv
-        cublasDtpmv_v2 cublasDtpmv_v2_64 cublasDtpsv cublasDtpsv_v2 cublasDtpsv_v2_64 cublasDtpttr cublasDtrmm cublasDtrmm_v2
-        cublasDtrmm_v2_64 cublasDtrmv cublasDtrmv_v2 cublasDtrmv_v2_64 cublasDtrsm cublasDtrsmBatched cublasDtrsmBatched_64
-        cublasDtrsm_v2 cublasDtrsm_v2_64 cublasDtrsv cublasDtrsv_v2 cublasDtrsv_v2_64 cublasDtrttp cublasDzasum cublasDznrm2
+        cublasDspr2_v2_64 cublasDspr_v2 cublasDspr_v2_64 cublasDswap cublasDsymm cublasDsymv
+        cublasDsymv_v2 cublasDsymv_v2_64 cublasDsyr cublasDsyr2 cublasDsyr2_v2 cublasDsyr2_v2_64 cublasDsyr2k
+        cublasDsyr_v2 cublasDsyr_v2_64 cublasDsyrk
+        cublasDtbmv cublasDtbmv_v2 cublasDtbmv_v2_64 cublasDtbsv cublasDtbsv_v2 cublasDtbsv_v2_64 cublasDtpmv
+        cublasDtpmv_v2 cublasDtpmv_v2_64 cublasDtpsv cublasDtpsv_v2 cublasDtpsv_v2_64 cublasDtpttr cublasDtrmm
+        cublasDtrmv cublasDtrmv_v2 cublasDtrmv_v2_64 cublasDtrsm
+        cublasDtrsv cublasDtrsv_v2 cublasDtrsv_v2_64 cublasDtrttp cublasDzasum cublasDznrm2
         cublasFree cublasGetBackdoor cublasGetEmulationSpecialValuesSupport cublasGetEmulationStrategy cublasGetEnvironmentMode
         cublasGetError cublasGetFixedPointEmulationMantissaBitCountPointer cublasGetFixedPointEmulationMantissaBitOffset
         cublasGetFixedPointEmulationMantissaControl cublasGetFixedPointEmulationMaxMantissaBitCount cublasGetLoggerCallback
         cublasGetVersion cublasIcamax cublasIcamin cublasIdamax cublasIdamin cublasInit cublasIsamax cublasIsamin cublasIzamax
-        cublasIzamin cublasLoggerConfigure cublasSasum cublasSaxpy cublasSbdmm cublasScasum cublasScnrm2 cublasScopy cublasSdgmm
-        cublasSdgmm_64 cublasSdot cublasSetBackdoor cublasSetBackdoorEx cublasSetEmulationSpecialValuesSupport
+        cublasIzamin cublasLoggerConfigure cublasSasum cublasSaxpy cublasSbdmm cublasScasum cublasScnrm2 cublasScopy
+        cublasSdot cublasSetBackdoor cublasSetBackdoorEx cublasSetEmulationSpecialValuesSupport
         cublasSetEmulationStrategy cublasSetEnvironmentMode cublasSetFixedPointEmulationMantissaBitCountPointer
         cublasSetFixedPointEmulationMantissaBitOffset cublasSetFixedPointEmulationMantissaControl
         cublasSetFixedPointEmulationMaxMantissaBitCount cublasSetKernelStream cublasSetLoggerCallback cublasSgbmv cublasSgbmv_v2
-        cublasSgbmv_v2_64 cublasSgeam cublasSgeam_64 cublasSgelsBatched cublasSgemm cublasSgemv cublasSgeqrfBatched cublasSger
+        cublasSgbmv_v2_64 cublasSgelsBatched cublasSgemm cublasSgemv cublasSgeqrfBatched cublasSger
         cublasSgetrfBatched cublasSgetriBatched cublasSgetrsBatched cublasShutdown cublasSmatinvBatched cublasSnrm2 cublasSrot
         cublasSrotg cublasSrotm cublasSrotmg cublasSsbmv cublasSsbmv_v2 cublasSsbmv_v2_64 cublasSscal cublasSspmv cublasSspmv_v2
         cublasSspmv_v2_64 cublasSspr cublasSspr2 cublasSspr2_v2 cublasSspr2_v2_64 cublasSspr_v2 cublasSspr_v2_64 cublasSswap
-        cublasSsymm cublasSsymm_v2 cublasSsymm_v2_64 cublasSsymv cublasSsymv_v2 cublasSsymv_v2_64 cublasSsyr cublasSsyr2
-        cublasSsyr2_v2 cublasSsyr2_v2_64 cublasSsyr2k cublasSsyr2k_v2 cublasSsyr2k_v2_64 cublasSsyr_v2 cublasSsyr_v2_64
-        cublasSsyrk cublasSsyrk_v2 cublasSsyrk_v2_64 cublasSsyrkx cublasSsyrkx_64 cublasStbmv cublasStbmv_v2 cublasStbmv_v2_64
+        cublasSsymm cublasSsymv cublasSsymv_v2 cublasSsymv_v2_64 cublasSsyr cublasSsyr2
+        cublasSsyr2_v2 cublasSsyr2_v2_64 cublasSsyr2k cublasSsyr_v2 cublasSsyr_v2_64
+        cublasSsyrk cublasStbmv cublasStbmv_v2 cublasStbmv_v2_64
         cublasStbsv cublasStbsv_v2 cublasStbsv_v2_64 cublasStpmv cublasStpmv_v2 cublasStpmv_v2_64 cublasStpsv cublasStpsv_v2
-        cublasStpsv_v2_64 cublasStpttr cublasStrmm cublasStrmm_v2 cublasStrmm_v2_64 cublasStrmv cublasStrmv_v2 cublasStrmv_v2_64
-        cublasStrsm cublasStrsmBatched cublasStrsmBatched_64 cublasStrsm_v2 cublasStrsm_v2_64 cublasStrsv cublasStrsv_v2
+        cublasStpsv_v2_64 cublasStpttr cublasStrmm cublasStrmv cublasStrmv_v2 cublasStrmv_v2_64
+        cublasStrsm cublasStrsv cublasStrsv_v2
         cublasStrsv_v2_64 cublasStrttp cublasUint8gemmBias cublasXerbla cublasXtCgemm cublasXtChemm cublasXtCher2k cublasXtCherk
         cublasXtCherkx cublasXtCreate cublasXtCspmm cublasXtCsymm cublasXtCsyr2k cublasXtCsyrk cublasXtCsyrkx cublasXtCtrmm
         cublasXtCtrsm cublasXtDestroy cublasXtDeviceSelect cublasXtDgemm cublasXtDspmm cublasXtDsymm cublasXtDsyr2k
@@ -124,19 +126,19 @@ exports! {
         cublasXtSetPinningMemMode cublasXtSgemm cublasXtSspmm cublasXtSsymm cublasXtSsyr2k cublasXtSsyrk cublasXtSsyrkx
         cublasXtStrmm cublasXtStrsm cublasXtZgemm cublasXtZhemm cublasXtZher2k cublasXtZherk cublasXtZherkx cublasXtZspmm
         cublasXtZsymm cublasXtZsyr2k cublasXtZsyrk cublasXtZsyrkx cublasXtZtrmm cublasXtZtrsm cublasZaxpy cublasZbdmm
-        cublasZcopy cublasZdgmm cublasZdgmm_64 cublasZdotc cublasZdotu cublasZdrot cublasZdscal cublasZgbmv cublasZgbmv_v2
-        cublasZgbmv_v2_64 cublasZgeam cublasZgeam_64 cublasZgelsBatched cublasZgemm cublasZgemv cublasZgeqrfBatched cublasZgerc
+        cublasZcopy cublasZdotc cublasZdotu cublasZdrot cublasZdscal cublasZgbmv cublasZgbmv_v2
+        cublasZgbmv_v2_64 cublasZgelsBatched cublasZgemm cublasZgemv cublasZgeqrfBatched cublasZgerc
         cublasZgeru cublasZgetrfBatched cublasZgetriBatched cublasZgetrsBatched cublasZhbmv cublasZhbmv_v2 cublasZhbmv_v2_64
-        cublasZhemm cublasZhemm_v2 cublasZhemm_v2_64 cublasZhemv cublasZhemv_v2 cublasZhemv_v2_64 cublasZher cublasZher2
-        cublasZher2_v2 cublasZher2_v2_64 cublasZher2k cublasZher2k_v2 cublasZher2k_v2_64 cublasZher_v2 cublasZher_v2_64
-        cublasZherk cublasZherk_v2 cublasZherk_v2_64 cublasZherkx cublasZherkx_64 cublasZhpmv cublasZhpmv_v2 cublasZhpmv_v2_64
+        cublasZhemm cublasZhemv cublasZhemv_v2 cublasZhemv_v2_64 cublasZher cublasZher2
+        cublasZher2_v2 cublasZher2_v2_64 cublasZher2k cublasZher_v2 cublasZher_v2_64
+        cublasZherk cublasZhpmv cublasZhpmv_v2 cublasZhpmv_v2_64
         cublasZhpr cublasZhpr2 cublasZhpr2_v2 cublasZhpr2_v2_64 cublasZhpr_v2 cublasZhpr_v2_64 cublasZmatinvBatched cublasZrot
-        cublasZrotg cublasZscal cublasZswap cublasZsymm cublasZsymm_v2 cublasZsymm_v2_64 cublasZsymv_v2 cublasZsymv_v2_64
-        cublasZsyr2_v2 cublasZsyr2_v2_64 cublasZsyr2k cublasZsyr2k_v2 cublasZsyr2k_v2_64 cublasZsyr_v2 cublasZsyr_v2_64
-        cublasZsyrk cublasZsyrk_v2 cublasZsyrk_v2_64 cublasZsyrkx cublasZsyrkx_64 cublasZtbmv cublasZtbmv_v2 cublasZtbmv_v2_64
+        cublasZrotg cublasZscal cublasZswap cublasZsymm cublasZsymv_v2 cublasZsymv_v2_64
+        cublasZsyr2_v2 cublasZsyr2_v2_64 cublasZsyr2k cublasZsyr_v2 cublasZsyr_v2_64
+        cublasZsyrk cublasZtbmv cublasZtbmv_v2 cublasZtbmv_v2_64
         cublasZtbsv cublasZtbsv_v2 cublasZtbsv_v2_64 cublasZtpmv cublasZtpmv_v2 cublasZtpmv_v2_64 cublasZtpsv cublasZtpsv_v2
-        cublasZtpsv_v2_64 cublasZtpttr cublasZtrmm cublasZtrmm_v2 cublasZtrmm_v2_64 cublasZtrmv cublasZtrmv_v2 cublasZtrmv_v2_64
-        cublasZtrsm cublasZtrsmBatched cublasZtrsmBatched_64 cublasZtrsm_v2 cublasZtrsm_v2_64 cublasZtrsv cublasZtrsv_v2
+        cublasZtpsv_v2_64 cublasZtpttr cublasZtrmm cublasZtrmv cublasZtrmv_v2 cublasZtrmv_v2_64
+        cublasZtrsm cublasZtrsv cublasZtrsv_v2
         cublasZtrsv_v2_64 cublasZtrttp
     }
 }
@@ -144,7 +146,7 @@ exports! {
 /// The tables of its parts.
 pub(super) fn tables() -> Vec<&'static [Export]> {
     let mut tables = vec![EXPORTS];
-    for parts in [vectors::TABLES, gemm::TABLES, level2::TABLES] {
+    for parts in [vectors::TABLES, gemm::TABLES, level2::TABLES, level3::TABLES] {
         tables.extend(parts);
     }
     tables

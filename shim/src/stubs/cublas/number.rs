@@ -22,6 +22,11 @@ pub(crate) trait Number: Copy + NumAssign + Neg<Output = Self> + Send + Sync + '
 
     fn conj(self) -> Self;
 
+    /// Its real part.
+    fn real(self) -> Self {
+        Self::of(Wide::new(self.wide().re, 0.0))
+    }
+
     /// C (m x n) += A (m x k) B (k x n), all by columns without gaps: sums in the order of k, for any size the same ones.
     fn multiply_add(size: [usize; 3], a: &[Self], b: &[Self], c: &mut [Self]);
 

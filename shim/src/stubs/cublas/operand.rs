@@ -17,13 +17,20 @@ pub(crate) enum Shape {
         columns: usize,
         leading: usize,
     },
+    /// One half of a square matrix and, unless it is `strict`, its diagonal.
+    Triangle {
+        n: usize,
+        leading: usize,
+        upper: bool,
+        strict: bool,
+    },
 }
 
 impl Shape {
     /// A leading dimension holds a column.
     pub(crate) fn is_valid(self) -> bool {
         match self {
-            Self::Full { rows, leading, .. } => leading >= rows.max(1),
+            Self::Full { rows, leading, .. } | Self::Triangle { n: rows, leading, .. } => leading >= rows.max(1),
             Self::Vector { .. } => true,
         }
     }
@@ -34,15 +41,34 @@ impl Shape {
             Self::Vector { n, step: 1 } => n.min(1),
             Self::Vector { n, .. } => n,
             Self::Full { columns, .. } => columns,
+            Self::Triangle { n, .. } => n,
         }
     }
 
-    /// How many rows each column has.
-    fn rows(self) -> usize {
+    /// How many rows the longest column may have.
+    fn height(self) -> usize {
         match self {
             Self::Vector { n, step: 1 } => n,
             Self::Vector { .. } => 1,
             Self::Full { rows, .. } => rows,
+            Self::Triangle { n, .. } => n,
+        }
+    }
+
+    /// How many rows a column has.
+    fn rows(self, column: usize) -> usize {
+        match self {
+            Self::Triangle { upper: true, strict, .. } => column + usize::from(!strict),
+            Self::Triangle { n, upper: false, .. } => n - self.first(column),
+            _ => self.height(),
+        }
+    }
+
+    /// The row with which a column begins.
+    pub(crate) fn first(self, column: usize) -> usize {
+        match self {
+            Self::Triangle { upper: false, strict, .. } => column + usize::from(strict),
+            _ => 0,
         }
     }
 
@@ -53,6 +79,7 @@ impl Shape {
             Self::Vector { n, step } if step < 0 => (n - 1 - column) * step.unsigned_abs() as usize,
             Self::Vector { step, .. } => column * step as usize,
             Self::Full { leading, .. } => column * leading,
+            Self::Triangle { leading, .. } => column * leading + self.first(column),
         }
     }
 
@@ -60,7 +87,9 @@ impl Shape {
     fn span(self) -> usize {
         match self.columns() {
             0 => 0,
-            count => self.offset(0).max(self.offset(count - 1)) + self.rows(),
+            count => {
+                [0, count - 1].map(|column| self.offset(column) + self.rows(column)).into_iter().max().unwrap_or(0)
+            }
         }
     }
 }
@@ -109,7 +138,7 @@ pub(crate) struct Place {
     shape: Shape,
 }
 
-/// The elements of a [`Shape`] as numbers, one column after the other.
+/// The elements of a [`Shape`] as numbers, one column after the other; zeros where a triangle has none.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored<T> {
     pub(crate) shape: Shape,
@@ -119,31 +148,35 @@ pub(crate) struct Stored<T> {
 impl<T: Number> Stored<T> {
     /// Zeros.
     pub(crate) fn zero(shape: Shape) -> Self {
-        Self { shape, data: vec![T::zero(); shape.columns() * shape.rows()] }
+        Self { shape, data: vec![T::zero(); shape.columns() * shape.height()] }
     }
 
-    fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.shape.columns()
     }
 
     /// The elements of a column.
     pub(crate) fn column(&self, column: usize) -> &[T] {
-        &self.data[column * self.shape.rows()..][..self.shape.rows()]
+        &self.data[column * self.shape.height() + self.shape.first(column)..][..self.shape.rows(column)]
     }
 
     pub(crate) fn column_mut(&mut self, column: usize) -> &mut [T] {
-        let rows = self.shape.rows();
-        &mut self.data[column * rows..][..rows]
+        let first = column * self.shape.height() + self.shape.first(column);
+        &mut self.data[first..][..self.shape.rows(column)]
     }
 }
 
 impl Place {
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// Address and bytes of each column.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let Self { address, element, shape } = *self;
         let size = element.size();
         (0..shape.columns())
-            .map(move |column| (address + shape.offset(column) * size, shape.rows() * size))
+            .map(move |column| (address + shape.offset(column) * size, shape.rows(column) * size))
             .filter(|(_, bytes)| *bytes > 0)
     }
 
@@ -227,7 +260,7 @@ impl Place {
     }
 
     fn address_of(&self, (row, column): (usize, usize)) -> usize {
-        let index = self.shape.offset(column) + row;
+        let index = self.shape.offset(column) + row - self.shape.first(column);
         self.address + index * self.element.size()
     }
 

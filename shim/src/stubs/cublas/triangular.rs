@@ -1,0 +1,124 @@
+//! Symmetric and triangular matrices: the whole of one of which half is stored, products with triangles, and solving by them. In
+//! blocks, so that nearly all of the work is products of full matrices. What a triangle does not have is multiplied with nothing, not
+//! with zero, which matters for infinities.
+
+use std::ops::Range;
+
+use super::dense::{Dense, Transpose};
+use super::number::Number;
+use super::operand::{Place, Shape};
+
+/// Rows of a block.
+const BLOCK: usize = 64;
+
+/// A triangular matrix.
+pub(crate) struct Triangle<T> {
+    whole: Dense<T>,
+    is_upper: bool,
+    /// Its diagonal is all ones.
+    is_unit: bool,
+}
+
+/// The whole of a matrix that is equal to its transpose or, with `hermitian`, to its conjugate transpose.
+///
+/// # Safety
+/// As [`Place::load`], of a triangle.
+pub(crate) unsafe fn symmetric<T: Number>(place: &Place, hermitian: bool) -> Dense<T> {
+    // SAFETY: passed on.
+    let mut whole = unsafe { Dense::<T>::load(place, Transpose::No) };
+    let Shape::Triangle { n, upper, .. } = place.shape() else { return whole };
+    for column in 0..n {
+        for row in 0..column {
+            let (stored, other) = if upper { ((row, column), (column, row)) } else { ((column, row), (row, column)) };
+            let value = whole.at(stored.0, stored.1);
+            whole.set(other.0, other.1, if hermitian { value.conj() } else { value });
+        }
+        if hermitian {
+            whole.set(column, column, whole.at(column, column).real());
+        }
+    }
+    whole
+}
+
+impl<T: Number> Triangle<T> {
+    /// After an operation.
+    ///
+    /// # Safety
+    /// As [`Place::load`], of a triangle.
+    pub(crate) unsafe fn load(place: &Place, operation: Transpose) -> Self {
+        let (is_upper, is_unit) = match place.shape() {
+            Shape::Triangle { upper, strict, .. } => (upper, strict),
+            _ => (false, false),
+        };
+        // SAFETY: passed on.
+        let whole = unsafe { Dense::load(place, operation) };
+        Self { whole, is_upper: is_upper == (operation == Transpose::No), is_unit }
+    }
+
+    pub(crate) fn transposed(self) -> Self {
+        Self { whole: self.whole.after(Transpose::Yes), is_upper: !self.is_upper, is_unit: self.is_unit }
+    }
+
+    fn blocks(&self) -> Vec<Range<usize>> {
+        let n = self.whole.rows;
+        (0..n).step_by(BLOCK).map(|first| first..n.min(first + BLOCK)).collect()
+    }
+
+    /// The columns beside a block that the triangle has in its rows.
+    fn beside(&self, block: &Range<usize>) -> Range<usize> {
+        if self.is_upper { block.end..self.whole.rows } else { 0..block.start }
+    }
+
+    /// Columns of the block in a row of it, without the diagonal.
+    fn within(&self, block: &Range<usize>, row: usize) -> Range<usize> {
+        if self.is_upper { row + 1..block.end } else { block.start..row }
+    }
+
+    /// The rest of the rows of a block times the rows of `other` that belong to it.
+    fn rest_times(&self, block: &Range<usize>, other: &Dense<T>) -> Dense<T> {
+        let beside = self.beside(block);
+        self.whole.rows(block.clone()).columns(beside.clone()).times(&other.rows(beside))
+    }
+
+    /// The product with `other`.
+    pub(crate) fn times(&self, other: &Dense<T>) -> Dense<T> {
+        let mut result = Dense::zero(other.rows, other.columns);
+        for block in self.blocks() {
+            let rest = self.rest_times(&block, other);
+            for column in 0..other.columns {
+                for row in block.clone() {
+                    let value = other.at(row, column);
+                    let mut sum = if self.is_unit { value } else { self.whole.at(row, row) * value };
+                    for inner in self.within(&block, row) {
+                        sum += self.whole.at(row, inner) * other.at(inner, column);
+                    }
+                    result.set(row, column, sum + rest.at(row - block.start, column));
+                }
+            }
+        }
+        result
+    }
+
+    /// What it has to be multiplied with to give `other`.
+    pub(crate) fn solve(&self, mut other: Dense<T>) -> Dense<T> {
+        let mut blocks = self.blocks();
+        if self.is_upper {
+            blocks.reverse();
+        }
+        for block in blocks {
+            let rest = self.rest_times(&block, &other);
+            for column in 0..other.columns {
+                let rows: Vec<usize> =
+                    if self.is_upper { block.clone().rev().collect() } else { block.clone().collect() };
+                for row in rows {
+                    let mut value = other.at(row, column) - rest.at(row - block.start, column);
+                    for inner in self.within(&block, row) {
+                        value -= self.whole.at(row, inner) * other.at(inner, column);
+                    }
+                    other.set(row, column, if self.is_unit { value } else { value / self.whole.at(row, row) });
+                }
+            }
+        }
+        other
+    }
+}
