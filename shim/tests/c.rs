@@ -359,6 +359,11 @@ fn blas() {
 }
 
 #[test]
+fn blas2() {
+    check("blas2");
+}
+
+#[test]
 fn blas3() {
     check("blas3");
 }

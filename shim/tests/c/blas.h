@@ -45,7 +45,7 @@ static void *numbers(int type, int count) {
     for (int i = 0; i < count; i++) put(type, data, i, next() + next() * I);
     return data;
 }
-static double complex element(int type, const void *a, int lda, int operation, int i, int j) {
+static inline double complex element(int type, const void *a, int lda, int operation, int i, int j) {
     double complex value = operation ? get(type, a, i * lda + j) : get(type, a, j * lda + i);
     return operation == 2 ? conj(value) : value;
 }

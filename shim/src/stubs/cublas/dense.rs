@@ -102,7 +102,9 @@ impl<T: Number> Dense<T> {
         let (rows, columns) = match stored.shape {
             Shape::Full { rows, columns, .. } => (rows, columns),
             Shape::Vector { n, .. } => (n, 1),
-            Shape::Triangle { n, .. } => (n, n),
+            Shape::Triangle { n, .. } | Shape::Packed { n, .. } => (n, n),
+            // Not square: only triangles and full matrices become dense.
+            Shape::Band { below, above, columns, .. } => (below + above + 1, columns),
         };
         Self { rows, columns, data: stored.data }
     }

@@ -169,6 +169,11 @@ impl Job {
         self.operands.len()
     }
 
+    /// Adds an argument at an address.
+    pub(crate) fn at(&mut self, address: usize, element: Element, shape: Shape, reads: bool, writes: bool) {
+        self.push(Base::At { address, stride: 0 }, element, shape, reads, writes);
+    }
+
     /// Adds an argument that is read.
     pub(crate) fn input(&mut self, address: usize, element: Element, shape: Shape) {
         self.push(Base::At { address, stride: 0 }, element, shape, true, false);

@@ -1,4 +1,4 @@
-//! Matrices and vectors: `gemv`, alone and in batches, and `ger`. The rest of BLAS level 2 is a stub.
+//! Matrices and vectors: `gemv`, alone and in batches, and `ger`. Level 2 of matrices of which a part is stored is in `halves`.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::{c_int, c_longlong};

@@ -32,7 +32,7 @@ fn pointers(array: usize, leading: impl Into<i64>) -> Argument {
 }
 
 /// `cublasSideMode_t` (right), `cublasFillMode_t` (upper) and `cublasDiagType_t` (unit): 0 or 1.
-fn flag(code: c_int) -> Answer<bool> {
+pub(super) fn flag(code: c_int) -> Answer<bool> {
     match code {
         0 | 1 => Ok(code == 1),
         _ => Err(Code(REFUSALS.value)),

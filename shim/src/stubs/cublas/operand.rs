@@ -24,6 +24,22 @@ pub(crate) enum Shape {
         upper: bool,
         strict: bool,
     },
+    /// The same half, whose columns follow one another.
+    Packed {
+        n: usize,
+        upper: bool,
+        strict: bool,
+    },
+    /// The diagonal and so many below and above it, each column's in one of the array's. Without its diagonal where that is `strict`,
+    /// and one of the numbers is 0.
+    Band {
+        rows: usize,
+        columns: usize,
+        below: usize,
+        above: usize,
+        leading: usize,
+        strict: bool,
+    },
 }
 
 impl Shape {
@@ -31,7 +47,8 @@ impl Shape {
     pub(crate) fn is_valid(self) -> bool {
         match self {
             Self::Full { rows, leading, .. } | Self::Triangle { n: rows, leading, .. } => leading >= rows.max(1),
-            Self::Vector { .. } => true,
+            Self::Band { below, above, leading, .. } => leading > below + above,
+            Self::Vector { .. } | Self::Packed { .. } => true,
         }
     }
 
@@ -40,8 +57,8 @@ impl Shape {
         match self {
             Self::Vector { n, step: 1 } => n.min(1),
             Self::Vector { n, .. } => n,
-            Self::Full { columns, .. } => columns,
-            Self::Triangle { n, .. } => n,
+            Self::Full { columns, .. } | Self::Band { columns, .. } => columns,
+            Self::Triangle { n, .. } | Self::Packed { n, .. } => n,
         }
     }
 
@@ -51,24 +68,40 @@ impl Shape {
             Self::Vector { n, step: 1 } => n,
             Self::Vector { .. } => 1,
             Self::Full { rows, .. } => rows,
-            Self::Triangle { n, .. } => n,
+            Self::Triangle { n, .. } | Self::Packed { n, .. } => n,
+            Self::Band { below, above, .. } => below + above + 1,
         }
     }
 
     /// How many rows a column has.
     fn rows(self, column: usize) -> usize {
-        match self {
-            Self::Triangle { upper: true, strict, .. } => column + usize::from(!strict),
-            Self::Triangle { n, upper: false, .. } => n - self.first(column),
+        let end = match self {
+            Self::Triangle { upper: true, strict, .. } | Self::Packed { upper: true, strict, .. } => {
+                column + usize::from(!strict)
+            }
+            Self::Triangle { n, .. } | Self::Packed { n, .. } => n,
+            Self::Band { rows, below, strict, .. } => rows.min(column + below + usize::from(!strict || below > 0)),
             _ => self.height(),
-        }
+        };
+        end.saturating_sub(self.first(column))
     }
 
     /// The row with which a column begins.
     pub(crate) fn first(self, column: usize) -> usize {
         match self {
-            Self::Triangle { upper: false, strict, .. } => column + usize::from(strict),
+            Self::Triangle { upper: false, strict, .. } | Self::Packed { upper: false, strict, .. } => {
+                column + usize::from(strict)
+            }
+            Self::Band { above, strict, .. } => column.saturating_sub(above) + usize::from(strict && above == 0),
             _ => 0,
+        }
+    }
+
+    /// Where this row is among those that the column could have.
+    fn within(self, column: usize) -> usize {
+        match self {
+            Self::Band { above, .. } => above + self.first(column) - column,
+            _ => self.first(column),
         }
     }
 
@@ -79,17 +112,27 @@ impl Shape {
             Self::Vector { n, step } if step < 0 => (n - 1 - column) * step.unsigned_abs() as usize,
             Self::Vector { step, .. } => column * step as usize,
             Self::Full { leading, .. } => column * leading,
-            Self::Triangle { leading, .. } => column * leading + self.first(column),
+            Self::Triangle { leading, .. } | Self::Band { leading, .. } => column * leading + self.within(column),
+            Self::Packed { upper: true, .. } => column * (column + 1) / 2,
+            Self::Packed { n, .. } => column * n - column * column.saturating_sub(1) / 2 + self.first(column) - column,
         }
+    }
+
+    /// The elements from the pointer to the end of the last one of these columns.
+    fn end(self, columns: impl IntoIterator<Item = usize>) -> usize {
+        let ends = columns
+            .into_iter()
+            .filter(|column| self.rows(*column) > 0)
+            .map(|column| self.offset(column) + self.rows(column));
+        ends.max().unwrap_or(0)
     }
 
     /// The elements from the pointer to the end of the last one.
     fn span(self) -> usize {
         match self.columns() {
             0 => 0,
-            count => {
-                [0, count - 1].map(|column| self.offset(column) + self.rows(column)).into_iter().max().unwrap_or(0)
-            }
+            count if matches!(self, Self::Band { .. }) => self.end(0..count),
+            count => self.end([0, count - 1]),
         }
     }
 }
@@ -157,11 +200,11 @@ impl<T: Number> Stored<T> {
 
     /// The elements of a column.
     pub(crate) fn column(&self, column: usize) -> &[T] {
-        &self.data[column * self.shape.height() + self.shape.first(column)..][..self.shape.rows(column)]
+        &self.data[column * self.shape.height() + self.shape.within(column)..][..self.shape.rows(column)]
     }
 
     pub(crate) fn column_mut(&mut self, column: usize) -> &mut [T] {
-        let first = column * self.shape.height() + self.shape.first(column);
+        let first = column * self.shape.height() + self.shape.within(column);
         &mut self.data[first..][..self.shape.rows(column)]
     }
 }
