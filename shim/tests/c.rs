@@ -285,6 +285,11 @@ fn graphs() {
 }
 
 #[test]
+fn graph_memory() {
+    check("graph_memory");
+}
+
+#[test]
 fn entry_point() {
     check("entry_point");
 }

@@ -1,9 +1,12 @@
 //! Graphs: what libcuda has in layouts of its own.
 
+use std::ffi::c_uint;
+
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
 use crate::cuda_driver::memory::{Copy3D, described};
 use crate::device::calls::graph::{KernelParams, MemsetParams, add, copying, set, set_in};
+use crate::device::calls::graph_node::{self, NodeParams, Own};
 use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::structure::Operation;
@@ -118,4 +121,43 @@ pub(crate) fn set_memcpy(node: usize, params: Out<Copy3D>) -> CudaResult {
 pub(crate) fn set_memcpy_in(exec: usize, node: usize, params: Out<Copy3D>, context: usize) -> CudaResult {
     context::resolve(context)?;
     set_in(exec, node, copying(described(params)?)?)
+}
+
+const OWN: Own = Own {
+    library: Library::CudaDriver,
+    call: "cuGraphAddNode",
+    kernel: |address| kernel(Out(address as *mut KernelParamsV2).get()?.first(), "cuGraphAddNode"),
+    copy: |address| copying(described(Out(address as *mut Copy3D))?),
+};
+
+/// A node of any kind.
+pub(crate) fn add_node(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    count: usize,
+    params: Out<NodeParams>,
+) -> CudaResult {
+    graph_node::add(OWN, out, graph, after, count, params)
+}
+
+pub(crate) fn add_node_v2(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    _edges: usize,
+    count: usize,
+    params: Out<NodeParams>,
+) -> CudaResult {
+    graph_node::add(OWN, out, graph, after, count, params)
+}
+
+pub(crate) fn create_condition(
+    out: Out<u64>,
+    graph: usize,
+    context: usize,
+    value: c_uint,
+    flags: c_uint,
+) -> CudaResult {
+    graph_node::create_condition_v2(out, graph, context, value, flags)
 }

@@ -7,6 +7,7 @@ use super::copy::{self, part};
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
 use crate::device::calls::graph::{self, KernelParams, MemsetParams, add, copying, look, set, set_in};
+use crate::device::calls::graph_node::{self, NodeParams, Own};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout};
 use crate::device::error::CudaResult;
 use crate::device::graph::structure::Operation;
@@ -159,6 +160,40 @@ pub(crate) fn add_from_symbol(
     kind: c_uint,
 ) -> CudaResult {
     add(out, graph, after, count, || from_symbol(to, symbol, bytes, offset, kind))
+}
+
+const OWN: Own = Own {
+    library: Library::CudaRuntime,
+    call: "cudaGraphAddNode",
+    kernel: |address| kernel(Out(address as *mut KernelParams), "cudaGraphAddNode"),
+    copy: |address| box_3d(Out(address as *mut Copy3D)),
+};
+
+/// A node of any kind.
+pub(crate) fn add_node(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    _edges: usize,
+    count: usize,
+    params: Out<NodeParams>,
+) -> CudaResult {
+    graph_node::add(OWN, out, graph, after, count, params)
+}
+
+/// In CUDA 12 the name means the version without data of edges.
+pub(crate) fn add_node_by_version(
+    out: Out<usize>,
+    graph: usize,
+    after: Out<usize>,
+    fourth: usize,
+    fifth: usize,
+    sixth: usize,
+) -> CudaResult {
+    if version::is_twelve() {
+        return graph_node::add(OWN, out, graph, after, fourth, Out(fifth as *mut NodeParams));
+    }
+    graph_node::add(OWN, out, graph, after, fifth, Out(sixth as *mut NodeParams))
 }
 
 pub(crate) fn edges(graph: usize, from: Out<usize>, to: Out<usize>, fourth: usize, fifth: usize) -> CudaResult {

@@ -6,7 +6,6 @@ pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod graph;
-pub(crate) mod graph_node;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod occupancy;

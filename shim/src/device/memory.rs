@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Plain,
     /// `cudaMallocAsync`, from this pool.
     Pool(usize),
+    /// Of a graph's node, by a number of its own.
+    Graph(u64),
     /// `cudaMallocManaged`.
     Managed,
     /// `cuMemCreate`, seen through a mapping.
@@ -254,6 +256,18 @@ pub(crate) fn free_internal(address: usize) {
         && let Ok(arena) = device.memory.arena(device)
     {
         let _ = release(device, arena, &mut device.memory.book(), offset, false);
+    }
+}
+
+/// Releases memory of this kind, which is a graph's, unless a reset has.
+pub(crate) fn free_graph(address: usize, kind: Kind) {
+    if let Some((device, offset)) = arena_at(address)
+        && let Ok(arena) = device.memory.arena(device)
+    {
+        let mut book = device.memory.book();
+        if book.kinds.get(&offset) == Some(&kind) {
+            let _ = release(device, arena, &mut book, offset, false);
+        }
     }
 }
 

@@ -227,10 +227,11 @@ fn not_to_free(address: usize) -> Option<(FindingKind, String)> {
             Kind::Mapped => "memory that was mapped, which cuMemUnmap takes back".to_owned(),
             Kind::Imported => "memory of another process, which cudaIpcCloseMemHandle takes back".to_owned(),
             Kind::Internal => "a variable or array of the program".to_owned(),
+            Kind::Graph(_) if at == 0 => "memory of a graph that no launch left allocated".to_owned(),
             Kind::Plain | Kind::Pool(_) | Kind::Managed if at == 0 => {
                 format!("an allocation of {size} on device {device} that this function does not free")
             }
-            Kind::Plain | Kind::Pool(_) | Kind::Managed => {
+            Kind::Plain | Kind::Pool(_) | Kind::Managed | Kind::Graph(_) => {
                 format!("an address {at} bytes inside an allocation of {size} on device {device}")
             }
         });

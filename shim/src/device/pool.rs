@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use dataplane::lock::Mutex;
 
 use super::error::{CudaError, CudaResult};
+use super::graph::allocation;
 use super::memory::{self, Kind};
 use super::stream::Stream;
 use super::{Device, address, all, misuse};
@@ -147,6 +148,9 @@ pub(crate) fn free(address: usize, stream: &Arc<Stream>) -> CudaResult {
         misuse::free(function, address);
         return Err(CudaError::INVALID_VALUE);
     };
+    if let Kind::Graph(_) = location.kind {
+        return allocation::free_in_order(address, function, stream).inspect_err(|_| misuse::free(function, address));
+    }
     // Whoever gets the memory next writes to it.
     let whole = Access { address, bytes: location.size, writes: true };
     races::work(&[stream.lane()], function, &[whole]);

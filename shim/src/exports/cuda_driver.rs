@@ -14,6 +14,8 @@ use crate::device::calls::capture;
 use crate::device::calls::graph::{
     self as shared, HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo,
 };
+use crate::device::calls::graph_memory::{self, AllocationParams};
+use crate::device::calls::graph_node::NodeParams;
 use crate::device::calls::occupancy::SharedBytesOf;
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, error, pool};
@@ -273,6 +275,13 @@ exports! {
         fn cuGraphInstantiateWithFlags(out: Out<usize>, graph: usize, flags: c_ulonglong) = shared::instantiate;
         fn cuGraphExecUpdate(exec: usize, graph: usize, node: Out<usize>, result: Out<c_uint>) = shared::update_v1;
         fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<UpdateInfo>) = shared::update;
+        fn cuGraphAddNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<NodeParams>) = graph::add_node;
+        fn cuGraphAddNode_v2(out: Out<usize>, graph: usize, after: Out<usize>, edges: usize, count: usize, params: Out<NodeParams>) = graph::add_node_v2;
+        fn cuGraphConditionalHandleCreate(out: Out<u64>, graph: usize, context: usize, value: c_uint, flags: c_uint) = graph::create_condition;
+        fn cuGraphAddMemAllocNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<AllocationParams>) = graph_memory::add_allocation;
+        fn cuGraphMemAllocNodeGetParams(node: usize, out: Out<AllocationParams>) = graph_memory::allocation_params;
+        fn cuGraphAddMemFreeNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, address: usize) = graph_memory::add_free;
+        fn cuGraphMemFreeNodeGetParams(node: usize, out: Out<usize>) = graph_memory::freed_address;
         fn cuGraphAddKernelNode_v2(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<KernelParamsV2>) = graph::add_kernel_v2;
         fn cuGraphKernelNodeGetParams_v2(node: usize, out: Out<KernelParamsV2>) = graph::kernel_params_v2;
         fn cuGraphKernelNodeSetParams_v2(node: usize, params: Out<KernelParamsV2>) = graph::set_kernel_v2;
@@ -439,12 +448,12 @@ exports! {
         cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuFabricCpyBatchAsync
         cuFabricCpyBatchAsync_ptsz cuFlushGPUDirectRDMAWrites
         cuFuncSetBlockShape cuFuncSetSharedMemConfig cuFuncSetSharedSize
-        cuGetExportTable cuGraphAddBatchMemOpNode                 cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode         cuGraphAddMemAllocNode cuGraphAddMemFreeNode
-        cuGraphAddNode cuGraphAddNode_v2 cuGraphAddNode_v3
-        cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams         cuGraphConditionalHandleCreate                 cuGraphExecBatchMemOpNodeSetParams                 cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
+        cuGetExportTable cuGraphAddBatchMemOpNode                 cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
+        cuGraphAddNode_v3
+        cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams           cuGraphExecBatchMemOpNodeSetParams                 cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
         cuGraphExecGetId                 cuGraphExecNodeSetParams         cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams
         cuGraphExternalSemaphoresWaitNodeGetParams cuGraphExternalSemaphoresWaitNodeSetParams         cuGraphGetId                 cuGraphKernelNodeCopyAttributes
-        cuGraphKernelNodeGetAttribute         cuGraphKernelNodeSetAttribute         cuGraphMemAllocNodeGetParams cuGraphMemFreeNodeGetParams cuGraphMemcpyNodeGetParams
+        cuGraphKernelNodeGetAttribute         cuGraphKernelNodeSetAttribute         cuGraphMemcpyNodeGetParams
                 cuGraphNodeGetContainingGraph         cuGraphNodeGetLocalId
         cuGraphNodeGetParams cuGraphNodeGetToolsId cuGraphNodeSetParams
         cuGraphNodeSetParams_v2         cuGreenCtxCreate cuGreenCtxDestroy

@@ -9,11 +9,12 @@ use crate::cuda_runtime::abi::{
     ChannelFormat, Copy3D, Copy3DPeer, FunctionAttributes, LaunchConfig, PitchedPtr, PointerAttributes, Three,
 };
 use crate::cuda_runtime::array::{self, Part};
-use crate::cuda_runtime::graph_node::{self, NodeParams};
 use crate::cuda_runtime::texture::{self, ResourceDescription};
 use crate::cuda_runtime::{copy, device, error, graph, launch, memory, occupancy, properties, stream};
 use crate::device::calls::abi::{AccessDescription, Dim3, MemLocation, PoolProperties};
 use crate::device::calls::graph::{HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo};
+use crate::device::calls::graph_memory::{self, AllocationParams};
+use crate::device::calls::graph_node::{self, NodeParams};
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, ipc, pool, stream_attribute};
 use crate::device::ipc::Handle;
@@ -251,8 +252,12 @@ exports! {
         fn cudaGraphAddChildGraphNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, child: usize) = calls::graph::add_child;
         fn cudaGraphChildGraphNodeGetGraph(node: usize, out: Out<usize>) = calls::graph::child_graph;
         fn cudaGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) = calls::graph::set_child_in;
-        fn cudaGraphAddNode(out: Out<usize>, graph: usize, after: Out<usize>, fourth: usize, fifth: usize, sixth: usize) = graph_node::add_by_version;
-        fn cudaGraphAddNode_v2(out: Out<usize>, graph: usize, after: Out<usize>, edges: usize, count: usize, params: Out<NodeParams>) = graph_node::add;
+        fn cudaGraphAddNode(out: Out<usize>, graph: usize, after: Out<usize>, fourth: usize, fifth: usize, sixth: usize) = graph::add_node_by_version;
+        fn cudaGraphAddNode_v2(out: Out<usize>, graph: usize, after: Out<usize>, edges: usize, count: usize, params: Out<NodeParams>) = graph::add_node;
+        fn cudaGraphAddMemAllocNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, params: Out<AllocationParams>) = graph_memory::add_allocation;
+        fn cudaGraphMemAllocNodeGetParams(node: usize, out: Out<AllocationParams>) = graph_memory::allocation_params;
+        fn cudaGraphAddMemFreeNode(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, address: usize) = graph_memory::add_free;
+        fn cudaGraphMemFreeNodeGetParams(node: usize, out: Out<usize>) = graph_memory::freed_address;
         fn cudaGraphConditionalHandleCreate(out: Out<u64>, graph: usize, value: c_uint, flags: c_uint) = graph_node::create_condition;
         fn cudaGraphConditionalHandleCreate_v2(out: Out<u64>, graph: usize, context: usize, value: c_uint, flags: c_uint) = graph_node::create_condition_v2;
         fn cudaGraphGetNodes(graph: usize, out: Out<usize>, count: Out<usize>) = calls::graph::nodes;
@@ -383,7 +388,7 @@ exports! {
         cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetDriverEntryPointByVersion_ptsz
         cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
         cudaGetTextureObjectResourceViewDesc
-                        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode         cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode                                                             cudaGraphExecExternalSemaphoresSignalNodeSetParams
+                        cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode                                                                    cudaGraphExecExternalSemaphoresSignalNodeSetParams
         cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetId
                 cudaGraphExecMemcpyNodeSetParamsFromSymbol
         cudaGraphExecMemcpyNodeSetParamsToSymbol cudaGraphExecNodeSetParams
@@ -391,7 +396,7 @@ exports! {
         cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams
         cudaGraphExternalSemaphoresWaitNodeSetParams cudaGraphGetId
                         cudaGraphKernelNodeCopyAttributes cudaGraphKernelNodeGetAttribute
-        cudaGraphKernelNodeSetAttribute         cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams
+        cudaGraphKernelNodeSetAttribute
                 cudaGraphMemcpyNodeSetParamsFromSymbol cudaGraphMemcpyNodeSetParamsToSymbol         cudaGraphNodeGetContainingGraph
                 cudaGraphNodeGetLocalId cudaGraphNodeGetParams
         cudaGraphNodeGetToolsId cudaGraphNodeSetParams

@@ -46,6 +46,21 @@ pub(crate) struct PoolProperties {
     pub(crate) reserved: [u8; 54],
 }
 
+impl PoolProperties {
+    /// Pinned memory of a device.
+    pub(crate) fn pinned(device: u32) -> Self {
+        Self {
+            allocation_type: 1,
+            handle_types: 0,
+            location: MemLocation { kind: 1, id: device as c_int },
+            security_attributes: std::ptr::null(),
+            max_size: 0,
+            usage: 0,
+            reserved: [0; 54],
+        }
+    }
+}
+
 const _: () = {
     assert!(size_of::<Dim3>() == 12 && size_of::<PoolProperties>() == 88 && size_of::<AccessDescription>() == 12);
 };

@@ -32,10 +32,11 @@ pub(crate) fn destroy(graph: usize) -> CudaResult {
 
 pub(crate) fn clone(out: Out<usize>, graph: usize) -> CudaResult {
     let (out, graph) = (out.required()?, resolve(graph)?);
-    // As CUDA documents: not of graphs with conditional nodes.
+    // As CUDA documents: not of graphs with conditional nodes, or nodes that allocate or free.
     if graph.is_conditional() {
         return Err(CudaError::NOT_SUPPORTED);
     }
+    graph.must_not_have_memory()?;
     Ok(out.set(graph.copy(false).1)?)
 }
 
@@ -290,7 +291,11 @@ pub(crate) fn set_event_wait_in(exec: usize, node: usize, event: usize) -> CudaR
 }
 
 pub(crate) fn add_child(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, child: usize) -> CudaResult {
-    add(out, graph, after, count, || Ok(Operation::Child(resolve(child)?.copy(true).0)))
+    add(out, graph, after, count, || {
+        let child = resolve(child)?;
+        child.must_not_have_memory()?;
+        Ok(Operation::Child(child.copy(true).0))
+    })
 }
 
 pub(crate) fn child_graph(node: usize, out: Out<usize>) -> CudaResult {

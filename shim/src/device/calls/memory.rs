@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use crate::boundary::args::Out;
 use crate::device::allocator::ALIGNMENT;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::graph::capture;
+use crate::device::graph::{allocation, capture};
 use crate::device::memory::{self, HostKind, Kind};
 use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};
 use crate::report::finding;
@@ -36,6 +36,9 @@ fn release_at(address: usize) -> CudaResult {
     };
     if location.base != address || matches!(location.kind, Kind::Mapped | Kind::Imported) {
         return Err(CudaError::INVALID_VALUE);
+    }
+    if let Kind::Graph(_) = location.kind {
+        return allocation::free(address);
     }
     stream::synchronize_device(location.device);
     memory::free(address)?;

@@ -7,6 +7,8 @@ pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod graph;
+pub(crate) mod graph_memory;
+pub(crate) mod graph_node;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
 pub(crate) mod link;

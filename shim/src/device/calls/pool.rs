@@ -7,23 +7,23 @@ use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::error::{CudaError, CudaResult};
-use crate::device::graph::capture;
+use crate::device::graph::{allocation, capture};
 use crate::device::pool::{self, Value};
-use crate::device::stream::Stream;
-use crate::device::{self, context, stream};
+use crate::device::{self, Device, context, stream};
 
 pub(crate) fn malloc_async(out: Out<usize>, size: usize, handle: usize) -> CudaResult {
     context::enter()?;
-    let (out, stream) = (out.required()?, stream::resolve(handle)?);
-    not_captured(&stream, "cudaMallocAsync")?;
-    let pool = CURRENT.get(stream.device);
-    Ok(out.set(pool::allocate(pool, size, &stream)?)?)
+    let device = stream::resolve(handle)?.device;
+    malloc_from_pool(out, size, CURRENT.get(device), handle)
 }
 
 pub(crate) fn malloc_from_pool(out: Out<usize>, size: usize, pool: usize, handle: usize) -> CudaResult {
     context::enter()?;
     let (out, stream) = (out.required()?, stream::resolve(handle)?);
-    not_captured(&stream, "cudaMallocFromPoolAsync")?;
+    if let Some(capture) = capture::of(&stream)? {
+        let device = device::get(pool::resolve(pool)?.device as c_int)?;
+        return Ok(out.set(if size == 0 { 0 } else { capture.allocate(&stream, device, size)? })?);
+    }
     Ok(out.set(pool::allocate(pool, size, &stream)?)?)
 }
 
@@ -33,30 +33,28 @@ pub(crate) fn free_async(address: usize, handle: usize) -> CudaResult {
     if address == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    not_captured(&stream, "cudaFreeAsync")?;
-    pool::free(address, &stream)
-}
-
-/// Nodes that allocate and free are not done.
-fn not_captured(stream: &Stream, name: &'static str) -> CudaResult {
-    if capture::of(stream)?.is_some() {
-        gap::record(Library::CudaRuntime, name, "in a stream capture");
+    match capture::of(&stream)? {
+        Some(capture) => capture.free(&stream, address),
+        None => pool::free(address, &stream),
     }
-    capture::refuse(stream)
 }
 
 pub(crate) fn create(out: Out<usize>, properties: Out<PoolProperties>) -> CudaResult {
     context::enter()?;
-    let properties = properties.get()?;
-    // Pinned memory (1) on a device (1), not to be shared (0).
+    let device = described(properties.get()?, "cudaMemPoolCreate")?;
+    Ok(out.set(pool::create(device))?)
+}
+
+/// The device of a pool: pinned memory (1) on a device (1), not to be shared (0).
+pub(crate) fn described(properties: PoolProperties, call: &'static str) -> CudaResult<&'static Device> {
     if properties.allocation_type != 1 {
         return Err(CudaError::INVALID_VALUE);
     }
     if properties.location.kind != 1 || properties.handle_types != 0 {
-        gap::record(Library::CudaRuntime, "cudaMemPoolCreate", "a pool of host memory or one to share");
+        gap::record(Library::CudaRuntime, call, "a pool of host memory or one to share");
         return Err(CudaError::NOT_SUPPORTED);
     }
-    Ok(out.set(pool::create(device::get(properties.location.id)?))?)
+    device::get(properties.location.id)
 }
 
 pub(crate) fn destroy(pool: usize) -> CudaResult {
@@ -103,7 +101,11 @@ pub(crate) fn get_attribute(pool: usize, attribute: c_uint, value: Out<u8>) -> C
 
 /// Every device of the node can reach a pool's memory; nothing has to be kept to make it so.
 pub(crate) fn set_access(pool: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
-    let owner = device::get(pool::resolve(pool)?.device as c_int)?;
+    reachable(device::get(pool::resolve(pool)?.device as c_int)?, list, count)
+}
+
+/// Whether the devices of C's list can have the access that it says to memory of `owner`.
+pub(crate) fn reachable(owner: &'static Device, list: Out<AccessDescription>, count: usize) -> CudaResult {
     for index in 0..count {
         let entry = Out(list.required()?.0.wrapping_add(index)).get()?;
         let device = device::get(entry.location.id)?;
@@ -124,19 +126,24 @@ pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocatio
     Ok(out.set(if may { 3 } else { 0 })?)
 }
 
-/// Memory of graphs: they have no nodes that allocate, so all four numbers are 0.
+/// Memory of graphs. None of what is freed is kept back, so what is reserved is what is used.
 pub(crate) fn graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
-    device::get(ordinal)?;
-    if attribute > 3 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(value.set(0)?)
+    let (now, most) = allocation::used(device::get(ordinal)?.ordinal);
+    Ok(value.set(match attribute {
+        0 | 2 => now,
+        1 | 3 => most,
+        _ => return Err(CudaError::INVALID_VALUE),
+    })?)
 }
 
 /// Only the two high-water marks can be set, to 0.
 pub(crate) fn set_graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
-    device::get(ordinal)?;
-    if matches!((attribute, value.get()?), (1 | 3, 0)) { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+    let device = device::get(ordinal)?;
+    if !matches!((attribute, value.get()?), (1 | 3, 0)) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    allocation::reset_most(device.ordinal);
+    Ok(())
 }
 
 pub(crate) fn trim_graphs(ordinal: c_int) -> CudaResult {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dataplane::lock::Mutex;
 
+use super::allocation;
 use super::captured::Captured;
 use super::structure::{self, GRAPHS, Graph, Operation};
 use super::undo::Undo;
@@ -476,6 +477,29 @@ impl Capture {
         let node = self.graph.add(operation, streams.first().map(|stream| stream.device), after)?;
         places.iter().for_each(|place| state.members[*place].after = vec![node]);
         Ok(())
+    }
+
+    /// Adds a node that allocates behind the work of `stream`; gives the address.
+    ///
+    /// # Errors
+    /// As [`Capture::add`] and [`Graph::memory`].
+    pub(crate) fn allocate(&self, stream: &Arc<Stream>, device: &'static Device, size: usize) -> CudaResult<usize> {
+        let state = self.state.lock();
+        let after = state.place(stream).map_or_else(Vec::new, |place| state.members[place].after.clone());
+        drop(state);
+        let allocation = self.graph.memory(device, size, &after)?;
+        let address = allocation.address;
+        self.add(&[stream], Operation::Allocate(allocation))?;
+        Ok(address)
+    }
+
+    /// Adds a node that frees behind the work of `stream`.
+    ///
+    /// # Errors
+    /// As [`Capture::add`]; `INVALID_VALUE` for memory that is not of a graph, or is freed already. The capture is invalid then.
+    pub(crate) fn free(&self, stream: &Arc<Stream>, address: usize) -> CudaResult {
+        let added = allocation::at(address).and_then(|allocation| self.add(&[stream], Operation::Free(allocation)));
+        added.inspect_err(|_| self.invalidate())
     }
 
     /// Lets the operators of PyTorch note what they change of memory while they show the shapes of their results.

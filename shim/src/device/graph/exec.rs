@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
 
+use super::allocation::Balance;
 use super::capture;
 use super::condition::Condition;
 use super::structure::{Choice, Conditional, Entry, Graph, Operation, Sequence};
@@ -35,6 +36,8 @@ pub(crate) struct Exec {
     pub(crate) flags: u64,
     /// Its own; the nodes' origins are the nodes that the program knows.
     graph: Arc<Graph>,
+    /// Says to the graph that it was made of that it lives.
+    _instance: Arc<()>,
     state: Mutex<State>,
 }
 
@@ -53,6 +56,7 @@ struct Plan {
     marks: BTreeSet<usize>,
     /// Of all its conditional nodes.
     conditions: Vec<Arc<Condition>>,
+    balance: Balance,
 }
 
 /// Conditions of these nodes, and of their bodies' nodes.
@@ -79,7 +83,15 @@ impl Plan {
         let marks = entries.iter().filter_map(mark).collect();
         let mut found = Vec::new();
         conditions(&entries, &mut found);
-        Ok(Arc::new(Self { entries, branches: Branches::new(after), marks, conditions: found }))
+        let mut balance = Balance::default();
+        for entry in &entries {
+            match &entry.operation {
+                Operation::Allocate(allocation) => balance.allocate(allocation),
+                Operation::Free(allocation) => balance.free(allocation),
+                _ => {}
+            }
+        }
+        Ok(Arc::new(Self { entries, branches: Branches::new(after), marks, conditions: found, balance }))
     }
 
     fn tell(&self, stream: &Arc<Stream>, is_over: bool) {
@@ -97,6 +109,9 @@ pub(crate) struct Difference {
     pub(crate) node: usize,
 }
 
+/// `cudaGraphInstantiateFlagAutoFreeOnLaunch`
+const AUTO_FREE_ON_LAUNCH: u64 = 1;
+
 const TOPOLOGY: u32 = 2;
 const NODE_TYPE: u32 = 3;
 const PARAMETERS: u32 = 5;
@@ -104,13 +119,14 @@ const PARAMETERS: u32 = 5;
 /// Makes one of a graph; gives its handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` for a graph with a cycle.
+/// `INVALID_VALUE` for a graph with a cycle; `NOT_SUPPORTED` for another of a graph that allocates or frees.
 pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
     graph.sequence()?;
+    let instance = graph.instance()?;
     let (copy, _) = graph.copy(true);
     let plan = Plan::of(&copy)?;
     let state = Mutex::new(State { plan, streams: BTreeMap::new() });
-    Ok(EXECS.insert(Arc::new(Exec { flags, graph: copy, state })))
+    Ok(EXECS.insert(Arc::new(Exec { flags, graph: copy, _instance: instance, state })))
 }
 
 /// The one behind a handle.
@@ -143,9 +159,11 @@ impl Exec {
     /// Of captures and of the first operation that fails. Those before it are under way then.
     pub(crate) fn launch(&self, stream: &Arc<Stream>) -> CudaResult {
         if let Some(capture) = capture::of(stream)? {
+            self.graph.must_not_have_memory()?;
             return capture.add(&[stream], Operation::Child(self.graph.copy(true).0));
         }
         let plan = Arc::clone(&self.state.lock().plan);
+        plan.balance.begin(self.flags & AUTO_FREE_ON_LAUNCH != 0)?;
         plan.tell(stream, false);
         if !plan.conditions.is_empty() {
             // An earlier launch may still look at them.
@@ -153,7 +171,9 @@ impl Exec {
             plan.conditions.iter().for_each(|condition| condition.reset());
         }
         let replay = Replay::begin();
-        self.issue(&plan, stream)?;
+        let issued = self.issue(&plan, stream);
+        plan.balance.end(stream);
+        issued?;
         drop(replay);
         plan.tell(stream, true);
         device::answer_before_failure();
@@ -294,7 +314,7 @@ fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
 fn may_replace(old: &Operation, new: &Operation) -> bool {
     match (old, new) {
         (Operation::Kernel(old), Operation::Kernel(new)) => std::ptr::eq(old.device, new.device),
-        (Operation::Conditional(_), _) => false,
+        (Operation::Conditional(_) | Operation::Allocate(_) | Operation::Free(_), _) => false,
         (Operation::Work(_), Operation::Kernel(_)) | (Operation::Kernel(_), Operation::Work(_)) => false,
         _ => true,
     }

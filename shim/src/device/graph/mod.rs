@@ -1,6 +1,7 @@
 //! CUDA graphs: operations with an order between them (`structure`), how streams record them (`capture`), and how they run
 //! again (`exec`).
 
+pub(crate) mod allocation;
 pub(crate) mod capture;
 pub(crate) mod captured;
 pub(crate) mod condition;

@@ -1,6 +1,7 @@
 //! Operations, which a live stream issues at once and a graph at each of its launches. A graph: its nodes in the order in which they were added, what each comes after, and an order in which they can run.
 
 mod conditional;
+mod memory;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Formatter};
@@ -11,6 +12,7 @@ use protocol::ids::SiteId;
 
 pub(crate) use conditional::{Choice, Conditional};
 
+use super::allocation::Allocation;
 use super::condition::Condition;
 use super::undo::Undo;
 use super::user_object::Held;
@@ -60,6 +62,10 @@ pub(crate) enum Operation {
     Record(Arc<Event>),
     Wait(Arc<Event>),
     /// Only in graphs.
+    Allocate(Arc<Allocation>),
+    /// Only in graphs.
+    Free(Arc<Allocation>),
+    /// Only in graphs.
     Child(Arc<Graph>),
     /// Only in graphs.
     Conditional(Arc<Conditional>),
@@ -85,6 +91,8 @@ impl Operation {
             Self::Empty => 5,
             Self::Wait(_) => 6,
             Self::Record(_) => 7,
+            Self::Allocate(_) => 10,
+            Self::Free(_) => 11,
             Self::Conditional(_) => 13,
         }
     }
@@ -99,6 +107,8 @@ impl Operation {
             Self::Host(_) => "host".to_owned(),
             Self::Record(_) => "event record".to_owned(),
             Self::Wait(_) => "event wait".to_owned(),
+            Self::Allocate(_) => "memory allocation".to_owned(),
+            Self::Free(_) => "memory free".to_owned(),
             Self::Child(_) => "graph".to_owned(),
             Self::Conditional(_) => "conditional".to_owned(),
             Self::Work(work) => work.name().to_owned(),
@@ -110,6 +120,7 @@ impl Operation {
         match self {
             Self::Copy(_) => Some("memcpy node"),
             Self::Fill(_) => Some("memset node"),
+            Self::Free(_) => Some("memory free node"),
             _ => None,
         }
     }
@@ -145,6 +156,14 @@ impl Operation {
                 event.hold_up(stream);
                 Ok(())
             }
+            Self::Allocate(allocation) => {
+                allocation.begin(stream);
+                Ok(())
+            }
+            Self::Free(allocation) => {
+                allocation.end("memory free node", stream);
+                Ok(())
+            }
             // Graphs are flattened before they are launched, and the launch looks at conditions.
             Self::Child(_) | Self::Conditional(_) => Err(CudaError::UNKNOWN),
             Self::Work(work) => work.issue(stream),
@@ -157,6 +176,7 @@ impl Operation {
         match self {
             Self::Copy(copy) => copy.rehearse(undo),
             Self::Fill(fill) => fill.rehearse(undo),
+            Self::Allocate(allocation) => undo.fresh(allocation.address, allocation.size),
             _ => {}
         }
     }
@@ -206,6 +226,8 @@ pub(crate) struct Graph {
     /// What the program keeps alive for it.
     pub(crate) held: Held,
     conditions: Mutex<Vec<Arc<Condition>>>,
+    /// Lives as long as the executable graph that was made of it last.
+    instance: Mutex<Weak<()>>,
     /// Its own handle, if a program can have it.
     handle: OnceLock<usize>,
 }
@@ -217,7 +239,14 @@ impl Graph {
     }
 
     fn empty(is_child: bool, conditions: Vec<Arc<Condition>>, held: Held) -> Self {
-        Self { is_child, entries: Mutex::default(), held, conditions: Mutex::new(conditions), handle: OnceLock::new() }
+        Self {
+            is_child,
+            entries: Mutex::default(),
+            held,
+            conditions: Mutex::new(conditions),
+            instance: Mutex::default(),
+            handle: OnceLock::new(),
+        }
     }
 
     fn publish(self) -> (Arc<Self>, usize) {
@@ -261,7 +290,7 @@ impl Graph {
     /// Adds a node; gives its handle.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for a dependency that is not in this graph, or is listed twice.
+    /// `INVALID_VALUE` for a dependency that is not in this graph, or is listed twice, and for memory that is freed twice.
     pub(crate) fn add(
         self: &Arc<Self>,
         operation: Operation,
@@ -273,6 +302,11 @@ impl Graph {
         let is_unique = after.iter().collect::<BTreeSet<_>>().len() == after.len();
         if !is_unique || !after.iter().all(is_known) {
             return Err(CudaError::INVALID_VALUE);
+        }
+        match &operation {
+            Operation::Allocate(allocation) => allocation.reuse(),
+            Operation::Free(allocation) => allocation.free_in(self.handle())?,
+            _ => {}
         }
         let handle = NODES.insert(Arc::new(Node { graph: Arc::downgrade(self) }));
         let site =
@@ -305,8 +339,12 @@ impl Graph {
     /// Adds or removes edges.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for nodes of other graphs, an edge that is there already or is not there, and one from a node to itself.
+    /// `INVALID_VALUE` for nodes of other graphs, an edge that is there already or is not there, and one from a node to itself;
+    /// `NOT_SUPPORTED` to remove some from a graph that allocates or frees.
     pub(crate) fn connect(&self, edges: &[(usize, usize)], is_new: bool) -> CudaResult {
+        if !is_new {
+            self.must_not_have_memory()?;
+        }
         let mut entries = self.entries.lock();
         let mut changed = entries.clone();
         for (from, to) in edges {
@@ -328,8 +366,9 @@ impl Graph {
     /// Takes a node out, with its edges.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it is not in this graph.
+    /// `INVALID_VALUE` if it is not in this graph; `NOT_SUPPORTED` for one that allocates or frees.
     pub(crate) fn remove(&self, node: usize) -> CudaResult {
+        self.must_not_have_memory()?;
         let mut entries = self.entries.lock();
         let place = entries.iter().position(|entry| entry.handle == node).ok_or(CudaError::INVALID_VALUE)?;
         entries.remove(place);
@@ -488,87 +527,4 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn orders_by_table() {
-        /// Per node those before it, and the order.
-        type Case = (&'static [&'static [usize]], Option<&'static [usize]>);
-        let cases: [Case; 7] = [
-            (&[], Some(&[])),
-            (&[&[], &[], &[]], Some(&[0, 1, 2])),
-            // A chain that was added backwards.
-            (&[&[1], &[2], &[]], Some(&[2, 1, 0])),
-            // A diamond.
-            (&[&[], &[0], &[0], &[1, 2]], Some(&[0, 1, 2, 3])),
-            // 0 comes last, and of 1 and 2 the first.
-            (&[&[1, 2], &[], &[]], Some(&[1, 2, 0])),
-            (&[&[1], &[0]], None),
-            (&[&[], &[0, 2], &[1]], None),
-        ];
-        for (edges, expected) in cases {
-            let edges: Vec<Vec<usize>> = edges.iter().map(|before| before.to_vec()).collect();
-            assert_eq!(topological(&edges).as_deref(), expected, "{edges:?}");
-        }
-    }
-
-    #[test]
-    fn a_sequence_has_the_edges_of_the_graph() {
-        let add = |graph: &Arc<Graph>, operation, after: &[usize]| graph.add(operation, None, after.to_vec()).unwrap();
-        let (child, _) = Graph::create();
-        let inner = add(&child, Operation::Empty, &[]);
-        add(&child, Operation::Empty, &[inner]);
-        add(&child, Operation::Empty, &[inner]);
-        let (graph, _) = Graph::create();
-        let first = add(&graph, Operation::Empty, &[]);
-        let nested = add(&graph, Operation::Child(child.copy(true).0), &[first]);
-        let nothing = add(&graph, Operation::Child(Graph::create().0.copy(true).0), &[first]);
-        let off = add(&graph, Operation::Empty, &[nested]);
-        add(&graph, Operation::Empty, &[off, nothing]);
-        let disable = |entry: &mut Entry| {
-            entry.is_enabled = false;
-            Ok(())
-        };
-        graph.change(off, disable).unwrap();
-        // The first; three of the child graph; the last, behind what the node that is off and the empty graph come after.
-        let expected: [&[usize]; 5] = [&[], &[0], &[1], &[1], &[0, 2, 3]];
-        assert_eq!(graph.sequence().unwrap().after, expected);
-    }
-
-    #[test]
-    fn edges_nodes_and_copies() {
-        let (graph, handle) = Graph::create();
-        let add = |after: &[usize]| graph.add(Operation::Empty, None, after.to_vec());
-        let first = add(&[]).unwrap();
-        let second = add(&[first]).unwrap();
-        let third = add(&[]).unwrap();
-        assert_eq!(add(&[first, first]), Err(CudaError::INVALID_VALUE));
-        assert_eq!(add(&[0]), Err(CudaError::INVALID_VALUE));
-        for (edge, is_new) in [((first, second), true), ((third, second), false), ((first, first), true)] {
-            assert_eq!(graph.connect(&[edge], is_new), Err(CudaError::INVALID_VALUE), "{edge:?}");
-        }
-        graph.connect(&[(second, third)], true).unwrap();
-        assert_eq!(graph.until(&[second]), BTreeSet::from([first, second]));
-        let handles =
-            |graph: &Graph| graph.sequence().unwrap().entries.iter().map(|entry| entry.handle).collect::<Vec<_>>();
-        assert_eq!(handles(&graph), [first, second, third]);
-
-        let (copy, copied) = graph.copy(false);
-        let origins: Vec<_> = copy.sequence().unwrap().entries.iter().map(|entry| entry.origin).collect();
-        assert_eq!(origins, [first, second, third]);
-        assert!(!copy.has(first));
-        graph.remove(second).unwrap();
-        assert_eq!(handles(&graph), [first, third]);
-        assert_eq!(copy.entries().len(), 3, "a copy is its own");
-        graph.connect(&[(third, first)], true).unwrap();
-        graph.connect(&[(first, third)], true).unwrap();
-        assert_eq!(graph.sequence().map(drop), Err(CudaError::INVALID_VALUE), "a cycle");
-
-        destroy(handle).unwrap();
-        assert!(resolve(handle).is_err() && graph_of(first).is_ok());
-        drop(graph);
-        assert!(graph_of(first).is_err());
-        destroy(copied).unwrap();
-    }
-}
+mod tests;

@@ -1,18 +1,16 @@
-//! Nodes of graphs by a union of parameters (`cudaGraphAddNode`), and conditional nodes, which have no other way.
+//! Nodes of graphs by a union of parameters (`cudaGraphAddNode`, `cuGraphAddNode`), and conditional nodes, which have no other way.
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::Copy3D;
-use super::graph;
+use super::graph::{self as shared, HostParams, MemsetParams};
+use super::graph_memory::{self, AllocationParams};
 use crate::boundary::args::Out;
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::device::calls::graph::{self as shared, HostParams, KernelParams, MemsetParams};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::structure::{Choice, Conditional, Operation, resolve};
-use crate::device::version;
 
-/// `cudaGraphNodeParams`: the kind, and what a node of that kind has.
+/// `cudaGraphNodeParams`, `CUgraphNodeParams`: the kind, and what a node of that kind has.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct NodeParams {
@@ -24,7 +22,7 @@ pub(crate) struct NodeParams {
 
 const _: () = assert!(size_of::<NodeParams>() == 256);
 
-/// `cudaConditionalNodeParams`
+/// `cudaConditionalNodeParams`, `CUDA_CONDITIONAL_NODE_PARAMS`, which goes on with a context.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ConditionalParams {
@@ -35,27 +33,21 @@ struct ConditionalParams {
     bodies: *const usize,
 }
 
-/// In CUDA 12 the name means the version without data of edges.
-pub(crate) fn add_by_version(
-    out: Out<usize>,
-    graph: usize,
-    after: Out<usize>,
-    fourth: usize,
-    fifth: usize,
-    sixth: usize,
-) -> CudaResult {
-    if version::is_twelve() {
-        return add(out, graph, after, 0, fourth, Out(fifth as *mut NodeParams));
-    }
-    add(out, graph, after, fourth, fifth, Out(sixth as *mut NodeParams))
+/// What a library has in layouts of its own, at an address.
+#[derive(Clone, Copy)]
+pub(crate) struct Own {
+    pub(crate) library: Library,
+    pub(crate) call: &'static str,
+    pub(crate) kernel: fn(usize) -> CudaResult<Operation>,
+    pub(crate) copy: fn(usize) -> CudaResult<Operation>,
 }
 
 /// A node of any kind.
 pub(crate) fn add(
+    own: Own,
     out: Out<usize>,
     graph: usize,
     after: Out<usize>,
-    _edges: usize,
     count: usize,
     params: Out<NodeParams>,
 ) -> CudaResult {
@@ -67,25 +59,26 @@ pub(crate) fn add(
     let place = params.0 as usize + UNION;
     let first = union[0] as usize;
     match kind {
-        0 => graph::add_kernel(out, graph, after, count, Out(place as *mut KernelParams)),
+        0 => shared::add(out, graph, after, count, || (own.kernel)(place)),
         // Flags and a context are before the copy.
-        1 => graph::add_memcpy(out, graph, after, count, Out((place + 16) as *mut Copy3D)),
-        2 => graph::add_memset(out, graph, after, count, Out(place as *mut MemsetParams)),
+        1 => shared::add(out, graph, after, count, || (own.copy)(place + 16)),
+        2 => shared::add(out, graph, after, count, || Out(place as *mut MemsetParams).get()?.operation()),
         3 => shared::add_host(out, graph, after, count, Out(place as *mut HostParams)),
         4 if union[1] as c_uint == 0 => shared::add_child(out, graph, after, count, first),
         5 => shared::add_empty(out, graph, after, count),
         6 => shared::add_event_wait(out, graph, after, count, first),
         7 => shared::add_event_record(out, graph, after, count, first),
+        10 => graph_memory::add_allocation(out, graph, after, count, Out(place as *mut AllocationParams)),
+        11 => graph_memory::add_free(out, graph, after, count, first),
         13 => conditional(out, graph, after, count, Out(place as *mut ConditionalParams)),
-        4 | 8..=12 | 14 => {
+        4 | 8 | 9 | 12 | 14 => {
             let what = match kind {
                 4 => "child graphs that are moved",
                 8 | 9 => "external semaphores",
-                10 | 11 => "memory nodes",
                 12 => "batches of memory operations",
                 _ => "batches of copies",
             };
-            gap::record(Library::CudaRuntime, "cudaGraphAddNode", what);
+            gap::record(own.library, own.call, what);
             Err(CudaError::NOT_SUPPORTED)
         }
         _ => Err(CudaError::INVALID_VALUE),
