@@ -10,7 +10,7 @@ int cublasSetStream_v2(void *, void *), cublasGetStream_v2(void *, void **), cub
 int cublasGetPointerMode_v2(void *, int *), cublasSetMathMode(void *, int), cublasGetMathMode(void *, int *);
 int cublasSetWorkspace_v2(void *, void *, size_t);
 const char *cublasGetStatusName(int);
-int cublasSsyr_v2(void *, int, int, const float *, const float *, int, float *, int);
+int cublasStpttr(void *, int, int, const float *, float *, int);
 int cublasLtMatmulDescCreate(void **, int, int), cublasLtMatmulDescDestroy(void *);
 int cublasLtMatmulDescSetAttribute(void *, int, const void *, size_t);
 int cublasLtMatmulDescGetAttribute(void *, int, void *, size_t, size_t *);
@@ -52,7 +52,7 @@ int main(void) {
     SAME(cublasGetMathMode(handle, &value), 0);
     SAME(value, 19);
     SAME(cublasSetWorkspace_v2(handle, (void *)0x1001, 4096), 7);
-    SAME(cublasSsyr_v2(handle, 0, 4, &one, vector, 1, matrix, 4), 15);
+    SAME(cublasStpttr(handle, 0, 4, vector, matrix, 4), 15);
     SAME(cublasDestroy_v2(handle), 0);
     SAME(cublasDestroy_v2(handle), 1);
     SAME(cublasSetStream_v2(handle, NULL), 1);
