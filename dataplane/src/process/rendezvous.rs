@@ -69,8 +69,9 @@ pub(crate) struct Solo {
 }
 
 impl Solo {
+    /// None: it is not known.
     pub(super) fn split_takes(&self, ranks: Vec<u32>) {
-        *self.split.lock() = Some(ranks);
+        *self.split.lock() = Some(ranks).filter(|ranks| !ranks.is_empty());
     }
 
     /// A communicator whose other ranks are known by their number alone.

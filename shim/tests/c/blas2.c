@@ -254,6 +254,21 @@ int main(void) {
     SAME(cublasDspr_v2(handle, LOWER, 2, NULL, dx, 1, da), 7);
     SAME(cublasDsyr_v2(handle, LOWER, 2, &one, dx, 1, da, 1), 7);
     SAME(cublasDsyr_v2(handle, LOWER, 3, &one, dx, 1, da, 3), 13); /* leaves its allocation */
+    /* The last column of a lower triangle without its diagonal is empty: the matrix still has to be there. */
+    void *short_matrix, *three;
+    SAME(cudaMalloc(&short_matrix, 3 * sizeof(double)), cudaSuccess);
+    SAME(cudaMalloc(&three, 3 * sizeof(double)), cudaSuccess);
+    SAME(cublasDtrmv_v2(handle, LOWER, 0, 1, 130, short_matrix, 130, three, 1), 13);
+    SAME(cublasDtrmv_v2(handle, LOWER, 0, 1, 3, short_matrix, 1000, three, 1), 13);
+    SAME(cublasDtpmv_v2(handle, LOWER, 0, 1, 130, short_matrix, three, 1), 13);
+    /* With alpha 0 a NaN in A or x is not seen. */
+    double nans[] = {NAN, NAN, NAN, NAN}, zero = 0, y[] = {5, 7};
+    void *dn = device(nans, sizeof nans), *dy = device(y, sizeof y);
+    SAME(cublasDsymv_v2(handle, LOWER, 2, &zero, dn, 2, dn, 1, &one, dy, 1), 0);
+    SAME(cublasDgbmv_v2(handle, 0, 2, 2, 0, 1, &zero, dn, 2, dn, 1, &one, dy, 1), 0);
+    SAME(cublasDspr_v2(handle, UPPER, 1, &zero, dn, 1, dy), 0);
+    SAME(cudaMemcpy(got, dy, sizeof got, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT(got[0] == 5 && got[1] == 7);
     SAME(cublasDestroy_v2(handle), 0);
     return failures();
 }

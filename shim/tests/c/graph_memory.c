@@ -274,6 +274,33 @@ static void by_the_driver(CUstream stream, void *out) {
     SAME(cuGraphDestroy(graph), CUDA_SUCCESS);
 }
 
+/* A second stream may go once it has joined the first, as in graphMemoryNodes of cuda-samples; one that has not leaves the capture
+   unjoined. */
+static void with_a_stream_that_goes(cudaStream_t stream, void *out) {
+    for (int joins = 1; joins >= 0; joins--) {
+        cudaStream_t other;
+        cudaEvent_t forked, joined;
+        cudaGraph_t graph;
+        SAME(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+        SAME(cudaEventCreate(&forked), cudaSuccess);
+        SAME(cudaEventCreate(&joined), cudaSuccess);
+        SAME(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+        SAME(cudaEventRecord(forked, stream), cudaSuccess);
+        SAME(cudaStreamWaitEvent(other, forked, 0), cudaSuccess);
+        SAME(cudaMemsetAsync(out, 1, 4, other), cudaSuccess);
+        if (joins) {
+            SAME(cudaEventRecord(joined, other), cudaSuccess);
+            SAME(cudaStreamWaitEvent(stream, joined, 0), cudaSuccess);
+        }
+        SAME(cudaStreamDestroy(other), cudaSuccess);
+        SAME(cudaStreamEndCapture(stream, &graph), joins ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
+        SAME(cudaEventDestroy(forked), cudaSuccess);
+        SAME(cudaEventDestroy(joined), cudaSuccess);
+        if (joins) SAME(cudaGraphDestroy(graph), cudaSuccess);
+    }
+    cudaGetLastError();
+}
+
 int main(void) {
     cudaStream_t stream;
     void *out;
@@ -283,5 +310,6 @@ int main(void) {
     beyond(stream);
     captured(stream, out);
     by_the_driver(stream, out);
+    with_a_stream_that_goes(stream, out);
     return failures();
 }

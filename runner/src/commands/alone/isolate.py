@@ -75,7 +75,11 @@ def begin(torch):
 
     def split_group(self, ranks, *arguments, **named):
         shim.ftest_split_takes((ctypes.c_uint32 * len(ranks))(*ranks), ctypes.c_size_t(len(ranks)))
-        return split(self, ranks, *arguments, **named)
+        try:
+            return split(self, ranks, *arguments, **named)
+        finally:
+            # One that failed before it came to NCCL leaves nothing for the next.
+            shim.ftest_split_takes((ctypes.c_uint32 * 1)(), ctypes.c_size_t(0))
 
     if split is not None:
         group.split_group = split_group

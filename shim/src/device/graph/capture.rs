@@ -406,12 +406,13 @@ pub(crate) fn host_uses(captured: Option<Captured>) -> CudaResult {
     Err(CudaError::CAPTURED_EVENT)
 }
 
-/// A stream is about to end, and the capture that began in it; one that it joined becomes invalid.
+/// A stream is about to end, and the capture that began in it. One that it took part in goes on (graphMemoryNodes of cuda-samples
+/// destroys one that was joined).
 pub(crate) fn ends(stream: &Stream) {
     let Some(capture) = containing(stream) else { return };
-    capture.invalidate();
     if capture.origin == stream.id {
         // Nobody can end it any more.
+        capture.invalidate();
         let _ = finish(&capture);
     }
 }

@@ -90,7 +90,8 @@ fn gbmv<T: Number, I: Into<i64>>(
             let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
             let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
             let mut sums = vec![T::zero(); outer];
-            for place in 0..columns {
+            // With alpha 0 what A and x hold does not matter.
+            for place in 0..if alpha.is_zero() { 0 } else { columns } {
                 for (row, value) in column(&a, place) {
                     if operation == Transpose::No {
                         sums[row] += value * x.data[place];
@@ -131,7 +132,8 @@ fn multiply<T: Number>(
             let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
             let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
             let mut sums = vec![T::zero(); n];
-            for place in 0..n {
+            // With alpha 0 what A and x hold does not matter.
+            for place in 0..if alpha.is_zero() { 0 } else { n } {
                 for (row, value) in column(&a, place) {
                     if row == place {
                         sums[row] += if hermitian { value.real() } else { value } * x.data[row];
@@ -240,7 +242,8 @@ fn add<T: Number>(
             let alpha = T::of(alpha.get(0));
             let (x, y, mut a) = (at[0].load::<T>().data, at[1].load::<T>().data, at[2].load::<T>());
             let turned = |value: T| if hermitian { value.conj() } else { value };
-            for place in 0..n {
+            // With alpha 0 nothing is added, whatever x and y hold.
+            for place in 0..if alpha.is_zero() { 0 } else { n } {
                 let first = a.shape.first(place);
                 for (index, value) in a.column_mut(place).iter_mut().enumerate() {
                     let row = first + index;

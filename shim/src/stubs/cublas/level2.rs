@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_longlong};
 
 use num_complex::Complex;
+use num_traits::Zero;
 
 use super::calls::calls;
 use super::dense::Transpose;
@@ -62,8 +63,9 @@ fn multiply(
             let (alpha, beta) = (T::of(alpha.get(0)), beta.get(0));
             let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
             let mut y = if beta == Wide::new(0.0, 0.0) { at[2].blank() } else { at[2].load::<T>() };
-            let mut sums = vec![<T as num_traits::Zero>::zero(); outer];
-            for column in 0..n {
+            let mut sums = vec![T::zero(); outer];
+            // With alpha 0 what A and x hold does not matter.
+            for column in 0..if alpha.is_zero() { 0 } else { n } {
                 if operation == Transpose::No {
                     add_multiple(&mut sums, x.data[column], a.column(column));
                 } else {
@@ -103,7 +105,8 @@ fn add_outer(
         unsafe {
             let alpha = T::of(alpha.get(0));
             let (x, y, mut a) = (at[0].load::<T>(), at[1].load::<T>(), at[2].load::<T>());
-            for (column, y) in y.data.iter().enumerate() {
+            // With alpha 0 nothing is added, whatever x and y hold.
+            for (column, y) in y.data.iter().enumerate().filter(|_| !alpha.is_zero()) {
                 let factor = alpha * if conjugate { y.conj() } else { *y };
                 add_multiple(a.column_mut(column), factor, &x.data);
             }

@@ -131,7 +131,8 @@ impl Shape {
     fn span(self) -> usize {
         match self.columns() {
             0 => 0,
-            count if matches!(self, Self::Band { .. }) => self.end(0..count),
+            // The longest reach of a band is in between, and the last column of a triangle without its diagonal may be empty.
+            count if !matches!(self, Self::Vector { .. } | Self::Full { .. }) => self.end(0..count),
             count => self.end([0, count - 1]),
         }
     }
