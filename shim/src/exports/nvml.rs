@@ -1,6 +1,6 @@
 //! The symbols of libnvidia-ml.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulong};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use crate::boundary::args::{Out, Text};
 use crate::boundary::table::exports;
@@ -12,7 +12,8 @@ use crate::nvml::abi::{
 };
 use crate::nvml::device::Handle;
 use crate::nvml::{
-    affinity, board, device, error, event, field, gpm, hardware, health, link, sensors, system, system_event, usage,
+    affinity, board, device, error, event, field, gpm, hardware, health, internal, link, sensors, system, system_event,
+    usage,
 };
 
 exports! {
@@ -27,6 +28,7 @@ exports! {
         fn nvmlSystemGetCudaDriverVersion(version: Out<c_int>) = system::cuda_driver_version;
         fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) = system::cuda_driver_version;
         fn nvmlSystemGetProcessName(pid: c_uint, buffer: *mut c_char, length: c_uint) = system::process_name;
+        fn nvmlInternalGetExportTable(table: Out<*const c_void>, id: Out<[u8; 16]>) = internal::export_table;
         fn nvmlUnitGetCount(count: Out<c_uint>) = system::unit_count;
         fn nvmlUnitGetDevices(unit: usize) = system::no_such_unit;
         fn nvmlUnitGetFanSpeedInfo(unit: usize) = system::no_such_unit;
@@ -247,7 +249,7 @@ exports! {
         fn nvmlErrorString(code: c_int) -> *const c_char = error::string;
     }
     absent {
-        nvmlComputeInstanceDestroy nvmlComputeInstanceGetInfo nvmlComputeInstanceGetInfo_v2
+        nvmlComputeInstanceDestroy nvmlComputeInstanceGetInfo nvmlComputeInstanceGetInfo_v2 nvmlDeviceGetRowRemapperHistogram
         nvmlDeviceCreateGpuInstance nvmlDeviceCreateGpuInstanceWithPlacement nvmlDeviceGetAccountingStats
         nvmlDeviceGetAccountingStats_v2 nvmlDeviceGetActiveVgpus nvmlDeviceGetAdaptiveClockInfoStatus
         nvmlDeviceGetAdaptiveTgpModeInfo_v1 nvmlDeviceGetAttributes nvmlDeviceGetAttributes_v2
@@ -323,8 +325,7 @@ exports! {
     }
     refused {
         nvmlDeviceGetBankRemapperStatus_v1 nvmlDeviceGetGpuUptime_v1 nvmlDeviceGetRemappedRows_v2
-        nvmlDeviceGetRowRemapperHistogram nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts
-        nvmlDeviceGetUnrepairableMemoryFlag_v1
+        nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts nvmlDeviceGetUnrepairableMemoryFlag_v1
     }
     stub {
         nvmlDeviceGetNvLinkInfo_v3 nvmlDeviceGetNvLinkTelemetrySamples_v1 nvmlDevicePerfMetricsGetSamples_v1

@@ -11,6 +11,7 @@ pub(crate) mod field;
 pub(crate) mod gpm;
 pub(crate) mod hardware;
 pub(crate) mod health;
+pub(crate) mod internal;
 pub(crate) mod link;
 mod model;
 pub(crate) mod sensors;

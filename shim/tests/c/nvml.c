@@ -4,6 +4,9 @@
 
 #include "check.h"
 
+/* Not in the header: what NVIDIA's nvidia-smi looks up. */
+nvmlReturn_t nvmlInternalGetExportTable(const void **table, const unsigned char *id);
+
 int main(void) {
     unsigned int count = 0, number = 0, other = 0;
     int major = 0, minor = 0, version = 0;
@@ -226,6 +229,18 @@ int main(void) {
     SAME(count, 0);
     nvmlUnit_t unit;
     SAME(nvmlUnitGetHandleByIndex(0, &unit), NVML_ERROR_INVALID_ARGUMENT);
+
+    const unsigned char table_id[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+                                        0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+    const unsigned char no_table[16] = {0};
+    const void *const *table = NULL;
+    SAME(nvmlInternalGetExportTable((const void **)&table, no_table), NVML_ERROR_NOT_FOUND);
+    SAME(nvmlInternalGetExportTable((const void **)&table, table_id), NVML_SUCCESS);
+    EXPECT((size_t)table[0] >= 300 * sizeof(void *));
+    unsigned int is_monitored = 0;
+    SAME(((nvmlReturn_t (*)(nvmlDevice_t, unsigned int *))table[72])(first, &is_monitored), NVML_SUCCESS);
+    SAME(is_monitored, 1);
+    SAME(((nvmlReturn_t (*)(nvmlDevice_t))table[81])(first), NVML_ERROR_NOT_SUPPORTED);
 
     SAME(nvmlShutdown(), NVML_SUCCESS);
     SAME(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
