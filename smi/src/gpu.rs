@@ -191,8 +191,13 @@ impl<'a> Machine<'a> {
 }
 
 impl Gpu<'_> {
+    /// The line above what is said of it: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)".
+    pub(crate) fn title(&self) -> String {
+        format!("GPU {}: {} (UUID: {})\n", self.index, self.name(), self.uuid())
+    }
+
     /// Whether `-i name` means this one.
-    fn is_called(&self, name: &str) -> bool {
+    pub(crate) fn is_called(&self, name: &str) -> bool {
         let address = |text: &str| {
             let (domain, rest) = text.split_once(':').filter(|(_, rest)| rest.contains(':')).unwrap_or(("0", text));
             Some((u32::from_str_radix(domain, 16).ok()?, rest.to_ascii_lowercase()))
@@ -279,6 +284,16 @@ impl Gpu<'_> {
     /// KB/s: 0 is what the GPU sends, 1 what it receives.
     pub(crate) fn throughput(&self, which: i32) -> Reading {
         self.nvml.long(self.device, "nvmlDeviceGetPcieThroughput", [which]).map(|kilobytes| kilobytes.to_string())
+    }
+
+    /// The nth count of `nvmlEccSramErrorStatus_v1_t`.
+    pub(crate) fn sram_errors(&self, nth: usize) -> Reading {
+        self.nvml.sram_errors(self.device).map(|(counts, _)| counts[nth].to_string())
+    }
+
+    /// Whether there are so many errors of the SRAM that the GPU should be replaced.
+    pub(crate) fn sram_threshold(&self) -> Reading {
+        self.nvml.sram_errors(self.device).map(|(_, is_exceeded)| if is_exceeded { "Yes" } else { "No" }.to_owned())
     }
 
     /// Pages retired for a cause, 0 or 1.

@@ -1,15 +1,20 @@
 //! nvidia-smi as NVIDIA documents it (nvidia-smi(1)): a client of libnvidia-ml, which it opens as any monitor does. It knows
 //! nothing of simulated machines.
 
+mod answers;
 mod arguments;
 mod clock;
+mod counters;
 mod csv;
 mod field;
 mod gpu;
 mod monitor;
+mod nvlink;
 mod nvml;
 mod part;
 mod report;
+mod setter;
+mod subcommand;
 mod summary;
 mod topology;
 mod tree;
@@ -18,6 +23,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use arguments::{Arguments, Command};
+use counters::Counters;
 use gpu::Machine;
 use nvml::Nvml;
 
@@ -32,8 +38,10 @@ pub(crate) struct Failure {
 const INVALID_ARGUMENT: u8 = 2;
 /// "A query to find an object was unsuccessful."
 const NOT_FOUND: u8 = 6;
-/// "Other error or internal driver error occurred": what is printed could not be written.
-const UNWRITTEN: u8 = 255;
+/// "The requested operation is not available on target device."
+const NOT_SUPPORTED: u8 = 3;
+/// "Other error or internal driver error occurred": also for an option that is not known and for output without room.
+const UNKNOWN: u8 = 255;
 
 impl Failure {
     fn argument(message: String) -> Self {
@@ -82,7 +90,7 @@ fn say(to: &mut dyn Write, text: &str) -> Result<(), Ended> {
 
 fn unwritten(error: &io::Error) -> u8 {
     let _ = writeln!(io::stderr(), "nvidia-smi: cannot write its output: {error}");
-    UNWRITTEN
+    UNKNOWN
 }
 
 fn perform(arguments: &[String]) -> Result<(), Ended> {
@@ -94,10 +102,18 @@ fn perform(arguments: &[String]) -> Result<(), Ended> {
     let machine = Machine::find(&nvml, arguments.gpus.as_deref())?;
     let mut output: Box<dyn Write> = match &arguments.file {
         Some(path) => {
-            Box::new(std::fs::File::create(path).map_err(|error| Failure::argument(format!("{path}: {error}")))?)
+            let failed = |_| Failure { message: format!("Failed to create the log file {path}\n"), code: UNKNOWN };
+            Box::new(std::fs::File::create(path).map_err(failed)?)
         }
         None => Box::new(io::stdout()),
     };
+    let mut counters = Counters::new(
+        &machine,
+        match &arguments.command {
+            Command::Monitor(monitor) => monitor.counted(),
+            _ => &[],
+        },
+    );
     let mut round = 0u64;
     loop {
         let text = match &arguments.command {
@@ -106,10 +122,12 @@ fn perform(arguments: &[String]) -> Result<(), Ended> {
             Command::Query { xml: false, sections } => tree::text(&machine, sections),
             Command::Query { xml: true, .. } => tree::xml(&machine),
             Command::Fields { of, fields, format } => csv::table(&machine, *of, fields, *format, round == 0),
-            Command::Monitor(monitor) => monitor.table(&machine, round == 0),
-            Command::Matrix => topology::matrix(&machine),
-            Command::Peers(capability) => topology::peers(&machine, *capability),
-            Command::Links => topology::links(&machine)?,
+            Command::Monitor(monitor) => monitor.table(&machine, &mut counters, round == 0),
+            Command::Subcommand(call) => call.answer(&machine)?,
+            Command::Set { setter, value, is_strict } => setter.apply(&machine, value, *is_strict)?,
+            Command::Excluded => "No excluded devices found.\n".to_owned(),
+            Command::Units { xml: false } => tree::units(&machine),
+            Command::Units { xml: true } => tree::units_xml(&machine),
             Command::Versions => summary::versions(&machine),
             Command::Help(text) => text.clone(),
         };

@@ -1,8 +1,9 @@
 //! `dmon` and `pmon`: a line per GPU or process and sample.
 
+use crate::counters::Counters;
 use crate::gpu::Read::{self, Bar1, Clock, Memory, Nth, Number, Of, Value};
 use crate::gpu::{Gpu, Machine, Reading};
-use crate::{Failure, clock};
+use crate::{Failure, UNKNOWN, clock};
 
 /// A column of dmon: the letter of `-s` that selects it, its name, unit, and what it shows.
 struct Column {
@@ -66,6 +67,19 @@ pub(crate) struct Monitor {
     metrics: String,
     has_date: bool,
     has_time: bool,
+    /// `NVML_GPM_METRIC_*`
+    counters: Vec<u32>,
+    is_csv: bool,
+    has_units: bool,
+    has_heading: bool,
+}
+
+/// Performance counters that `--gpm-metrics` takes: `NVML_GPM_METRIC_*`.
+const COUNTERS: u32 = 97;
+
+/// A command line that cannot be followed.
+fn unread(why: &str) -> Failure {
+    Failure { message: format!("{why}\nFailed to process command line \n"), code: UNKNOWN }
 }
 
 fn dash(reading: Reading) -> String {
@@ -76,7 +90,16 @@ impl Monitor {
     /// With the metrics that are shown unless others are asked for.
     pub(crate) fn new(is_of_processes: bool) -> Self {
         let metrics = if is_of_processes { "u" } else { "puc" }.to_owned();
-        Self { is_of_processes, metrics, has_date: false, has_time: false }
+        Self {
+            is_of_processes,
+            metrics,
+            has_date: false,
+            has_time: false,
+            counters: Vec::new(),
+            is_csv: false,
+            has_units: true,
+            has_heading: true,
+        }
     }
 
     /// `-s`
@@ -86,8 +109,7 @@ impl Monitor {
     pub(crate) fn select(&mut self, metrics: &str) -> Result<(), Failure> {
         let known = if self.is_of_processes { "um" } else { "pucvmet" };
         if metrics.is_empty() || !metrics.chars().all(|letter| known.contains(letter)) {
-            let message = format!("Invalid metrics {metrics} of -s: letters of {known} are expected.");
-            return Err(Failure::argument(message));
+            return Err(unread("Failed to find any metric to display"));
         }
         metrics.clone_into(&mut self.metrics);
         Ok(())
@@ -102,15 +124,60 @@ impl Monitor {
             match letter {
                 'D' => self.has_date = true,
                 'T' => self.has_time = true,
-                _ => return Err(Failure::argument(format!("Invalid option {letter} of -o: D or T is expected."))),
+                _ => return Err(unread("Error in parsing options")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The performance counters that are shown.
+    pub(crate) fn counted(&self) -> &[u32] {
+        &self.counters
+    }
+
+    /// `--gpm-metrics`
+    ///
+    /// # Errors
+    /// For what is not the number of a counter.
+    pub(crate) fn counters(&mut self, numbers: &str) -> Result<(), Failure> {
+        for number in numbers.split(',') {
+            match number.trim().parse() {
+                Ok(number @ 1..=COUNTERS) => self.counters.push(number),
+                Ok(number) => {
+                    return Err(unread(&format!("Metric value too high: {number}\nCould not parse GPM metrics")));
+                }
+                Err(_) => return Err(unread("Could not parse GPM metrics")),
+            }
+        }
+        Ok(())
+    }
+
+    /// `--format`
+    ///
+    /// # Errors
+    /// For a word that means nothing.
+    pub(crate) fn format(&mut self, words: &str) -> Result<(), Failure> {
+        for word in words.split(',') {
+            match word.trim() {
+                "csv" => self.is_csv = true,
+                "nounit" => self.has_units = false,
+                "noheader" => self.has_heading = false,
+                unknown => {
+                    let why = format!("{unknown} is not a recognized format option\nError parsing format options");
+                    return Err(unread(&why));
+                }
             }
         }
         Ok(())
     }
 
     /// Headings if `is_first`, and a sample.
-    pub(crate) fn table(&self, machine: &Machine<'_>, is_first: bool) -> String {
-        if self.is_of_processes { self.of_processes(machine, is_first) } else { self.of_gpus(machine, is_first) }
+    pub(crate) fn table<'a>(&self, machine: &Machine<'a>, counters: &mut Counters<'a>, is_first: bool) -> String {
+        if self.is_of_processes {
+            self.of_processes(machine, is_first)
+        } else {
+            self.of_gpus(machine, counters, is_first)
+        }
     }
 
     /// Date and time before a line: their headings, or the values.
@@ -132,25 +199,36 @@ impl Monitor {
         format!("#{stamp}{word:>4}")
     }
 
-    fn of_gpus(&self, machine: &Machine<'_>, is_first: bool) -> String {
+    fn of_gpus<'a>(&self, machine: &Machine<'a>, counters: &mut Counters<'a>, is_first: bool) -> String {
         let mut columns = Vec::new();
         for letter in self.metrics.chars() {
             columns.extend(COLUMNS.iter().filter(|column| column.select == letter));
         }
-        let line = |first: String, cells: Vec<String>| {
+        let line = |first: String, cells: Vec<String>, counters: Vec<String>| {
+            if self.is_csv {
+                let words = first.split_whitespace().map(str::to_owned).chain(cells).chain(counters);
+                let line = words.collect::<Vec<_>>().join(", ");
+                return format!("{}{}\n", if first.starts_with('#') { "" } else { " " }, line.replacen("#, ", "#", 1));
+            }
             let cells: String = cells.iter().map(|cell| format!("{cell:>7}")).collect();
-            format!("{first}{cells} \n")
+            let counters: String = counters.iter().map(|cell| format!("{cell:>11}")).collect();
+            format!("{first}{cells}{counters} \n")
         };
         let mut text = String::new();
-        if is_first {
+        if is_first && self.has_heading {
             let names = columns.iter().map(|column| column.name.to_owned()).collect();
-            let units = columns.iter().map(|column| column.unit.to_owned()).collect();
-            text += &line(self.heading(["Date", "Time"], "gpu"), names);
-            text += &line(self.heading(["YYYYMMDD", "HH:MM:SS"], "Idx"), units);
+            let counters = self.counters.iter().map(|number| format!("id={number}")).collect();
+            text += &line(self.heading(["Date", "Time"], "gpu"), names, counters);
         }
-        for gpu in &machine.gpus {
+        if is_first && self.has_units {
+            let units = columns.iter().map(|column| column.unit.to_owned()).collect();
+            let counters = self.counters.iter().map(|_| "GPM".to_owned()).collect();
+            text += &line(self.heading(["YYYYMMDD", "HH:MM:SS"], "Idx"), units, counters);
+        }
+        for (place, gpu) in machine.gpus.iter().enumerate() {
             let cells = columns.iter().map(|column| dash(column.read.of(gpu))).collect();
-            text += &line(format!(" {}{:>4}", self.stamp(None), gpu.index), cells);
+            let counters = counters.cells(place, gpu);
+            text += &line(format!(" {}{:>4}", self.stamp(None), gpu.index), cells, counters);
         }
         text
     }

@@ -1,9 +1,13 @@
 //! libnvidia-ml by its C API: what nvidia-smi asks, in Rust's types. The only file with unsafe code.
 #![expect(unsafe_code, reason = "NVML is a C library")]
 
+mod samples;
+
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+
+pub(crate) use samples::Sample;
 
 use crate::Failure;
 
@@ -342,6 +346,32 @@ impl Nvml {
             answer(function(device, &raw mut value))?;
         }
         Ok(value[1])
+    }
+
+    /// `nvmlEccSramErrorStatus_v1_t`: eleven counts, and whether there are too many.
+    pub(crate) fn sram_errors(&self, device: Device) -> Result<([u64; 11], bool), Code> {
+        let mut status: [u64; 13] = [0; 13];
+        status[0] = 104 | 1 << 24;
+        // SAFETY: the structure has 104 bytes: its version in the first eight, the counts, and the flag.
+        unsafe {
+            let function: unsafe extern "C" fn(Device, *mut [u64; 13]) -> c_uint =
+                self.function("nvmlDeviceGetSramEccErrorStatus")?;
+            answer(function(device, &raw mut status))?;
+        }
+        Ok((std::array::from_fn(|nth| status[nth + 1]), status[12] as u32 != 0))
+    }
+
+    /// The other end of a link.
+    pub(crate) fn link_end(&self, device: Device, link: c_int) -> Result<Pci, Code> {
+        let mut pci =
+            Pci { legacy: [0; 16], domain: 0, bus: 0, device: 0, device_id: 0, subsystem_id: 0, bus_id: [0; 32] };
+        // SAFETY: the function's C type.
+        unsafe {
+            let function: unsafe extern "C" fn(Device, c_int, *mut Pci) -> c_uint =
+                self.function("nvmlDeviceGetNvLinkRemotePciInfo_v2")?;
+            answer(function(device, link, &raw mut pci))?;
+        }
+        Ok(pci)
     }
 
     /// Class and subclass on the PCI bus.

@@ -146,7 +146,13 @@ fn accounted(_gpu: &Gpu<'_>) -> Vec<Part> {
 fn retired_pages(gpu: &Gpu<'_>) -> Vec<Part> {
     let mut parts = Vec::new();
     for (cause, word) in [(0, "Single Bit ECC"), (1, "Double Bit ECC")] {
-        let pages = gpu.nvml.retired_pages(gpu.device, cause).unwrap_or_default();
+        let pages = match gpu.nvml.retired_pages(gpu.device, cause) {
+            Ok(pages) => pages,
+            Err(code) => {
+                parts.push(vec![Err(code), Ok(word.to_owned())]);
+                continue;
+            }
+        };
         parts.extend(pages.iter().map(|address| vec![Ok(format!("0x{address:016x}")), Ok(word.to_owned())]));
     }
     parts

@@ -21,9 +21,12 @@ pub(crate) enum Item {
     /// Clocks that can be set; in the text only when they are asked for.
     SupportedClocks,
     Processes,
+    /// In the text only, where the section is asked for: samples of what the element before it shows: the section's element,
+    /// label, `NVML_*_SAMPLES`, unit.
+    Samples(&'static str, &'static str, i32, &'static str),
 }
 
-use Item::{Element, Field, Group, Leaf, Processes, SupportedClocks, Whole, XmlOnly};
+use Item::{Element, Field, Group, Leaf, Processes, Samples, SupportedClocks, Whole, XmlOnly};
 
 const YES: &[&str] = &["No", "Yes"];
 const DEPRECATED: Read = Read::Fixed("Requested functionality has been deprecated");
@@ -278,6 +281,12 @@ pub(crate) static GPU: &[Item] = &[
             Field("OFA", "ofa_util", "utilization.ofa"),
         ],
     ),
+    Samples("utilization", "GPU Utilization Samples", 1, "%"),
+    Samples("utilization", "Memory Utilization Samples", 2, "%"),
+    Samples("utilization", "ENC Utilization Samples", 3, "%"),
+    Samples("utilization", "DEC Utilization Samples", 4, "%"),
+    Samples("utilization", "JPG Utilization Samples", 8, "%"),
+    Samples("utilization", "OFA Utilization Samples", 9, "%"),
     Group(
         "Encoder Stats",
         "encoder_stats",
@@ -330,18 +339,18 @@ pub(crate) static GPU: &[Item] = &[
                     Leaf("SRAM Uncorrectable SEC-DED", "sram_uncorrectable_secded", "", Ecc(1, 1, Some(7))),
                     Leaf("DRAM Correctable", "dram_correctable", "", Ecc(0, 1, Some(2))),
                     Leaf("DRAM Uncorrectable", "dram_uncorrectable", "", Ecc(1, 1, Some(2))),
-                    na("SRAM Threshold Exceeded", "sram_threshold_exceeded"),
+                    Leaf("SRAM Threshold Exceeded", "sram_threshold_exceeded", "", Of(|gpu| gpu.sram_threshold())),
                 ],
             ),
             Group(
                 "Aggregate Uncorrectable SRAM Sources",
                 "aggregate_uncorrectable_sram_sources",
                 &[
-                    na("SRAM L2", "sram_l2"),
-                    na("SRAM SM", "sram_sm"),
-                    na("SRAM Microcontroller", "sram_microcontroller"),
-                    na("SRAM PCIE", "sram_pcie"),
-                    na("SRAM Other", "sram_other"),
+                    Leaf("SRAM L2", "sram_l2", "", Of(|gpu| gpu.sram_errors(6))),
+                    Leaf("SRAM SM", "sram_sm", "", Of(|gpu| gpu.sram_errors(7))),
+                    Leaf("SRAM Microcontroller", "sram_microcontroller", "", Of(|gpu| gpu.sram_errors(9))),
+                    Leaf("SRAM PCIE", "sram_pcie", "", Of(|gpu| gpu.sram_errors(8))),
+                    Leaf("SRAM Other", "sram_other", "", Of(|gpu| gpu.sram_errors(10))),
                 ],
             ),
             na("Channel Repair Pending", "channel_repair_pending"),
@@ -391,9 +400,9 @@ pub(crate) static GPU: &[Item] = &[
         ],
     ),
     XmlOnly(&[Group(
-        "Supported GPU Target Temp",
+        "Supported GPU_TARGET_TEMP",
         "supported_gpu_target_temp",
-        &[na("GPU Target Temp Min", "gpu_target_temp_min"), na("GPU Target Temp Max", "gpu_target_temp_max")],
+        &[na("Min", "gpu_target_temp_min"), na("Max", "gpu_target_temp_max")],
     )]),
     Group(
         "GPU Power Readings",
@@ -409,6 +418,7 @@ pub(crate) static GPU: &[Item] = &[
             Leaf("Max Power Limit", "max_power_limit", "W", WattsOf(188)),
         ],
     ),
+    Samples("gpu_power_readings", "Power Samples", 0, "W"),
     Group(
         "GPU Memory Power Readings ",
         "gpu_memory_power_readings",
@@ -472,6 +482,9 @@ pub(crate) static GPU: &[Item] = &[
         "clock_policy",
         &[na("Auto Boost", "auto_boost"), na("Auto Boost Default", "auto_boost_default")],
     ),
+    Samples("clocks", "SM Clock Samples", 5, "MHz"),
+    Samples("clocks", "Memory Clock Samples", 6, "MHz"),
+    Group("Voltage", "voltage", &[na("Graphics", "graphics_volt")]),
     Group(
         "Fabric",
         "fabric",

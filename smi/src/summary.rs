@@ -127,7 +127,7 @@ pub(crate) fn table(machine: &Machine<'_>) -> String {
 
 /// `-L`
 pub(crate) fn list(machine: &Machine<'_>) -> String {
-    machine.gpus.iter().map(|gpu| format!("GPU {}: {} (UUID: {})\n", gpu.index, gpu.name(), gpu.uuid())).collect()
+    machine.gpus.iter().map(Gpu::title).collect()
 }
 
 /// `--version`

@@ -1,7 +1,8 @@
-//! `topo -m`, `topo -p2p` and `nvlink -s`: how GPUs are connected.
+//! `topo`: how GPUs are connected with each other and the host.
 
-use crate::Failure;
 use crate::gpu::{Gpu, Machine};
+use crate::nvlink;
+use crate::subcommand::{Answer, Given, Subcommand, answers, answers_for, value};
 
 const LEGEND: &str = "
 Legend:
@@ -12,8 +13,8 @@ Legend:
   PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
   PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
   PIX  = Connection traversing at most a single PCIe bridge
-  NV#  = Connection traversing a bonded set of # NVLinks
 ";
+const LINKS_LEGEND: &str = "  NV#  = Connection traversing a bonded set of # NVLinks\n";
 
 const PEER_LEGEND: &str = "
 Legend:
@@ -27,33 +28,153 @@ Legend:
   U    = Unknown
 ";
 
-/// `NVML_NVLINK_MAX_LINKS`
-const MAX_LINKS: i32 = 18;
 /// `NVML_P2P_CAPS_INDEX_NVLINK`
 const NVLINK: i32 = 2;
-/// `NVML_FI_DEV_NVLINK_GET_SPEED`
-const SPEED: u32 = 164;
 
-/// Links that are up.
-fn links_of(gpu: &Gpu<'_>) -> usize {
-    (0..MAX_LINKS).filter(|link| gpu.nvml.long(gpu.device, "nvmlDeviceGetNvLinkState", [*link]) == Ok(1)).count()
+/// `NVML_TOPOLOGY_*` in steps of ten: what `topo -m` calls it, and what `-n` and `-p` say.
+const LEVELS: [(&str, &str); 6] = [
+    ("PIX", "by way of an single on-board PCIe switch"),
+    ("PIX", "by way of a single PCIe switch"),
+    ("PXB", "by way of potentially multiple PCIe switches"),
+    ("PHB", "by the same PCIe host bridge"),
+    ("NODE", "by way of an on-CPU interconnect between PCIe host bridges"),
+    ("SYS", "by way of an SMP interconnect link between NUMA nodes"),
+];
+
+pub(crate) static TOPO: Subcommand = Subcommand {
+    name: "topo",
+    about: "Display topological information about the system.",
+    options: &[
+        value(&["-i", "--id"], "GPUs for the options that ask for one or two"),
+        answers(&["-m", "--matrix"], "Display the GPUDirect communication matrix", |machine, given| {
+            unless_chosen(given, || (matrix(machine, true), 0))
+        }),
+        answers(&["-mp", "--matrix_pci"], "Display the matrix of PCI only", |machine, given| {
+            unless_chosen(given, || (matrix(machine, false), 0))
+        }),
+        answers_for(&["-p2p", "--p2pstatus"], "Display peer to peer status: r, w, n, a or p", |machine, given| {
+            let word = given.get("-p2p").unwrap_or_default();
+            match ["r", "w", "n", "a", "p"].iter().position(|known| *known == word) {
+                Some(capability) => (peers(machine, capability as i32), 0),
+                None => ("Invalid p2p capability index specified at the command-line\n".to_owned(), 2),
+            }
+        }),
+        answers_for(&["-n", "--nearest_gpus"], "Display the nearest GPUs for a path, 0 to 5, with -i", nearest),
+        answers(&["-p", "--gpu_path"], "Display the path between two GPUs, with -i", |machine, given| {
+            match chosen(machine, given).as_deref() {
+                Some([one, two]) => {
+                    let level = level(one, two).map_or("in no known way", |level| LEVELS[level].1);
+                    (format!("Device {} is connected to device {} {level}.\n\n", one.index, two.index), 0)
+                }
+                _ => {
+                    let text = "Path command line flag must be used in conjection with the -i argument which must be two \
+                                GPU identifiers.\n\n";
+                    (text.to_owned(), 2)
+                }
+            }
+        }),
+        answers_for(&["-c", "--cpu"], "Display all GPUs with an affinity to a CPU", |machine, given| {
+            let word = given.get("-c").unwrap_or_default();
+            let Ok(cpu) = word.parse::<usize>() else {
+                return (format!("Option \"{word}\" is invalid for \"-c\".\n"), 2);
+            };
+            let near = |gpu: &&Gpu<'_>| affinity(gpu, CPUS).is_some_and(|cpus| cpus.contains(&cpu));
+            let near: Vec<String> = machine.gpus.iter().filter(near).map(|gpu| gpu.index.to_string()).collect();
+            if near.is_empty() {
+                return ("Failed to display GPUs with affinity for a given CPU information\n\n".to_owned(), 255);
+            }
+            (format!("The GPUs that have an affinity with CPU {cpu} are:\n{}\n\n", near.join(", ")), 0)
+        }),
+        answers(&["-C", "--get-numa-id-of-nearby-cpu"], "NUMA ID of the nearest CPU, with -i", |machine, given| {
+            let without = "NUMA ID of nearest CPU must be used in conjunction with the -i argument which must be a single \
+                           identifier.\n\n";
+            of_one(machine, given, without, |gpu| match affinity(gpu, MEMORY).as_deref() {
+                Some([node]) => (format!("NUMA IDs of closest CPU: {node}\n"), 0),
+                _ => ("Failed to display NUMA ID of nearest CPU\n\n".to_owned(), 255),
+            })
+        }),
+        answers(&["-M", "--get-numa-id-of-nearby-mem"], "NUMA ID of the nearest memory, with -i", |machine, given| {
+            let without = "NUMA ID of nearest memory must be used in conjunction with the -i argument which must be a \
+                           single identifier.\n\n";
+            of_one(machine, given, without, |gpu| {
+                let nodes = affinity(gpu, MEMORY).map_or_else(|| "N/A".to_owned(), |nodes| ranges(&nodes));
+                (format!("NUMA IDs of closest memory: {nodes}\n"), 0)
+            })
+        }),
+        answers(&["-gnid", "--gpu-numa-id"], "NUMA ID of a GPU, with -i", |machine, given| {
+            let without = "GPU NUMA ID command must be used in conjunction with the -i argument which must be a single \
+                           identifier.\n\n";
+            of_one(machine, given, without, |gpu| (format!("{}\n", own_node(gpu)), 0))
+        }),
+    ],
+    alone: None,
+    chooses: false,
+};
+
+const CPUS: &str = "nvmlDeviceGetCpuAffinityWithinScope";
+const MEMORY: &str = "nvmlDeviceGetMemoryAffinity";
+
+fn affinity(gpu: &Gpu<'_>, function: &str) -> Option<Vec<usize>> {
+    gpu.nvml.affinity(gpu.device, function).ok()
 }
 
-/// What is between two GPUs.
-fn between(one: &Gpu<'_>, two: &Gpu<'_>) -> String {
-    let links = links_of(one).min(links_of(two));
+fn own_node(gpu: &Gpu<'_>) -> String {
+    gpu.nvml.number(gpu.device, "nvmlDeviceGetNumaNodeId").map_or_else(|_| "N/A".to_owned(), |node| node.to_string())
+}
+
+/// The GPUs that `-i` names, if there are all of them.
+fn chosen<'a, 'b>(machine: &'a Machine<'b>, given: &Given) -> Option<Vec<&'a Gpu<'b>>> {
+    given.get("-i")?.split(',').map(|name| machine.gpus.iter().find(|gpu| gpu.is_called(name.trim()))).collect()
+}
+
+fn of_one(machine: &Machine<'_>, given: &Given, without: &str, show: impl Fn(&Gpu<'_>) -> Answer) -> Answer {
+    match chosen(machine, given).as_deref() {
+        Some([gpu]) => show(gpu),
+        _ => (without.to_owned(), 2),
+    }
+}
+
+fn unless_chosen(given: &Given, show: impl Fn() -> Answer) -> Answer {
+    match given.get("-i") {
+        Some(_) => ("The -i command line argument must be used in conjunction with -n or -p.\n\n".to_owned(), 255),
+        None => show(),
+    }
+}
+
+/// `topo -n`
+fn nearest(machine: &Machine<'_>, given: &Given) -> Answer {
+    let word = given.get("-n").unwrap_or_default();
+    let Ok(wanted) = word.parse::<usize>() else { return (format!("Option \"{word}\" is invalid for \"-n\".\n"), 2) };
+    let without = "Nearest GPUs argument must be used in conjunction with the -i argument which must be a single \
+                   identifier.\n\n";
+    of_one(machine, given, without, |gpu| {
+        let Some((_, way)) = LEVELS.get(wanted) else {
+            return ("Failed to display the nearest GPUs\n\n".to_owned(), 255);
+        };
+        let others = machine.gpus.iter().filter(|other| other.index != gpu.index && level(gpu, other) == Some(wanted));
+        let others: Vec<String> = others.map(|other| other.index.to_string()).collect();
+        let index = gpu.index;
+        if others.is_empty() {
+            return (format!("Device {index} is not connected to other devices {way}.\n\n"), 0);
+        }
+        (format!("Device {index} is connected {way} to device(s): {}\n\n", others.join(", ")), 0)
+    })
+}
+
+/// What of the host is between two GPUs: a place in [`LEVELS`].
+fn level(one: &Gpu<'_>, two: &Gpu<'_>) -> Option<usize> {
+    let ancestor = one.nvml.between(one.device, two.device, "nvmlDeviceGetTopologyCommonAncestor").ok()?;
+    usize::try_from(ancestor / 10).ok().filter(|level| *level < LEVELS.len())
+}
+
+/// What is between two GPUs, with their links or without.
+fn between(one: &Gpu<'_>, two: &Gpu<'_>, with_links: bool) -> String {
+    let links = if with_links { nvlink::up(one).len().min(nvlink::up(two).len()) } else { 0 };
     // Every pair shares the links of a switch.
     if links > 0 && one.nvml.peer_status(one.device, two.device, NVLINK) == Ok(0) {
         return format!("NV{links}");
     }
-    match one.nvml.between(one.device, two.device, "nvmlDeviceGetTopologyCommonAncestor") {
-        Ok(0 | 10) => "PIX",
-        Ok(20) => "PXB",
-        Ok(30) => "PHB",
-        Ok(40) => "NODE",
-        _ => "SYS",
-    }
-    .to_owned()
+    level(one, two).map_or("SYS", |level| LEVELS[level].0).to_owned()
 }
 
 /// "0-23,48-71"
@@ -70,13 +191,8 @@ fn ranges(numbers: &[usize]) -> String {
     ranges.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
-/// A column of two tab stops, as wide as its heading.
-fn wide(text: &str) -> String {
-    format!("{text}{}", if text.len() < 8 { "\t\t" } else { "\t" })
-}
-
-/// `topo -m`
-pub(crate) fn matrix(machine: &Machine<'_>) -> String {
+/// `topo -m`, or `-mp` without links.
+fn matrix(machine: &Machine<'_>, with_links: bool) -> String {
     let mut text = "\t\u{1b}[4m".to_owned();
     for gpu in &machine.gpus {
         text += &format!("GPU{}\t", gpu.index);
@@ -85,27 +201,25 @@ pub(crate) fn matrix(machine: &Machine<'_>) -> String {
     for one in &machine.gpus {
         text += &format!("GPU{}\t", one.index);
         for two in &machine.gpus {
-            text += &if one.index == two.index { " X \t".to_owned() } else { format!("{}\t", between(one, two)) };
+            text += &if one.index == two.index {
+                " X \t".to_owned()
+            } else {
+                format!("{}\t", between(one, two, with_links))
+            };
         }
-        let near = |name| match one.nvml.affinity(one.device, name) {
-            Ok(set) => wide(&ranges(&set)),
-            Err(_) => wide("N/A"),
-        };
-        let own = one.nvml.number(one.device, "nvmlDeviceGetNumaNodeId").map(|node| node.to_string());
-        text += &near("nvmlDeviceGetCpuAffinityWithinScope");
-        text += &near("nvmlDeviceGetMemoryAffinity");
-        text += &format!("{}\n", own.unwrap_or_else(|_| "N/A".to_owned()));
+        let near = |name| affinity(one, name).map_or_else(|| "N/A".to_owned(), |set| ranges(&set));
+        text += &format!("{}\t{}\t\t{}\n", near(CPUS), near(MEMORY), own_node(one));
     }
-    text + LEGEND
+    text + LEGEND + if with_links { LINKS_LEGEND } else { "" }
 }
 
 /// `topo -p2p`
-pub(crate) fn peers(machine: &Machine<'_>, capability: i32) -> String {
-    let mut text = " \t".to_owned();
+fn peers(machine: &Machine<'_>, capability: i32) -> String {
+    let mut text = " \t\u{1b}[4m".to_owned();
     for gpu in &machine.gpus {
         text += &format!("GPU{}\t", gpu.index);
     }
-    text += "\n";
+    text += "\u{1b}[0m\n";
     for one in &machine.gpus {
         text += &format!(" GPU{}\t", one.index);
         for two in &machine.gpus {
@@ -128,32 +242,6 @@ pub(crate) fn peers(machine: &Machine<'_>, capability: i32) -> String {
     text + PEER_LEGEND
 }
 
-/// `nvlink -s`
-///
-/// # Errors
-/// nvidia-smi's where no GPU has links.
-pub(crate) fn links(machine: &Machine<'_>) -> Result<String, Failure> {
-    let mut text = String::new();
-    for gpu in &machine.gpus {
-        text += &format!("GPU {}: {} (UUID: {})\n", gpu.index, gpu.name(), gpu.uuid());
-        let states: Vec<_> =
-            (0..MAX_LINKS).map(|link| gpu.nvml.long(gpu.device, "nvmlDeviceGetNvLinkState", [link])).collect();
-        if states.iter().all(Result::is_err) {
-            continue;
-        }
-        if !states.contains(&Ok(1)) {
-            text += "NVML: Unable to retrieve NVLink information as all links are inActive\n";
-            continue;
-        }
-        for (link, _) in states.iter().enumerate().filter(|(_, state)| **state == Ok(1)) {
-            let speed = gpu.nvml.field(gpu.device, SPEED, link as u32);
-            let speed = speed.map_or_else(|_| "<inactive>".to_owned(), |mbps| format!("{} GB/s", mbps as f64 / 1000.0));
-            text += &format!("\t Link {link}: {speed}\n");
-        }
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +250,5 @@ mod tests {
     fn neighbors_are_a_range() {
         assert_eq!(ranges(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
         assert_eq!(ranges(&[]), "");
-        assert_eq!((wide("0-7"), wide("0-23,48-71")), ("0-7\t\t".to_owned(), "0-23,48-71\t".to_owned()));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::gpu::{Gpu, Machine, or_na};
 use crate::report::GPU;
-use crate::report::Item::{self, Element, Field, Group, Leaf, Processes, SupportedClocks, Whole, XmlOnly};
+use crate::report::Item::{self, Element, Field, Group, Leaf, Processes, Samples, SupportedClocks, Whole, XmlOnly};
 use crate::{clock, field};
 
 /// A part of a report that was read.
@@ -20,7 +20,8 @@ impl Item {
             Element(element, _) => element,
             SupportedClocks => "supported_clocks",
             Processes => "processes",
-            XmlOnly(_) => "",
+            Samples(section, ..) => section,
+            XmlOnly(items) => items[0].element(),
         }
     }
 
@@ -41,8 +42,30 @@ impl Item {
             Element(element, text) => Node::Value("", element, text.to_owned()),
             SupportedClocks => Node::Group("Supported Clocks", "supported_clocks", supported_clocks(gpu)),
             Processes => Node::Group("Processes", "processes", processes(gpu)),
+            Samples(_, label, which, unit) => Node::Group(label, "", samples(gpu, which, unit)),
         }
     }
+}
+
+/// How long they were taken for, how many there are, and of what size.
+fn samples(gpu: &Gpu<'_>, which: i32, unit: &'static str) -> Vec<Node> {
+    let samples = gpu.nvml.samples(gpu.device, which).unwrap_or_default();
+    // Power is in milliwatts.
+    let show =
+        |value: f64| if unit == "W" { format!("{:.2} {unit}", value / 1000.0) } else { format!("{value:.0} {unit}") };
+    let values = || samples.iter().map(|sample| f64::from(sample.value));
+    let [duration, most, least, average] = match (samples.first(), samples.last()) {
+        (Some(first), Some(last)) => [
+            format!("{:.2} sec", last.timestamp.saturating_sub(first.timestamp) as f64 / 1e6),
+            show(values().fold(f64::MIN, f64::max)),
+            show(values().fold(f64::MAX, f64::min)),
+            show(values().sum::<f64>() / samples.len() as f64),
+        ],
+        _ => std::array::from_fn(|_| "N/A".to_owned()),
+    };
+    let count = if samples.is_empty() { "N/A".to_owned() } else { samples.len().to_string() };
+    let rows = [("Duration", duration), ("Number of Samples", count), ("Max", most), ("Min", least), ("Avg", average)];
+    rows.into_iter().map(|(label, value)| Node::Value(label, "", value)).collect()
 }
 
 fn supported_clocks(gpu: &Gpu<'_>) -> Vec<Node> {
@@ -142,11 +165,16 @@ pub(crate) fn text(machine: &Machine<'_>, sections: &[String]) -> String {
         text += &format!("GPU {}\n", gpu.pci.address());
         for item in GPU {
             let is_shown = match sections {
-                [] => !matches!(item, SupportedClocks),
+                [] => !matches!(item, SupportedClocks | Samples(..)),
                 sections => sections.iter().any(|section| section == item.element()),
             };
-            if is_shown {
-                text += &item.read(gpu).text(4);
+            match item {
+                _ if !is_shown => {}
+                // The whole report leaves it out; who asks for the section gets it.
+                XmlOnly(items) if !sections.is_empty() => {
+                    text.extend(items.iter().map(|item| item.read(gpu).text(4)));
+                }
+                item => text += &item.read(gpu).text(4),
             }
         }
         text += "\n";
@@ -168,8 +196,30 @@ pub(crate) fn xml(machine: &Machine<'_>) -> String {
         text += &format!("\t<{element}>{value}</{element}>\n");
     }
     for gpu in &machine.gpus {
-        let items: String = GPU.iter().map(|item| item.read(gpu).xml(2)).collect();
+        let items = GPU.iter().filter(|item| !matches!(item, Samples(..)));
+        let items: String = items.map(|item| item.read(gpu).xml(2)).collect();
         text += &format!("\t<gpu id=\"{}\">\n{items}\t</gpu>\n\n", gpu.pci.address());
     }
     text + "</nvidia_smi_log>\n"
+}
+
+/// `-q -u`: there are no S-class units, nor cards to host them.
+pub(crate) fn units(machine: &Machine<'_>) -> String {
+    let mut text = "\n==============NVSMI LOG==============\n\n".to_owned();
+    text += &line(0, "Timestamp", &clock::long());
+    text += &line(0, "Driver Version", &machine.driver);
+    text += &line(0, "CUDA Version", &machine.cuda);
+    text + "\n" + &line(0, "HIC Info", "N/A") + &line(0, "Attached Units", "0") + "\n"
+}
+
+/// `-q -u -x`
+pub(crate) fn units_xml(machine: &Machine<'_>) -> String {
+    format!(
+        "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_unit_v12.dtd\">\n<nvidia_smi_log>\n\
+         \t<timestamp>{}</timestamp>\n\t<driver_version>{}</driver_version>\n\t<cuda_version>{}</cuda_version>\n\
+         \t<hic_info>\n\t</hic_info>\n\t<attached_units>0</attached_units>\n</nvidia_smi_log>\n",
+        clock::long(),
+        machine.driver,
+        machine.cuda
+    )
 }

@@ -186,6 +186,7 @@ exports! {
         fn nvmlGpmQueryIfStreamingEnabled(device: Handle, state: Out<c_uint>) = gpm::streaming;
         fn nvmlGpmSetStreamingEnabled(device: Handle, state: c_uint) = gpm::set_streaming;
         fn nvmlDeviceQueryDrainState(address: Out<PciInfo>, is: Out<c_uint>) = board::not_draining;
+        fn nvmlDeviceGetConfComputeProtectedMemoryUsage(device: Handle, memory: Out<Memory>) = board::protected_memory;
         fn nvmlSystemGetConfComputeState(state: Out<ConfidentialState>) = board::confidential;
         fn nvmlSystemGetHicVersion(count: Out<c_uint>, entries: usize) = board::no_cards;
         fn nvmlSystemGetDriverBranch(branch: Out<DriverBranch>, length: c_uint) = board::branch;
@@ -257,7 +258,7 @@ exports! {
         nvmlDeviceGetBridgeChipInfo nvmlDeviceGetClkMonStatus nvmlDeviceGetClockOffsets
         nvmlDeviceGetComputeInstanceId nvmlDeviceGetConfComputeGpuAttestationReport
         nvmlDeviceGetConfComputeGpuCertificate nvmlDeviceGetConfComputeMemSizeInfo
-        nvmlDeviceGetConfComputeProtectedMemoryUsage nvmlDeviceGetCoolerInfo nvmlDeviceGetCreatableVgpus
+        nvmlDeviceGetCoolerInfo nvmlDeviceGetCreatableVgpus
         nvmlDeviceGetCurrentClockFreqs nvmlDeviceGetDeviceHandleFromMigDeviceHandle
         nvmlDeviceGetDramEncryptionMode nvmlDeviceGetDriverModel nvmlDeviceGetDriverModel_v2
         nvmlDeviceGetDynamicPstatesInfo nvmlDeviceGetEncoderCapacity nvmlDeviceGetEncoderSessions

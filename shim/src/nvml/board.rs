@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::abi::{self, Bar1Memory, ConfidentialState, DriverBranch, PciInfo, PciInfoExt, Pdi, Versioned};
+use super::abi::{self, Bar1Memory, ConfidentialState, DriverBranch, Memory, PciInfo, PciInfoExt, Pdi, Versioned};
 use super::device::{self, Handle};
 use super::error::{NvmlError, NvmlResult};
 use super::model::{self, Market};
@@ -155,6 +155,12 @@ pub(crate) fn accounted(device: Handle, count: Out<c_uint>, _pids: *mut c_uint) 
 pub(crate) fn confidential(out: Out<ConfidentialState>) -> NvmlResult {
     gpus()?;
     Ok(out.set(ConfidentialState { environment: 0, feature: 0, developer_tools: 0 })?)
+}
+
+/// Memory that is kept for confidential computing: none.
+pub(crate) fn protected_memory(device: Handle, out: Out<Memory>) -> NvmlResult {
+    device.gpu()?;
+    Ok(out.set(Memory { total: 0, free: 0, used: 0 })?)
 }
 
 /// Cards that connect S-class units: none.

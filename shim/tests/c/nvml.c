@@ -230,6 +230,10 @@ int main(void) {
     nvmlUnit_t unit;
     SAME(nvmlUnitGetHandleByIndex(0, &unit), NVML_ERROR_INVALID_ARGUMENT);
 
+    nvmlMemory_t protected_memory = {1, 1, 1};
+    SAME(nvmlDeviceGetConfComputeProtectedMemoryUsage(first, &protected_memory), NVML_SUCCESS);
+    EXPECT(protected_memory.total == 0 && protected_memory.used == 0 && protected_memory.free == 0);
+
     const unsigned char table_id[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                         0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
     const unsigned char no_table[16] = {0};
