@@ -113,7 +113,7 @@ pub(super) async fn execute(
     let order = match seed {
         _ if arguments.drive => Order::Asked(drive::asked(cases)),
         Some(seed) => Order::Known(order::shuffled(cases.len(), seed)),
-        None if slots > 1 => Order::Known(order::longest_first(cases, slots, &history::durations(&runs))),
+        None if slots > 1 => Order::Preferred(order::longest_first(cases, slots, &history::durations(&runs))),
         None => Order::Known((0..cases.len()).collect()),
     };
     let info = run_info(arguments, seed, cases);

@@ -1,6 +1,6 @@
 //! What all cases of a run share: the installation, the mark, the directory, the guard, Python environments.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,6 @@ use super::shared_memory::Lives;
 use super::warm::{self, Preference, Servers};
 use crate::case::Case;
 use crate::case::python::PythonNeed;
-use crate::case::requirement;
 use crate::execute::python;
 use crate::execute::python::Python;
 use crate::host::deadline;
@@ -210,23 +209,30 @@ impl RunContext {
         self.warm.expect(cases, repeated);
     }
 
-    /// Makes the warm processes that `cases` will ask for, one after the other, where their Python is there already: while cases that
-    /// need none run. May be dropped.
-    pub async fn warm_up(&self, cases: &[Arc<Case>]) {
-        let mut seen = HashSet::new();
-        for case in cases.iter().filter(|case| self.warm.will_want(case) && requirement::unmet(case).is_none()) {
-            let Some(need) = case.python_need().filter(|need| seen.insert((need.clone(), case.warm.clone()))) else {
-                continue;
-            };
-            let asked = need.clone();
-            let present = tokio::task::spawn_blocking(move || python::is_present(&asked)).await;
-            if self.cancel.is_raised() || !present.unwrap_or(false) {
-                continue;
-            }
-            if let Ok(python) = self.python(&need).await {
-                // Why there is none, the cases report.
-                let _ = self.warm(case, Some(&python)).await;
-            }
+    /// Whether the warm process of `case` is still to be made by [`RunContext::warm_up`].
+    pub fn is_warming(&self, case: &Case) -> bool {
+        self.warm.is_warming(case)
+    }
+
+    /// Makes the warm processes that the cases of [`RunContext::expect`] will ask for, one after the other, where their Python is there
+    /// already: while cases that need none run. May be dropped.
+    pub async fn warm_up(&self) {
+        while let Some(case) = self.warm.next_to_warm() {
+            self.warm_for(&case).await;
+            self.warm.set_warmed(&case);
+        }
+    }
+
+    async fn warm_for(&self, case: &Case) {
+        let Some(need) = case.python_need().filter(|_| !self.cancel.is_raised()) else { return };
+        let asked = need.clone();
+        let present = tokio::task::spawn_blocking(move || python::is_present(&asked)).await;
+        if self.cancel.is_raised() || !present.unwrap_or(false) {
+            return;
+        }
+        if let Ok(python) = self.python(&need).await {
+            // Why there is none, the cases report.
+            let _ = self.warm(case, Some(&python)).await;
         }
     }
 

@@ -25,8 +25,10 @@ use crate::verdict::conclusion::{Conclusion, Outcome};
 /// In which order cases start.
 #[derive(Debug)]
 pub enum Order {
-    /// In that of these places.
+    /// In exactly that of these places.
     Known(Vec<usize>),
+    /// In that of these places; a case whose warm process is still being made lets others go first, so that no core waits for it.
+    Preferred(Vec<usize>),
     /// The case at each place that is received. The end of the channel is the end of the run: the cases that run are ended as by
     /// Ctrl-C.
     Asked(UnboundedReceiver<usize>),
@@ -47,7 +49,7 @@ pub async fn run(
     let all: Vec<Arc<Case>> = cases.iter().filter(here).cloned().collect();
     resources.execution.expect(&all, settings.rounds.repeat());
     let early = Rc::clone(&resources);
-    let warm_up = local.spawn_local(async move { early.execution.warm_up(&all).await });
+    let warm_up = local.spawn_local(async move { early.execution.warm_up().await });
     local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;
     warm_up.abort();
     // Until it has let go of the run.
@@ -67,9 +69,10 @@ async fn start_all(
     tallies: &mut [Tally],
 ) {
     let mut running: JoinSet<(usize, Claim, Ended)> = JoinSet::new();
-    let (order, mut asked) = match order {
-        Order::Known(order) => (order, None),
-        Order::Asked(asked) => (Vec::new(), Some(asked)),
+    let (order, yields, mut asked) = match order {
+        Order::Known(order) => (order, false, None),
+        Order::Preferred(order) => (order, true, None),
+        Order::Asked(asked) => (Vec::new(), false, Some(asked)),
     };
     let mut queue = Queue::new(&order, settings.rounds);
     let mut fixtures = RoundFixtures::new(cases);
@@ -78,8 +81,14 @@ async fn start_all(
     loop {
         let stop = settings.fail_fast.is_some_and(|limit| bad >= limit);
         while !stop && !resources.execution.cancel.is_raised() {
-            let ready = queue.ready(tallies).map(|index| &cases[index].resources);
-            let Some((position, claim)) = pool.first(ready) else { break };
+            let mut ready: Vec<(usize, &Arc<Case>)> =
+                queue.ready(tallies).map(|index| &cases[index]).enumerate().collect();
+            if yields && ready.iter().any(|(_, case)| !resources.execution.is_warming(case)) {
+                ready.retain(|(_, case)| !resources.execution.is_warming(case));
+            }
+            let wanted = ready.iter().map(|(_, case)| &case.resources);
+            let Some((position, claim)) = pool.first(wanted) else { break };
+            let position = ready[position].0;
             let shared = fixtures.of_round(queue.round, || queue.cases(cases));
             let Some(index) = queue.start(position) else { break };
             let case = &cases[index];

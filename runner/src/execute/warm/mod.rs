@@ -23,6 +23,7 @@ use super::launch::builder::EnvironmentBuilder;
 use super::process_tree::cookie::Cookie;
 use super::python::Python;
 use crate::case::python::PythonNeed;
+use crate::case::requirement;
 use crate::case::{Case, Launch, Warm};
 use crate::host::install::Install;
 use crate::host::variable;
@@ -79,6 +80,8 @@ pub(super) struct Servers {
     number: AtomicU64,
     /// Pythons of which this run starts only a few processes.
     few: Mutex<HashSet<Option<PythonNeed>>>,
+    /// A case for each that is to be made before a case asks for it, in order.
+    warming: Mutex<Vec<Arc<Case>>>,
 }
 
 impl Servers {
@@ -104,6 +107,28 @@ impl Servers {
         }
         let few = processes.into_iter().filter(|(_, count)| !repeated && *count <= FEW).map(|(need, _)| need);
         *self.few.lock() = few.collect();
+        let mut warming: Vec<Arc<Case>> = Vec::new();
+        for case in cases.iter().filter(|case| self.will_want(case) && requirement::unmet(case).is_none()) {
+            if !warming.iter().any(|other| shares_server(other, case)) {
+                warming.push(Arc::clone(case));
+            }
+        }
+        *self.warming.lock() = warming;
+    }
+
+    /// The case whose warm process is to be made next, before it asks for it.
+    pub(super) fn next_to_warm(&self) -> Option<Arc<Case>> {
+        self.warming.lock().first().cloned()
+    }
+
+    /// The warm process of `case` was made or cannot be.
+    pub(super) fn set_warmed(&self, case: &Case) {
+        self.warming.lock().retain(|other| !shares_server(other, case));
+    }
+
+    /// Whether the warm process of `case` is still to be made before the case asks for it.
+    pub(super) fn is_warming(&self, case: &Case) -> bool {
+        self.warming.lock().iter().any(|other| shares_server(other, case))
     }
 
     /// Whether `case` gets a warm process, where it can.
@@ -186,6 +211,11 @@ impl Servers {
     }
 }
 
+/// Whether the processes of both can be forked from the same warm process.
+fn shares_server(one: &Case, other: &Case) -> bool {
+    one.warm == other.warm && one.python_need() == other.python_need()
+}
+
 /// Whether a command's first word names the interpreter. Which one, the warm process compares.
 fn is_python(word: &str) -> bool {
     let name = Path::new(word).file_name().unwrap_or_default();
@@ -199,4 +229,33 @@ fn has_script(python: &Python, word: &str) -> bool {
     let mut first = [0; 2];
     Path::new(word).components().count() == 1
         && std::fs::File::open(file).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && first == *b"#!")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite;
+
+    #[test]
+    fn a_case_waits_until_the_process_it_shares_was_made() {
+        let text = "ftest: 1\nsuite: s\ndefaults: { cluster: { nodes: 1, gpus_per_node: 4, profile: h100 } }\ncases:\n\
+            - { id: new, python: [torch==2.15.0], launch: { argv: [python, -m, a], ranks: 4 } }\n\
+            - { id: native, launch: { argv: [./a] } }\n\
+            - { id: old, python: [torch==2.9.1], launch: { argv: [python, -m, a], ranks: 4 } }\n\
+            - { id: also-new, python: [torch==2.15.0], launch: { argv: [python, -m, b], ranks: 2 } }\n";
+        let cases = suite::parse(Path::new("s.yaml"), text, Path::new("/")).unwrap().cases;
+        let servers = Servers::new(Preference::WhereItSaves);
+        let warming = || cases.iter().map(|case| servers.is_warming(case)).collect::<Vec<_>>();
+        assert_eq!(warming(), [false; 4]);
+        servers.expect(&cases, false);
+        assert_eq!(warming(), [true, false, true, true]);
+        let first = servers.next_to_warm().unwrap();
+        assert_eq!(first.id, "new");
+        servers.set_warmed(&first);
+        assert_eq!(warming(), [false, false, true, false]);
+        let second = servers.next_to_warm().unwrap();
+        assert_eq!(second.id, "old");
+        servers.set_warmed(&second);
+        assert!(servers.next_to_warm().is_none());
+    }
 }
