@@ -1,6 +1,7 @@
 //! nvidia-smi as NVIDIA documents it (nvidia-smi(1)): a client of libnvidia-ml, which it opens as any monitor does. It knows
 //! nothing of simulated machines.
 
+mod all;
 mod answers;
 mod arguments;
 mod clock;

@@ -2,10 +2,7 @@
 //! `monitor`.
 
 use crate::Failure;
-use crate::answers;
 use crate::gpu::Machine;
-use crate::nvlink;
-use crate::topology;
 
 /// What is printed, and nvidia-smi's return value.
 pub(crate) type Answer = (String, u8);
@@ -77,34 +74,7 @@ impl PartialEq for Call {
 
 impl Eq for Call {}
 
-static ALL: &[&Subcommand] = &[
-    &topology::TOPO,
-    &nvlink::NVLINK,
-    &answers::CLOCKS,
-    &answers::COMPUTE_POLICY,
-    &answers::MIG,
-    &answers::VGPU,
-    &answers::DRAIN,
-    &answers::C2C,
-    &answers::GPM,
-    &answers::PCI,
-    &answers::CONF_COMPUTE,
-    &answers::POWER_HINT,
-    &answers::BOOST_SLIDER,
-    &answers::BASE_CLOCKS,
-];
-
 impl Subcommand {
-    /// The one of this name.
-    pub(crate) fn find(name: &str) -> Option<&'static Self> {
-        ALL.iter().copied().find(|subcommand| subcommand.name == name)
-    }
-
-    /// All of them.
-    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
-        ALL.iter().copied()
-    }
-
     /// Its help.
     pub(crate) fn help(&self) -> String {
         let (name, about) = (self.name, self.about);
