@@ -249,6 +249,7 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
     let sublet = fresh::Sublet::begin();
     // SAFETY: the function that this one is in the place of, with its arguments.
     unsafe { allocate(result, this, size) };
+    let has_grown = sublet.has_grown();
     drop(sublet);
     // SAFETY: `allocate` filled it.
     let (data, device) = unsafe { ((*result).data as usize, (*result).device) };
@@ -256,6 +257,12 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
         return result;
     }
     averaged::forget(data, size);
+    if capture::is_any()
+        && capture::is_hidden()
+        && let Some(stream) = current::stream(device.index)
+    {
+        capture::handed_out(&stream, (data, size), has_grown);
+    }
     races::block_handed_out(data, size, capture::is_any());
     if owner::is_exact() {
         // SAFETY: as above.

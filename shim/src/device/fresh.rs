@@ -14,6 +14,7 @@ const FILLED: usize = 256 << 20;
 
 thread_local! {
     static IS_SUBLET: Cell<bool> = const { Cell::new(false) };
+    static HAS_GROWN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Until dropped, what this thread allocates is for an allocator that hands out parts of it: those are fresh, not the whole.
@@ -21,7 +22,13 @@ pub(crate) struct Sublet(bool);
 
 impl Sublet {
     pub(crate) fn begin() -> Self {
+        HAS_GROWN.set(false);
         Self(IS_SUBLET.replace(true))
+    }
+
+    /// Whether the allocator had to allocate, so that what it hands out held nothing before.
+    pub(crate) fn has_grown(&self) -> bool {
+        HAS_GROWN.get()
     }
 }
 
@@ -38,6 +45,7 @@ pub(super) fn is_sublet() -> bool {
 
 /// The program allocated memory.
 pub(super) fn allocated(address: usize, bytes: usize) {
+    HAS_GROWN.set(true);
     if init::is_wanted() && !IS_SUBLET.get() {
         init::handed_out(address, bytes);
         // SAFETY: an allocation that was just made, which nobody else knows of.

@@ -152,6 +152,20 @@ pub(crate) fn is_into_given(stream: &Stream) -> bool {
     containing(stream).is_some_and(|capture| capture.is_given)
 }
 
+/// An operator that only shows the shapes of its results got these bytes (address and length), and will write them. Nothing does so while a
+/// GPU captures: what was in them before, such as a graph's inputs in its own pool, is there at the first launch.
+pub(crate) fn handed_out(stream: &Stream, (address, bytes): (usize, usize), is_new: bool) {
+    let Some(capture) = containing(stream) else { return };
+    capture.rehearse(|undo| {
+        if is_new {
+            undo.fresh(address, bytes);
+        } else {
+            // SAFETY: a block of the program's allocator, in live device memory, which is this process's.
+            unsafe { undo.keep(address, bytes) };
+        }
+    });
+}
+
 /// The capture into which work for `stream` goes, if it captures.
 ///
 /// # Errors
