@@ -1,7 +1,6 @@
 //! nvidia-smi as NVIDIA documents it (nvidia-smi(1)): a client of libnvidia-ml, which it opens as any monitor does. It knows
 //! nothing of simulated machines.
 
-mod all;
 mod answers;
 mod arguments;
 mod clock;
@@ -16,6 +15,7 @@ mod part;
 mod report;
 mod setter;
 mod subcommand;
+mod subcommands;
 mod summary;
 mod topology;
 mod tree;

@@ -1,9 +1,9 @@
 //! What nvidia-smi prints when asked for help.
 
 use super::DISPLAYS;
-use crate::all;
 use crate::field;
 use crate::part::Query;
+use crate::subcommands;
 
 const USAGE: &str = "\
 NVIDIA System Management Interface, as simulated by ftest
@@ -73,7 +73,7 @@ const FIELDS: &str = "
 pub(super) fn usage() -> String {
     let displays: Vec<&str> = DISPLAYS.iter().map(|(name, _)| *name).collect();
     let subcommands: String =
-        all::all().map(|subcommand| format!("    {:<27} {}\n", subcommand.name, subcommand.about)).collect();
+        subcommands::all().map(|subcommand| format!("    {:<27} {}\n", subcommand.name, subcommand.about)).collect();
     format!("{USAGE}                                {}\n{FIELDS}{subcommands}", displays.join(", "))
 }
 

@@ -5,12 +5,12 @@ mod words;
 
 use words::Words;
 
-use crate::all;
 use crate::field;
 use crate::monitor::Monitor;
 use crate::part::{self, Query};
 use crate::setter::Setter;
 use crate::subcommand::{Call, Given};
+use crate::subcommands;
 use crate::{Failure, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, UNKNOWN};
 
 /// What of a CSV is left out.
@@ -114,7 +114,7 @@ impl Arguments {
         match words.first().map(String::as_str) {
             Some("dmon" | "pmon") => Self::monitor(&words[0], &words[1..]),
             Some("daemon" | "replay" | "encodersessions" | "fbcsessions") => Err(unsimulated(&words[0])),
-            Some(name) if all::find(name).is_some() => Self::subcommand(name, &words[1..]),
+            Some(name) if subcommands::find(name).is_some() => Self::subcommand(name, &words[1..]),
             _ => Self::options(words),
         }
     }
@@ -235,7 +235,7 @@ impl Arguments {
     }
 
     fn subcommand(name: &str, words: &[String]) -> Result<Self, Failure> {
-        let subcommand = all::find(name).expect("the caller found it");
+        let subcommand = subcommands::find(name).expect("the caller found it");
         let mut result = Self::new(Command::Help(subcommand.help()));
         let mut given = Given::default();
         let mut words = Words::new(words);
