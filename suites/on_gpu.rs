@@ -191,11 +191,11 @@ fn what_differs_is_named_and_nothing_else() {
         assert_eq!(differences[0]["right"], value);
         assert_eq!(found["not_compared"], json!([]));
     }
-    // What is measured is no difference.
+    // Measured values do not count as differences.
     let file = changed("/areas/attributes/probes/driver 33 PciBusId/measured/value", &json!(7));
     let output = run(&["compare", first.to_str().unwrap(), file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    // An area that one of them lacks is said, and is no success in silence.
+    // An area that one of them lacks is named; it is not a silent success.
     let file = changed("/areas/nvml", &json!({"skipped": "there is no NVML"}));
     let output = run(&["compare", first.to_str().unwrap(), file.to_str().unwrap()]);
     assert!(

@@ -110,7 +110,7 @@ def read(path):
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"{path}: this is no record: `format` is not {FORMAT}")
+        raise ValueError(f"{path}: not a record: `format` is not {FORMAT}")
     if found.get("version") != VERSION:
         raise ValueError(f"{path}: version {found.get('version')}, and this program reads {VERSION}; record again")
     return found

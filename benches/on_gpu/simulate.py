@@ -82,7 +82,7 @@ def ours(record):
 
 
 def under(command, areas, variables=None, seconds=SECONDS):
-    """A record made behind this command. Raises Unknown with what it said. That `ftest exec` ends with 1 or 3 is no failure:
+    """A record made behind this command. Raises Unknown with what it said. That `ftest exec` ends with 1 or 3 is not a failure:
     the probes make mistakes, which are findings and gaps; a record that was not finished is not there."""
     with tempfile.TemporaryDirectory() as directory:
         file = pathlib.Path(directory) / "record.json"

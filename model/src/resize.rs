@@ -339,7 +339,7 @@ impl OfParent {
                 Resize::Grow { .. } => "",
             };
             let member = &communicator.participants[rank.0 as usize].member;
-            return Some((ErrorCode::RankLost, format!("{} is not there any more{advice}", describe(plan, member))));
+            return Some((ErrorCode::RankLost, format!("{} is gone{advice}", describe(plan, member))));
         }
         let gathering = &self.pending.get(resize)?.gathering;
         gathering.arrival(rank)?;

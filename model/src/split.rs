@@ -68,7 +68,7 @@ impl Splits {
             return Outcome::Refused(who.applicant, ErrorCode::InvalidArgument, detail);
         }
         if let Some((_, absent)) = communicator.first_absent() {
-            let detail = format!("{} is not there any more", describe(plan, &absent.member));
+            let detail = format!("{} is gone", describe(plan, &absent.member));
             return Outcome::Refused(who.applicant, ErrorCode::RankLost, detail);
         }
         let key = (parent, sequence);

@@ -203,7 +203,7 @@ static HELD: RwLock<Option<HashMap<usize, Arc<Books>>>> = RwLock::new(None);
 pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
     let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
     held.as_ref().and_then(|held| held.get(&handle)).cloned().ok_or_else(|| {
-        trouble::refuse(trouble::INVALID_ARGUMENT, &format!("{handle:#x} is no communicator that the books know"))
+        trouble::refuse(trouble::INVALID_ARGUMENT, &format!("{handle:#x} is not a communicator that the books know"))
     })
 }
 

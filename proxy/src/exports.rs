@@ -150,7 +150,7 @@ unsafe extern "C" fn ncclGroupEnd() -> c_uint {
     })
 }
 
-/// Books of rank `rank` of `size`; arguments that are no ranks are the real NCCL's to refuse.
+/// Books of rank `rank` of `size`; the real NCCL refuses arguments that are not ranks.
 fn begin(id: UniqueId, size: c_int, rank: c_int, ordinal: Option<c_int>) -> Result<std::sync::Arc<Books>, u32> {
     let process = part::process()?;
     match (u32::try_from(size), u32::try_from(rank)) {

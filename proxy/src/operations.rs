@@ -29,7 +29,7 @@ impl Arguments {
     /// The call that is noted.
     ///
     /// # Errors
-    /// `ncclInvalidArgument` for what is no datatype or rank.
+    /// `ncclInvalidArgument` for anything that is not a datatype or rank.
     pub(crate) fn call(&self, operation: Operation) -> Result<Call, u32> {
         let refuse = |what: &str, value: c_int| {
             trouble::refuse(INVALID_ARGUMENT, &format!("{operation}: {value} is not a {what}"))

@@ -121,7 +121,7 @@ pub(crate) struct TrapAccess {
     pub(crate) space: AddressSpace,
     pub(crate) writes: bool,
     pub(crate) bytes: u32,
-    /// What was touched, where that is no memory with addresses.
+    /// What was touched, where that is not memory with addresses.
     pub(crate) image: Option<&'static str>,
 }
 

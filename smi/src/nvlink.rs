@@ -130,7 +130,7 @@ fn of_first(machine: &Machine<'_>, line: &str, code: u8) -> Answer {
     }
 }
 
-/// The link of `-l`, else all. None for a value that is no number.
+/// The link of `-l`, else all. None for a value that is not a number.
 fn wanted(given: &Given) -> Option<Option<i32>> {
     given.get("-l").map_or(Some(None), |link| link.parse().ok().map(Some))
 }

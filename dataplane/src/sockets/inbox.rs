@@ -193,7 +193,7 @@ impl Inbox {
             state = self.changed.wait_timeout(state, left);
         }
         if state.over.is_some() {
-            return Err((ErrorCode::RankLost, "its rank takes nothing any more".to_owned()));
+            return Err((ErrorCode::RankLost, "its rank no longer accepts data".to_owned()));
         }
         let address = state.place(window, offset, bytes).map_err(|detail| (ErrorCode::InvalidArgument, detail))?;
         state.writing.insert(number, window);

@@ -69,7 +69,7 @@ fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str, plan: Option<
             let (here, there) = (nodes(&event.observed_ranks, plan), nodes(&event.culprits, plan));
             if there.len() > 1 && there.iter().all(|node| here.contains(node)) {
                 let apart = list(&there);
-                return format!("{apart} do not reach each other: {waited} {wait} in {operation}");
+                return format!("{apart} cannot reach each other: {waited} {wait} in {operation}");
             }
             let which = match &there[..] {
                 [] => String::new(),
@@ -192,7 +192,7 @@ mod tests {
                 ErrorCode::Unreachable,
                 &[0, 1, 2, 3],
                 &[1, 2],
-                "node0 and node1 do not reach each other: ranks 1 and 2 wait in all_reduce, collective 13 of communicator 2",
+                "node0 and node1 cannot reach each other: ranks 1 and 2 wait in all_reduce, collective 13 of communicator 2",
             ),
         ] {
             let (event, measured) = event(code, culprits, observed);

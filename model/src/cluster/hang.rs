@@ -49,7 +49,7 @@ struct Wait {
 }
 
 impl Cluster {
-    /// The waits for ranks that do not come, from the calls that all processes reported. Waits shorter than `at_least_us` do
+    /// The waits for ranks that never arrive, from the calls that all processes reported. Waits shorter than `at_least_us` do
     /// not count. `None`: no rank waits.
     pub fn diagnose(&self, activities: &[Activity], at_least_us: u64, now_us: u64) -> Option<Diagnosis> {
         let said: BTreeMap<(CommunicatorId, Rank), &Activity> =

@@ -456,7 +456,7 @@ impl Cluster {
     }
 
     /// The ranks of the communicator that are to blame for a failure. Of a host that nobody reaches, whom a rank names first depends on
-    /// timing: it is all ranks there. So does which of two hosts notices first that they do not reach each other: it is both.
+    /// timing: it is all ranks there. So does which of two hosts notices first that they cannot reach each other: it is both.
     fn culprits(&self, failure: &Failure, communicator: Option<&Communicator>) -> BTreeSet<Rank> {
         let known = failure.culprits.clone();
         let (ErrorCode::Unreachable, Some(communicator), Some(plan)) =

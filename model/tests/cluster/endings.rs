@@ -198,7 +198,7 @@ fn a_cut_between_two_hosts_blames_both_whoever_noticed_first() {
             let failure = failure(Operation::AllReduce, 5, told, ErrorCode::Unreachable, &[], 4);
             world.say(told.into(), ToCoordinator::Failed { failure });
         }
-        let sentence = "node0 and node1 do not reach each other: ranks 0, 1, 2 and 3 wait in all_reduce, collective 5 of communicator 1";
+        let sentence = "node0 and node1 cannot reach each other: ranks 0, 1, 2 and 3 wait in all_reduce, collective 5 of communicator 1";
         assert_eq!(world.report().findings[0].sentence, sentence);
     }
 }

@@ -63,7 +63,7 @@ report! {
         function: String,
     }
 
-    /// Ranks that wait for ranks that do not come.
+    /// Ranks that wait for ranks that never arrive.
     Hang {
         /// The whole story in one or a few sentences.
         sentence: String,

@@ -97,12 +97,12 @@ pub fn failures(allowed: &[String], expected: &[GapExpectation], observation: &O
 fn advice(library: &str, name: &str, detail: Option<&str>, failed: bool) -> String {
     match detail {
         Some(Gap::NO_FUNCTION) if failed => format!(
-            "ftest's {library} has no {name}, and without it the program does not go on: `allow_gaps` does not help. Build it \
+            "ftest's {library} has no {name}, and the program cannot run without it: `allow_gaps` does not help. Build it \
              with headers that are not newer than the version that {library} reports, or call the function only where \
              `dlsym` finds it"
         ),
         Some(Gap::NO_LIBRARY) if failed => format!(
-            "ftest does not stand in for {name}, and without it the program does not go on: `allow_gaps` does not help. \
+            "ftest does not stand in for {name}, and the program cannot run without it: `allow_gaps` does not help. \
              Install the library where the program looks for it, or leave out what needs it"
         ),
         _ => format!("ftest does not implement it; `allow_gaps: [{library}.{name}]` lets the case go on"),

@@ -27,7 +27,7 @@ impl HangExpectation {
             let got =
                 if observation.timed_out { "the case was ended, and no rank waited for another" } else { "no hang" };
             let next = "`timeout: {idle: 5s}` sets how long nothing may move";
-            return vec![failure("ranks wait for ranks that do not come".to_owned(), got, next)];
+            return vec![failure("ranks wait for ranks that never arrive".to_owned(), got, next)];
         };
         let has = |part: &str| std::iter::once(&hang.sentence).chain(&hang.lines).any(|text| text.contains(part));
         let absent = self.contains.iter().filter(|part| !has(part));

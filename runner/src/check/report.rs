@@ -119,7 +119,7 @@ impl ReportCheck {
         };
         let Some(document) = document else {
             let (name, got, next) = match self.rank {
-                Some(_) => ("device report", "there is none", "a rank has one if it used a device and came to its end"),
+                Some(_) => ("device report", "there is none", "a rank has one if it used a device and ran to its end"),
                 None => {
                     let next = "a case has one if it has a cluster and its coordinator ran";
                     (self.of.name(), "there is no cluster report", next)

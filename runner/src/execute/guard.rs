@@ -71,7 +71,7 @@ impl Post {
             match start(&self.argv) {
                 Ok(another) => {
                     *child = another;
-                    eprintln!("ftest: the guard of this run ended with {how}; another one is at its post");
+                    eprintln!("ftest: the guard of this run ended with {how}; another one has taken over");
                 }
                 Err(error) => {
                     return eprintln!(

@@ -110,7 +110,7 @@ fn read_event(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<(Tr
     if let Some(node) = event.get("pcie_width") {
         health.pcie_width = reader.integer("pcie_width", node, 1, 32);
         if health.pcie_width.is_some_and(|width| !width.is_power_of_two()) {
-            reader.mistake(&node.span, "no link has so many lanes", "write 1, 2, 4, 8, 16 or 32");
+            reader.mistake(&node.span, "no PCIe link has that many lanes", "write 1, 2, 4, 8, 16 or 32");
         }
         let is_more = health.pcie_width.is_some_and(|width| width > pcie.lanes);
         check_pcie(reader, node, is_more, "pcie_width", place, pcie.lanes);

@@ -158,7 +158,7 @@ const _: () = assert!(size_of::<Copy2D>() == 128 && size_of::<Copy3D>() == 200);
 
 const ARRAY: c_uint = 3;
 
-/// Address behind one side of a copy that is no array: host (1), device (2), unified (4).
+/// Address behind one side of a copy that is not an array: host (1), device (2), unified (4).
 fn side(kind: c_uint, host: usize, device: usize) -> CudaResult<usize> {
     match kind {
         1 => Ok(host),

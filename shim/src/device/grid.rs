@@ -111,7 +111,7 @@ impl Host for Grid<'_> {
     fn set_conditional(&self, handle: u64, value: u32) {
         if condition::set(handle, value).is_err() {
             eprintln!(
-                "fakegpu: device {}: cudaGraphSetConditional: {handle:#x} is no condition of a graph",
+                "fakegpu: device {}: cudaGraphSetConditional: {handle:#x} is not a condition of a graph",
                 self.device.ordinal
             );
             self.device.fail(CudaError::LAUNCH_FAILURE);

@@ -49,7 +49,7 @@ ROWS = [
     row("a failed call is the last error until it is asked for", call("cudaMalloc", Out("p"), -1), call("cudaPeekAtLastError"), call("cudaPeekAtLastError"), documented="cudaErrorMemoryAllocation"),
     row("a success does not clear the last error", call("cudaSetDevice", 99), call("cudaGetDevice", Out("device", "i32")), call("cudaGetLastError"), documented=DEVICE),
     row("the last of two errors", call("cudaSetDevice", 99), call("cudaMalloc", 0, 512), call("cudaGetLastError"), documented=INVALID),
-    row("a stream that is not ready is no last error", call("cudaEventQuery", 0), call("cudaGetLastError")),
+    row("cudaErrorNotReady is not a last error", call("cudaEventQuery", 0), call("cudaGetLastError")),
     row("cudaRuntimeGetVersion without a place", call("cudaRuntimeGetVersion", 0), documented=INVALID),
     row("cudaDriverGetVersion without a place", call("cudaDriverGetVersion", 0), documented=INVALID),
     row("cudaProfilerStart and cudaProfilerStop", call("cudaProfilerStart"), call("cudaProfilerStop"), documented=DONE),

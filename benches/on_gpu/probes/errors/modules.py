@@ -43,7 +43,7 @@ ROWS = [
     driven("cuModuleLoadData of PTX", load(TEXT), documented=DONE),
     driven("cuModuleLoadData of null", call("cuModuleLoadData", Out("m"), 0), documented=INVALID),
     driven("cuModuleLoadData without a place", call("cuModuleLoadData", 0, IMAGE), documented=INVALID),
-    driven("cuModuleLoadData of no PTX", load("this is no PTX"), documented=("CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_IMAGE")),
+    driven("cuModuleLoadData of text that is not PTX", load("this is no PTX"), documented=("CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_IMAGE")),
     driven("cuModuleLoadData of empty text", load("")),
     driven("cuModuleLoadData of PTX for a later device", load(HEAD.replace("sm_50", "sm_999")), documented=("CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_NO_BINARY_FOR_GPU")),
     driven("cuModuleLoadData of PTX of a later version", load(HEAD.replace("7.0", "99.0")), documented="CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
@@ -62,6 +62,6 @@ ROWS = [
     driven("cuModuleGetGlobal of an unknown name", MODULE, call("cuModuleGetGlobal_v2", Out("address"), Out("size", "u64"), Ref("module"), Bytes(b"other")), documented=NOT_FOUND),
     driven("cuLibraryLoadData of null", call("cuLibraryLoadData", Out("library"), 0, 0, 0, 0, 0, 0, 0), documented=INVALID),
     driven("cuLibraryGetKernel of an unknown name", setup("cuLibraryLoadData", Out("library"), IMAGE, 0, 0, 0, 0, 0, 0), call("cuLibraryGetKernel", Out("kernel"), Ref("library"), Bytes(b"other")), documented=NOT_FOUND),
-    driven("cuLinkAddData of no PTX", setup("cuLinkCreate_v2", 0, 0, 0, Out("link")), call("cuLinkAddData_v2", Ref("link"), 1, Bytes(b"this is no PTX"), 15, Bytes(b"text"), 0, 0, 0)),
+    driven("cuLinkAddData of text that is not PTX", setup("cuLinkCreate_v2", 0, 0, 0, Out("link")), call("cuLinkAddData_v2", Ref("link"), 1, Bytes(b"this is no PTX"), 15, Bytes(b"text"), 0, 0, 0)),
     bare("cuModuleGetLoadingMode before cuInit", call("cuModuleGetLoadingMode", Out("mode", "u32"))),
 ]

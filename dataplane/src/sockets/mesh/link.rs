@@ -282,7 +282,10 @@ impl Link {
                 }
                 NOTICE => self.notice = Some(Vec::new()),
                 _ => {
-                    let error = io::Error::new(io::ErrorKind::InvalidData, "what came is not a chunk of this protocol");
+                    let error = io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "received bytes that are not a chunk of this protocol",
+                    );
                     return Err(LinkError::Closed(error));
                 }
             }

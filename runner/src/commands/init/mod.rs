@@ -65,13 +65,13 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     let [suite, cluster, workflow] = [SUITE, CLUSTER, WORKFLOW].map(|file| root.join(file));
     if suite.exists() {
         return Err(format!(
-            "{} is already there: nothing is written. `ftest {}` runs it",
+            "{} already exists; nothing was written. `ftest {}` runs it",
             suite.display(),
             suite.display()
         ));
     }
     if cluster.exists() {
-        return Err(format!("{} is already there: nothing is written", cluster.display()));
+        return Err(format!("{} already exists; nothing was written", cluster.display()));
     }
     let mut choice =
         Choice { script: survey.scripts.first().cloned(), nodes: 1, gpus_per_node: 2, python: survey.python.clone() };
@@ -99,7 +99,7 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     put(&suite, &choice.suite())?;
     println!("wrote {}: {script} on {}", suite.display(), choice.place());
     if workflow.exists() {
-        println!("{} is already there, and stays as it is", workflow.display());
+        println!("{} already exists; left as it is", workflow.display());
     } else {
         put(&workflow, &choice.workflow())?;
         println!("wrote {}: the suite on every push", workflow.display());
@@ -140,7 +140,7 @@ fn question(text: &str) -> Result<String, String> {
     let _ = io::stdout().flush();
     let mut line = String::new();
     match io::stdin().lock().read_line(&mut line) {
-        Ok(0) => Err("no answer: nothing more is done".to_owned()),
+        Ok(0) => Err("no answer; stopping here".to_owned()),
         Ok(_) => Ok(line.trim().to_owned()),
         Err(error) => Err(format!("no answer: {error}")),
     }

@@ -85,7 +85,7 @@ impl Asked {
             match report.read_u8().await {
                 Ok(b'\n') => break,
                 Ok(byte) if (line.len() as u64) < ANSWER => line.push(byte),
-                Ok(_) => return Err("the warm process answers too much".to_owned()),
+                Ok(_) => return Err("the warm process sent more than its answer".to_owned()),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err("the process that was forked ended at once".to_owned());
                 }
@@ -102,7 +102,7 @@ impl Asked {
                 if let Some(pid) = pid.and_then(Pid::from_raw) {
                     let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
                 }
-                Err(words.next().unwrap_or("the warm process does not answer as it should").to_owned())
+                Err(words.next().unwrap_or("the warm process sent a malformed answer").to_owned())
             }
         }
     }

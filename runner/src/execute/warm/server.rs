@@ -129,7 +129,7 @@ impl Server {
         match serde_json::from_slice(&text) {
             Ok(Greeting::Ready(without)) => Ok(without),
             Ok(Greeting::Unfit(why)) => Err(why),
-            Err(error) => Err(format!("the warm process does not answer as it should: {error}")),
+            Err(error) => Err(format!("the warm process sent a malformed answer: {error}")),
         }
     }
 
