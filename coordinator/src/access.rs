@@ -1,22 +1,22 @@
-//! Which clients may connect: version and token of a hello, and the peer's user where there is no token.
+//! Which clients may connect: by the version and token of a hello, and by the peer's user if there is no token.
 
 use protocol::message::VERSION;
 
-/// Whether `given` equals `expected`, in a time that depends on the lengths alone.
+/// Whether `given` equals `expected`, in a time that depends only on the lengths.
 fn same(given: &[u8], expected: &[u8]) -> bool {
     given.len() == expected.len()
         && given.iter().zip(expected).fold(0, |differ, (left, right)| differ | (left ^ right)) == 0
 }
 
-/// Why a peer of this version is refused, if it is.
+/// Why a peer with this version is refused, if it is.
 pub(crate) fn other_version(version: u32) -> Option<String> {
     (version != VERSION).then(|| {
         format!("the peer speaks protocol version {version}, this coordinator {VERSION}; use binaries of one release")
     })
 }
 
-/// Why a hello is refused, or `None`. `same_user` is what the socket knows about the peer, if it knows.
-/// `is_exposed` is whether what the peer sends crosses a network in clear.
+/// Why a hello is refused, or `None`. `same_user` is what the socket knows about the peer, if anything. `is_exposed`
+/// says whether the peer's bytes cross a network in the clear.
 pub(crate) fn refusal(
     version: u32,
     token: &str,

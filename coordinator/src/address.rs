@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Longest path of a unix socket on Linux, without the closing zero.
+/// The longest path of a unix socket on Linux, without the terminating zero.
 const MAX_UNIX_PATH: usize = 107;
 
 /// Where to listen.
@@ -15,10 +15,10 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads an address. `unix` decides which kind it has to be; without it an absolute path is a socket file.
+    /// Reads an address. `unix` decides which kind it has to be; without it, an absolute path is a socket file.
     ///
     /// # Errors
-    /// One sentence with what to write.
+    /// One sentence that says what to write.
     pub fn parse(text: &str, unix: Option<bool>) -> Result<Self, String> {
         if unix.unwrap_or_else(|| text.starts_with('/')) {
             if !text.starts_with('/') {

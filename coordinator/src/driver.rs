@@ -23,15 +23,15 @@ use crate::session::{Event, LAST_WORDS, Opener};
 
 /// The report is refreshed at most this often.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// And takes at most one part in this many of the time: a long timeline takes long to write.
+/// And takes at most one part in this many of the time: writing a long timeline takes long.
 const REFRESH_SHARE: u32 = 20;
-/// Ranks have this long to hand over what they completed.
+/// Ranks have this long to hand over the operations that they completed.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Why a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A client or a signal asked for it: ranks are through, or can do without.
+    /// A client or a signal asked for it: ranks are finished, or can continue without it.
     Asked,
     /// The program that started the run is gone: nothing else would end the ranks.
     RunLost,
@@ -43,18 +43,18 @@ pub(crate) struct Driver {
     clients: BTreeMap<ConnectionId, Client>,
     /// Zero of the cluster's time.
     started: Instant,
-    /// The same by the machine's monotonic clock.
+    /// The same, by the machine's monotonic clock.
     started_us: u64,
     report: Option<ReportFile>,
     written_revision: u64,
-    /// When the next refresh may be.
+    /// When the next refresh may happen.
     refresh_from: Instant,
     flush: Option<Flush>,
     flushes: u64,
     inquiry: Option<Inquiry>,
     inquiries: u64,
     quiet: Quiet,
-    /// The run is to end; the flush under way is the last.
+    /// The run is ending; the flush in progress is the last.
     ending: bool,
     /// A refresh that failed is reported once.
     refresh_failed: bool,
@@ -69,7 +69,7 @@ struct Client {
     left_behind: Option<LeftBehind>,
 }
 
-/// Processes asked for what they completed.
+/// Processes that were asked for the operations they completed.
 struct Flush {
     request: u64,
     missing: BTreeSet<ConnectionId>,
@@ -77,7 +77,7 @@ struct Flush {
 }
 
 impl Driver {
-    /// Writes the report of the idle cluster at once, so that a bad path is known before ranks start.
+    /// Writes the report of the idle cluster at once, so a bad path is known before ranks start.
     pub(crate) fn new(
         cluster: Cluster,
         report: Option<ReportFile>,
@@ -108,7 +108,8 @@ impl Driver {
         })
     }
 
-    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and sends the farewells that the end asks for.
+    /// Runs until `stop` or a control client's Shutdown, then collects, writes the report and sends the farewells that this kind
+    /// of end calls for.
     pub(crate) async fn drive(
         mut self,
         events: &mut mpsc::Receiver<Event>,
@@ -174,7 +175,7 @@ impl Driver {
         self.started_us + self.started.elapsed().as_micros() as u64
     }
 
-    /// When something is due without any event.
+    /// When something is due even if no event arrives.
     fn wake(&self) -> Option<Instant> {
         let cluster =
             self.cluster.deadline().map(|us| self.started + Duration::from_micros(us.saturating_sub(self.started_us)));
@@ -305,7 +306,7 @@ impl Driver {
         }
     }
 
-    /// Why the peer cannot go on, if it cannot.
+    /// Why the peer cannot continue, if it cannot.
     fn try_send(&self, connection: ConnectionId, message: ToRank) -> Option<String> {
         let client = self.clients.get(&connection)?;
         match client.outbound.try_send(message) {
@@ -324,7 +325,7 @@ impl Driver {
         }
     }
 
-    /// Takes a client off the list, which ends its session; returns what the cluster must learn of it.
+    /// Takes a client off the list, which ends its session; returns what the cluster must be told about it.
     fn forget(&mut self, connection: ConnectionId, reason: Option<String>) -> Option<Input> {
         let client = self.clients.remove(&connection)?;
         if let Some(flush) = &mut self.flush {
@@ -336,7 +337,7 @@ impl Driver {
         client.is_process.then_some(Input::Disconnected { connection, reason })
     }
 
-    /// Books what a process completed and did not report: it died, or does not answer.
+    /// Books operations that a process completed but did not report, because it died or does not answer.
     fn take_what_is_left(&mut self, connection: ConnectionId) {
         let left_behind = self.clients.get(&connection).and_then(|client| client.left_behind.as_ref());
         let records = left_behind.map(LeftBehind::records).unwrap_or_default();
@@ -349,7 +350,7 @@ impl Driver {
         self.clients.iter().filter(|(_, client)| client.is_process).map(|(connection, _)| *connection).collect()
     }
 
-    /// Asks every process what it is in.
+    /// Asks every process which operation it is in.
     fn inquire(&mut self, askers: Vec<ConnectionId>) {
         self.inquiries += 1;
         let request = self.inquiries;
@@ -360,7 +361,7 @@ impl Driver {
         }
     }
 
-    /// Everybody has answered, or had the time to.
+    /// All have answered, or had their time to answer.
     fn conclude(&mut self) {
         let Some(inquiry) = self.inquiry.take() else { return };
         let (quiet, now_us) = (self.quiet.lasted(), self.now_us());
@@ -416,13 +417,13 @@ impl Driver {
     }
 }
 
-/// Until `wake`, and until a signal that came in the meantime can be seen.
+/// Waits until `wake`, and until a signal that came in the meantime can be seen.
 async fn due(wake: Instant) {
     sleep_until(wake).await;
     tokio::task::yield_now().await;
 }
 
-/// SIGCONT; none where it cannot be caught.
+/// SIGCONT; none if it cannot be caught.
 struct Resumed(Option<Signal>);
 
 impl Resumed {
@@ -430,7 +431,7 @@ impl Resumed {
         Self(signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok())
     }
 
-    /// Until it comes.
+    /// Waits until it arrives.
     async fn comes(&mut self) {
         match &mut self.0 {
             Some(signal) => drop(signal.recv().await),
@@ -438,7 +439,7 @@ impl Resumed {
         }
     }
 
-    /// Whether it came and was not seen yet.
+    /// Whether it has arrived and was not seen yet.
     async fn has_come(&mut self) -> bool {
         let Some(signal) = &mut self.0 else { return false };
         poll_fn(|context| Poll::Ready(signal.poll_recv(context).is_ready())).await

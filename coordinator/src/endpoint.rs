@@ -1,4 +1,4 @@
-//! The listening socket: where it may be, what may be replaced there, and how it goes away.
+//! The listening socket: where it may be, what it may replace, and how it is removed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use crate::address::Address;
 use crate::session::Stream;
 
-/// Why nothing listens.
+/// Why the coordinator cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The place is not usable: exit code 2.
@@ -20,7 +20,7 @@ pub enum BindError {
     Place {
         /// As given.
         address: String,
-        /// What is there, and what to do.
+        /// What is there, and what to do about it.
         reason: String,
     },
     /// The system refused: exit code 1.
@@ -52,7 +52,7 @@ enum Listener {
 }
 
 impl Endpoint {
-    /// Listens. Without `has_token` a tcp address must be a loopback one.
+    /// Listens. Without `has_token`, a tcp address must be a loopback one.
     ///
     /// # Errors
     /// [`BindError`] with the address and what to do.
@@ -63,7 +63,7 @@ impl Endpoint {
         }
     }
 
-    /// Where it listens: with the real port.
+    /// Where it listens, with the real port.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -71,7 +71,7 @@ impl Endpoint {
     /// The next connection.
     ///
     /// # Errors
-    /// What `accept` fails with; the listener stays usable.
+    /// The error of `accept`; the listener stays usable.
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match &self.listener {
             Listener::Unix { listener, .. } => Ok(Stream::Unix(listener.accept().await?.0)),
@@ -85,7 +85,7 @@ impl Endpoint {
     }
 }
 
-/// The connection fails with `TimedOut` when its other end has answered nothing for [`UNREACHABLE_AFTER`].
+/// The connection fails with `TimedOut` when its other end has not answered for [`UNREACHABLE_AFTER`].
 fn notice_silence(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, PROBE_EVERY)?;
@@ -93,7 +93,7 @@ fn notice_silence(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(stream, UNREACHABLE_AFTER.as_millis() as u32)?)
 }
 
-/// Removes the socket file, unless someone has put another one there.
+/// Removes the socket file, unless somebody has put a different one there.
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Listener::Unix { path, inode, .. } = &self.listener

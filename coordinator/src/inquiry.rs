@@ -1,4 +1,4 @@
-//! Asking every process what it is in, and noticing that it is time to.
+//! Asking every process which operation it is in, and noticing when it is time to ask.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,13 +19,13 @@ const SHORT: Duration = Duration::from_millis(500);
 pub(crate) struct Inquiry {
     pub(crate) request: u64,
     missing: BTreeSet<ConnectionId>,
-    /// Nobody has failed to answer so far.
+    /// No process has failed to answer so far.
     is_complete: bool,
     pub(crate) deadline: Instant,
     activities: Vec<Activity>,
-    /// Connections that want the answer; empty when the inquiry was made because nothing moved.
+    /// Connections that want the answer; empty if the inquiry was made because nothing moved.
     pub(crate) askers: Vec<ConnectionId>,
-    /// What is found goes into the report.
+    /// The result goes into the report.
     pub(crate) last: bool,
 }
 
@@ -36,23 +36,24 @@ impl Inquiry {
         Self { request, missing: asked, is_complete: true, deadline, activities: Vec::new(), askers, last }
     }
 
-    /// This process does not answer any more.
+    /// This process no longer answers.
     pub(crate) fn gone(&mut self, connection: ConnectionId) {
         self.is_complete &= !self.missing.remove(&connection);
     }
 
-    /// Nobody has more time to answer.
+    /// The time to answer is over.
     pub(crate) fn time_is_up(&mut self) {
         self.is_complete &= self.missing.is_empty();
         self.missing.clear();
     }
 
-    /// Nobody is left to wait for.
+    /// No process is left to wait for.
     pub(crate) fn is_over(&self) -> bool {
         self.missing.is_empty()
     }
 
-    /// Whether the report takes this over: that nobody waits is known only from the answers of all, and ranks may be ended meanwhile.
+    /// Whether the report adopts the result: only the answers of all processes show that nobody waits, and ranks may be ended
+    /// meanwhile.
     pub(crate) fn is_for_report(&self, diagnosis: Option<&Diagnosis>) -> bool {
         self.last && (diagnosis.is_some() || self.is_complete)
     }
@@ -63,8 +64,7 @@ impl Inquiry {
         }
     }
 
-    /// What the answers mean, and the document for those who asked.
-    /// Files are named from `root` in it.
+    /// What the answers mean, and the document for the clients that asked. It names files relative to `root`.
     pub(crate) fn judge(
         &self,
         cluster: &Cluster,
@@ -93,12 +93,12 @@ fn describe(cluster: &Cluster, activity: &Activity) -> Option<Value> {
     }))
 }
 
-/// Since when nothing has moved, and how long that may last.
+/// Since when nothing has moved, and how long that may last before it is reported.
 pub(crate) struct Quiet {
     limit: Option<Duration>,
     since: Instant,
     revision: u64,
-    /// It was announced already that nothing moves.
+    /// It was already announced that nothing moves.
     announced: bool,
 }
 
@@ -114,12 +114,12 @@ impl Quiet {
         }
     }
 
-    /// Nobody could move: the time begins anew.
+    /// Nobody could have moved: the time starts again.
     pub(crate) fn resume(&mut self) {
         self.since = Instant::now();
     }
 
-    /// From now on, whoever does not move is about to be ended.
+    /// From now on, processes that do not move are about to be ended.
     pub(crate) fn stop(&mut self) {
         self.limit = None;
     }
@@ -134,7 +134,7 @@ impl Quiet {
         self.since.elapsed()
     }
 
-    /// It was asked: found a hang or not. If not, it is asked again after the same time.
+    /// The processes were asked, and a hang was found or not. If not, they are asked again after the same time.
     pub(crate) fn asked(&mut self, revision: u64, hang: bool) {
         self.revision = revision;
         self.announced = hang;

@@ -1,4 +1,5 @@
-//! What a process completed and had no time to report: read from its memory file, which this process holds open.
+//! Operations that a process completed and had no time to report: read from its memory file, which the coordinator
+//! holds open.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,14 +16,14 @@ pub(crate) struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// That of a process on this host; of another there is none to be had.
+    /// The file of a process on this host; files of other hosts are out of reach.
     pub(crate) fn of(info: &ProcessInfo) -> Option<Self> {
         let backlog = info.backlog?;
         let file = File::open(format!("/proc/{}/fd/{}", info.pid, backlog.fd)).ok()?;
         Some(Self { backlog, file })
     }
 
-    /// What it has not reported.
+    /// The operations that it has not reported.
     pub(crate) fn records(&self) -> Vec<OperationRecord> {
         let mut bytes = vec![0; Backlog::HEADER_BYTES];
         if self.file.read_exact_at(&mut bytes, 0).is_err() {

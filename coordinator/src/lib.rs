@@ -1,8 +1,8 @@
-//! `fakegpu-coordinator`: the tokio shell around [`model::cluster::Cluster`]. It listens, hands what arrives to the cluster, sends what
-//! comes out, and writes the report. It never sees a tensor byte.
+//! `fakegpu-coordinator`: the tokio shell around [`model::cluster::Cluster`]. It listens, passes incoming messages to the
+//! cluster, sends its outputs, and writes the report. It never sees a tensor byte.
 //!
-//! [`settings`] resolves flags and variables, [`run()`] serves until it is stopped. Inside, `endpoint` owns the listening socket,
-//! `session` one connection, `driver` is the single task that owns the cluster, and `report_file` writes the report.
+//! [`settings`] resolves flags and variables, [`run()`] serves until it is stopped. Inside, `endpoint` owns the listening socket
+//! and `session` one connection; `driver` is the single task that owns the cluster, and `report_file` writes the report.
 //!
 //! ```
 //! use clap::Parser;

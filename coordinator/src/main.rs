@@ -45,7 +45,7 @@ fn explain(help: &clap::Error) -> ExitCode {
     }
 }
 
-/// A connection of each rank is a descriptor: as many as this process may have.
+/// Each rank's connection needs a descriptor, so this allows as many as the process may have.
 fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(MOST_DESCRIPTORS, |maximum| maximum.min(MOST_DESCRIPTORS));
@@ -85,7 +85,7 @@ async fn simulate(settings: Settings) -> ExitCode {
     }
 }
 
-/// Done at SIGTERM, SIGINT or the end of the lifeline. The handlers are installed when this returns.
+/// Completes at SIGTERM, SIGINT or the end of the lifeline. The handlers are installed when this returns.
 fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = End>, (u8, String)> {
     let handler = |kind| signal(kind).map_err(|error| (1, format!("cannot handle signals: {error}")));
     let mut terminate = handler(SignalKind::terminate())?;
@@ -106,14 +106,15 @@ fn stop_requests(lifeline_fd: Option<u32>) -> Result<impl Future<Output = End>, 
     })
 }
 
-/// Waits for the end of a pipe; forever without one.
+/// Waits for the end of a pipe, or forever without one.
 async fn ended(lifeline: Option<pipe::Receiver>) {
     let Some(mut lifeline) = lifeline else { return std::future::pending().await };
     let mut ignored = [0; 64];
     while lifeline.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Starts the program that cleans up after a lost run. It does not carry the mark by which it finds the others.
+/// Starts the program that cleans up after a lost run. It does not carry the mark by which it finds the other
+/// processes.
 fn start_successor(argv: &[OsString]) {
     let Some((program, arguments)) = argv.split_first() else { return };
     let mut command = Command::new(program);
@@ -124,7 +125,7 @@ fn start_successor(argv: &[OsString]) {
     }
 }
 
-/// The inherited descriptor is reached by name: taking it over by number alone cannot be shown to be sound. Readers
+/// The inherited descriptor is opened by name, because taking it over by number alone cannot be proven sound. Readers
 /// take the line; the descriptor itself closes with this process.
 fn announce(fd: u32, address: &str) -> io::Result<()> {
     let mut pipe = OpenOptions::new().append(true).open(format!("/proc/self/fd/{fd}"))?;

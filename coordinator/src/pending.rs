@@ -1,4 +1,4 @@
-//! Connections that have not sent an acceptable hello: only so many at one time, and the oldest is evicted first.
+//! Connections that have not sent an acceptable hello: their number is limited, and the oldest is evicted first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
+/// The most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 const ROOM: usize = 128;
 
 /// Connections whose hello is being read, by number, which grows.
@@ -26,7 +26,7 @@ impl Pending {
         self.0.lock()
     }
 
-    /// A slot for connection `number`; the oldest loses its slot when there is no room.
+    /// A slot for connection `number`; the oldest connection loses its slot if there is no room.
     pub(crate) fn admit(&self, number: u64) -> Slot {
         let (sender, evicted) = oneshot::channel();
         let mut slots = self.slots();
@@ -37,7 +37,7 @@ impl Pending {
         Slot { pending: self.clone(), number, evicted }
     }
 
-    /// Frees the slot of the oldest connection. False when there is none.
+    /// Frees the slot of the oldest connection. False if there is none.
     pub(crate) fn evict_oldest(&self) -> bool {
         self.slots().pop_first().is_some()
     }

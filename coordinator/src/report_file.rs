@@ -1,4 +1,4 @@
-//! The report on disk, never half written: a temporary file beside it takes its name.
+//! The report on disk, never half written: a temporary file beside it is renamed to it.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -62,7 +62,7 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), ReportError> {
 mod tests {
     use super::*;
 
-    /// Through a link, so that a mistake costs the link and not the machine's `/dev/null`.
+    /// Through a link, so that a bug destroys the link and not the machine's `/dev/null`.
     #[test]
     fn a_device_stays_a_device() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Joins socket, sessions and driver, and ends them in order.
+//! Connects socket, sessions and driver, and ends them in order.
 
 use std::future::Future;
 use std::io;
@@ -25,21 +25,21 @@ use crate::settings::Settings;
 const PENDING_EVENTS: usize = 256;
 /// After the farewell, peers have this long to read it.
 const FAREWELL_DEADLINE: Duration = Duration::from_secs(1);
-/// Connections accepted before those that arrived are read.
+/// How many connections are accepted before the accepted ones are read.
 const ACCEPTED_AT_ONCE: u64 = 32;
-/// Pause of accepting when the process is out of descriptors.
+/// How long accepting pauses when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a run did not end in order.
+/// Why a run did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Nothing listens.
+    /// The coordinator cannot listen.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The key made of the token does not serve.
+    /// The key derived from the token cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
-    /// The report is not where it should be.
+    /// The report could not be written.
     #[error(transparent)]
     Report(#[from] ReportError),
 }
@@ -54,11 +54,11 @@ impl RunError {
     }
 }
 
-/// Simulates the cluster until `stop` is done or a control client asks for the end. `ready` gets the address that ranks
-/// can connect to, once they can.
+/// Simulates the cluster until `stop` completes or a control client asks for the end. `ready` gets the address that
+/// ranks can connect to, once they can.
 ///
 /// # Errors
-/// [`RunError`] when it cannot listen or cannot write the report; failures of clients are not errors.
+/// [`RunError`] if it cannot listen or cannot write the report; failures of clients are not errors.
 pub async fn run(
     settings: Settings,
     ready: impl FnOnce(&str),
@@ -127,7 +127,7 @@ async fn accept(endpoint: Endpoint, shared: Shared) {
     }
 }
 
-/// Wall clock when the monotonic clock, by which ranks time what they did, was zero; us since 1970.
+/// The wall-clock time when the monotonic clock, by which ranks time what they do, was zero; us since 1970.
 fn monotonic_zero_us() -> Option<u64> {
     let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
     let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

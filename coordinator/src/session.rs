@@ -1,4 +1,4 @@
-//! One connection: frames in, frames out, and no way for its peer to hurt anyone else.
+//! One connection: frames in, frames out, and no way for its peer to harm anyone else.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,12 +20,12 @@ use tokio_rustls::rustls::ServerConfig;
 use crate::access;
 use crate::pending::Slot;
 
-/// A peer that takes nothing for this long is closed.
+/// The connection of a peer that reads nothing for this long is closed.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
-/// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
+/// After its process died, a connection is read for at most this long: a process that was forked from it may hold the other end.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The first byte of a connection with TLS, the kind of its record (RFC 8446, section 5.1). One hello in 256, by its length, begins so
-/// as well: in clear from another host it is refused in any case, and then without a reason.
+/// The first byte of a TLS connection, its record type (RFC 8446, section 5.1). One hello in 256 begins with this byte as well,
+/// because of its length. In the clear from another host, it is refused in any case, but then without a reason.
 const TLS_HANDSHAKE: u8 = 22;
 /// Room for one read.
 const READ_BYTES: usize = 16 << 10;
@@ -44,11 +44,11 @@ pub(crate) enum Stream {
 pub(crate) enum Event {
     /// A hello was accepted. The driver sends through `outbound`; dropping it ends the session.
     Opened { connection: ConnectionId, opener: Opener, outbound: mpsc::Sender<ToRank> },
-    /// The peer said something.
+    /// The peer sent a message.
     Received { connection: ConnectionId, message: ToCoordinator },
-    /// The connection is over; `reason` when its peer broke the rules.
+    /// The connection is over, with a `reason` if its peer broke the rules.
     Closed { connection: ConnectionId, reason: Option<String> },
-    /// Nothing comes over the connection any more, and it is over.
+    /// Nothing arrives over the connection anymore, so it is over.
     Unreachable { connection: ConnectionId },
 }
 
@@ -63,10 +63,10 @@ pub(crate) enum Opener {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) token: Option<String>,
-    /// For connections from other hosts, where the run has a token.
+    /// For connections from other hosts, if the run has a token.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) events: mpsc::Sender<Event>,
-    /// Changes when the run ends: connections without a hello are not waited for any longer.
+    /// Changes when the run ends: connections without a hello are no longer waited for.
     pub(crate) closing: watch::Receiver<bool>,
 }
 
@@ -87,8 +87,8 @@ pub(crate) async fn serve(stream: Stream, connection: ConnectionId, slot: Slot, 
     }
 }
 
-/// Serves a connection over tcp: with TLS unless it comes over the loopback interface. What another host sends without TLS gets
-/// an answer as it was asked, and is refused.
+/// Serves a connection over tcp, with TLS unless it comes over the loopback interface. Another host that connects without TLS is
+/// refused, and told so without TLS.
 async fn serve_tcp(stream: TcpStream, is_local: bool, connection: ConnectionId, mut slot: Slot, mut shared: Shared) {
     if let Some(tls) = shared.tls.clone().filter(|_| !is_local) {
         let deadline = Instant::now() + HELLO_DEADLINE;
@@ -128,15 +128,15 @@ async fn serve_tcp(stream: TcpStream, is_local: bool, connection: ConnectionId, 
 /// What the socket knows about its other end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
-    /// It sends in clear over a network.
+    /// It sends in the clear over a network.
     is_exposed: bool,
     same_user: Option<bool>,
     process: Option<i32>,
 }
 
 impl Peer {
-    /// Until its process is dead; forever where that cannot be seen. Its connection need not close with it: processes that it
-    /// forked have it, too.
+    /// Waits until its process is dead, or forever if that cannot be seen. Its connection need not close with it: processes that
+    /// it forked have it, too.
     async fn dies(self) {
         let open = || {
             let handle = pidfd_open(Pid::from_raw(self.process?)?, PidfdFlags::NONBLOCK).ok()?;
@@ -153,7 +153,7 @@ impl Peer {
     }
 }
 
-/// This process's user, by the owner of its own entry in /proc.
+/// This process's user, from the owner of its entry in /proc.
 fn own_user() -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").ok().map(|entry| entry.uid())
@@ -267,14 +267,14 @@ enum ReadError {
     Cut,
 }
 
-/// Frames out of a byte stream. Buffers at most one frame and one read.
+/// Extracts frames from a byte stream. Buffers at most one frame and one read.
 struct Frames<R> {
     reader: R,
     buffer: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    /// The next message, of at most `limit` bytes; `None` at an orderly end. Cancel safe.
+    /// The next message, of at most `limit` bytes; `None` at a clean end. Cancel safe.
     async fn next(&mut self, limit: usize) -> Result<Option<ToCoordinator>, ReadError> {
         loop {
             if let Some(message) = frame::decode(&mut self.buffer, limit)? {
@@ -343,7 +343,7 @@ mod tests {
         assert!(reason.contains(&both), "{reason}");
     }
 
-    /// What a connection from another host is answered, the end of the connection included; or how its handshake failed.
+    /// The answer to a connection from another host, including the end of the connection, or how its handshake failed.
     async fn asked_from_afar(token: Option<&str>) -> io::Result<ToRank> {
         let door = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut stream = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What this coordinator is to do: flags over environment, resolved and checked once.
+//! What this coordinator should do: flags, which override the environment, resolved and checked once.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub struct Settings {
     pub token: Option<String>,
     /// How long ranks wait for each other at a rendezvous.
     pub timeout: Duration,
-    /// How long nothing may move before it is reported which rank waits for which.
+    /// How long nothing may move before the coordinator reports which rank waits for which.
     pub idle: Option<Duration>,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
@@ -81,24 +81,24 @@ pub struct Settings {
     pub source_root: Option<PathBuf>,
     /// Inherited descriptor to announce readiness on.
     pub ready_fd: Option<u32>,
-    /// Inherited pipe whose end ends the coordinator and its ranks.
+    /// Inherited pipe; when it closes, the coordinator and its ranks end.
     pub lifeline_fd: Option<u32>,
-    /// Program and arguments to start when that one ends.
+    /// Program and arguments to start when that pipe closes.
     pub successor: Vec<OsString>,
 }
 
 /// Bad flags, variables or files. Exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A variable holds something it must not.
+    /// A variable has an invalid value.
     #[error(transparent)]
     Variable(#[from] BadValue),
-    /// Nowhere to listen.
+    /// There is no address to listen on.
     #[error(
         "no address to listen at; give --address or set FAKEGPU_COORDINATOR_ADDR, for example --address 127.0.0.1:0"
     )]
     NoAddress,
-    /// The address cannot be one.
+    /// The address is malformed.
     #[error("--address {address}: {reason}")]
     Address {
         /// As given.
@@ -114,22 +114,22 @@ pub enum SettingsError {
         /// Why.
         source: std::io::Error,
     },
-    /// The cluster file has mistakes; rendered.
+    /// The cluster file has mistakes.
     #[error("{rendered}")]
     ClusterFile {
-        /// All of them with their places.
+        /// All of them, rendered with their places.
         rendered: String,
     },
-    /// `FTEST_CLUSTER` does not decode.
+    /// `FTEST_CLUSTER` cannot be decoded.
     #[error("FTEST_CLUSTER does not hold a cluster: {0}; it is made by ftest, unset it to use --cluster-config")]
     Plan(serde_json::Error),
-    /// No hello would hold the token.
+    /// The token does not fit into a hello.
     #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
     LongToken(usize),
 }
 
 impl Settings {
-    /// Resolves flags over `variable`, which gives a variable's value; an empty one counts as unset.
+    /// Resolves flags and the environment. `variable` returns a variable's value; an empty one counts as unset.
     ///
     /// # Errors
     /// [`SettingsError`] with the flag, variable or place in the file, and what to write.

@@ -1,4 +1,5 @@
-//! The cluster file: YAML to a checked [`ClusterPlan`], long form or short, all mistakes at once.
+//! The cluster file: turns YAML, in long or short form, into a checked [`ClusterPlan`], and reports all mistakes at
+//! once.
 //!
 //! FakeGPU's schema, read as real YAML. Its `policies:` section, which it accepted and ignored, is refused.
 
@@ -15,10 +16,10 @@ use crate::diagnostic::Diagnostic;
 use crate::node::{Entry, Node, Value};
 use crate::yaml;
 
-/// Gives the text of a profile file, by its path as the cluster file names it, or one sentence why not.
+/// Returns the text of a profile file, given its path as in the cluster file, or a sentence that says why it cannot.
 pub type LoadProfile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// Most ranks of a cluster.
+/// The largest number of ranks in a cluster.
 pub const MAX_RANKS: u32 = 4096;
 
 /// The keys of each mapping in a cluster file.
@@ -48,7 +49,7 @@ pub const KEYS: Keys = Keys {
     link: &["type", "bandwidth_gbps", "latency_us", "oversubscription"],
 };
 
-/// The fabrics of a cluster whose file names none: (type, Gbit/s, us).
+/// The default fabrics, if the file names none: (type, Gbit/s, us).
 const DEFAULT_INTRA: (&str, f64, f64) = ("nvlink", 300.0, 3.0);
 const DEFAULT_INTER: (&str, f64, f64) = ("infiniband", 200.0, 15.0);
 
@@ -70,8 +71,8 @@ pub fn parse(file: &str, text: &str, load_profile: LoadProfile<'_>) -> Result<Cl
     }
 }
 
-/// A cluster that is part of another file: `node` was read from `text`, the whole content of `file`.
-/// `name` is the cluster's name unless the file has one.
+/// A cluster that is part of another file: `node` was read from `text`, the whole content of `file`. `name` is the
+/// cluster's name unless it has its own.
 ///
 /// # Errors
 /// All mistakes of the cluster, in the order of the file.
@@ -100,7 +101,7 @@ struct Reader<'a> {
     custom: BTreeMap<String, GpuProfile>,
 }
 
-/// A node as written: its ranks with their places, for the checks over all nodes.
+/// A node as written: its ranks with their places, for the checks across all nodes.
 struct WrittenNode {
     plan: NodePlan,
     ranks: Vec<(Rank, Range<usize>)>,
@@ -274,7 +275,8 @@ impl Reader<'_> {
         self.profile(&entry.node)
     }
 
-    /// Ranks must be unique and contiguous over all nodes. With a rank unread (`complete` false) only repetition is certain.
+    /// Ranks must be unique and contiguous over all nodes. If a rank could not be read (`complete` is false), only duplicates are
+    /// certain.
     fn check_ranks(&mut self, nodes: &[WrittenNode], complete: bool) {
         let all: Vec<&(Rank, Range<usize>)> = nodes.iter().flat_map(|node| &node.ranks).collect();
         let mut seen = BTreeSet::new();
@@ -416,7 +418,7 @@ fn plan((kind, bandwidth_gbps, latency_us): (&str, f64, f64)) -> FabricPlan {
     FabricPlan { kind: kind.to_owned(), bandwidth_gbps, latency_us, oversubscription: 1.0 }
 }
 
-/// Why no GPU can be like that.
+/// Why a GPU like that cannot exist.
 fn incredible(profile: &GpuProfile) -> Option<&'static str> {
     let capability = profile.compute_capability.split_once('.');
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

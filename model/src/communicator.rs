@@ -1,4 +1,4 @@
-//! One communicator: its participants, and which of them are still there.
+//! One communicator: its participants, and which of them are still present.
 
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{Member, ToRank};
@@ -6,7 +6,8 @@ use protocol::record::ErrorCode;
 
 use crate::exchange::{ConnectionId, Output, send};
 
-/// A formed communicator. It stays known after its last member left: late records and the report refer to it.
+/// A formed communicator. It stays known after its last member has left, because late records and the report refer to
+/// it.
 #[derive(Debug)]
 pub(crate) struct Communicator {
     pub(crate) id: CommunicatorId,
@@ -29,9 +30,9 @@ pub(crate) struct Participant {
 /// Whether a member still takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It does.
+    /// It takes part.
     Present,
-    /// It destroyed its handle; the others do not know, they may still be finishing.
+    /// It destroyed its handle; the others do not know, since they may still be finishing.
     Left,
     /// It aborted; the others know.
     Aborted,
@@ -71,14 +72,14 @@ impl Communicator {
         self.participants.iter().map(|participant| participant.member.global_rank).collect()
     }
 
-    /// The first member that is not there any more.
+    /// The first member that is no longer present.
     pub(crate) fn first_absent(&self) -> Option<(Rank, &Participant)> {
         let (rank, participant) =
             self.participants.iter().enumerate().find(|(_, participant)| participant.presence != Presence::Present)?;
         Some((Rank(rank as u32), participant))
     }
 
-    /// The connections of the members still there, each once, without `except`.
+    /// The connections of the members that are still present, each once, without `except`.
     pub(crate) fn listeners(&self, except: ConnectionId) -> Vec<ConnectionId> {
         let mut connections: Vec<ConnectionId> = self
             .participants

@@ -1,6 +1,6 @@
 //! Model v1: which bytes an operation puts on which edge, and how long an edge takes. FakeGPU's formulas, exact.
 //!
-//! The time of an operation is the sum over its edges; which edges it has is in [`protocol::route`], because ranks need it too.
+//! The time of an operation is the sum over its edges. [`protocol::route`] says which edges it has, because ranks need that too.
 
 use protocol::plan::FabricPlan;
 pub use protocol::route::{Edge, edges, request_bytes};
@@ -8,7 +8,7 @@ pub use protocol::route::{Edge, edges, request_bytes};
 /// Name of these rules in reports.
 pub const MODEL: &str = "v1";
 
-/// Modelled duration in whole picoseconds, so that sums do not depend on their order.
+/// Modeled duration in whole picoseconds, so that sums do not depend on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration(u128);
 
@@ -54,7 +54,7 @@ pub fn contention_penalty(fabric: &FabricPlan, bytes: u64) -> Duration {
     Duration::from_us(8.0 * bytes as f64 / (1000.0 * fabric.bandwidth_gbps) * (fabric.oversubscription - 1.0).max(0.0))
 }
 
-/// Bytes over time in Gbit/s; 0 when nothing took no time.
+/// Bytes over time in Gbit/s; 0 if there were no bytes and no time.
 pub fn throughput_gbps(bytes: u64, time: Duration) -> f64 {
     if time.us() > 0.0 { 8.0 * bytes as f64 / (1000.0 * time.us()) } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! A mistake in a text file: where it is, what is wrong, what to write instead. Suites and cluster files share it.
+//! A mistake in a text file: where it is, what is wrong, and what to write instead. Suites and cluster files share it.
 
 use std::fmt;
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl std::error::Error for Diagnostic {}
 
 /// All mistakes of one file as plain text, each with `file:line:column`, its source line, a pointer and the help.
 ///
-/// `source` is the text of that file; a mistake whose span is not in it is shown without its line.
+/// `source` is the text of that file; a mistake whose span is outside it is shown without its line.
 pub fn render(diagnostics: &[Diagnostic], source: &str) -> String {
     render_with(&Renderer::plain(), &Level::ERROR, diagnostics, source)
 }
@@ -68,7 +68,7 @@ pub fn render_styled(diagnostics: &[Diagnostic], source: &str) -> String {
     render_with(&Renderer::styled(), &Level::ERROR, diagnostics, source)
 }
 
-/// [`render`], or with `styled` [`render_styled`], of what is allowed but probably a mistake.
+/// Like [`render`], or with `styled` like [`render_styled`], for something that is allowed but probably a mistake.
 pub fn render_warnings(diagnostics: &[Diagnostic], source: &str, styled: bool) -> String {
     let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
     render_with(&renderer, &Level::WARNING, diagnostics, source)

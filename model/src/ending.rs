@@ -1,4 +1,4 @@
-//! Ranks that will not come any more: whose process ended as the runner saw it, and whose join failed.
+//! Ranks that will no longer come: those whose process the runner saw end, and those whose join failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use protocol::ids::Rank;
 use crate::exchange::ConnectionId;
 use crate::processes::Processes;
 
-/// Longest text about a rank that is kept, bytes.
+/// The longest text about a rank that is kept, in bytes.
 const MAX_TEXT: usize = 4096;
 
-/// What is known of ranks that are not in a communicator, by their place in the launch.
+/// What is known about ranks that are not in a communicator, by their place in the launch.
 #[derive(Debug, Default)]
 pub(crate) struct Endings {
     /// The process that the runner started as the rank ended: its pid, and how, as in "ended with exit code 7".
     ended: BTreeMap<Rank, (u32, String)>,
-    /// Why the rank's last try to join a communicator failed; gone when a later one did not.
+    /// Why the rank's last attempt to join a communicator failed; cleared when a later one succeeds.
     refused: BTreeMap<Rank, String>,
 }
 
@@ -35,25 +35,26 @@ impl Endings {
         self.ended.insert(rank, (pid, short(how)));
     }
 
-    /// How `rank` ended, unless a process with that rank is still connected: what it sent may not have been read yet.
+    /// How `rank` ended, unless a process with that rank is still connected: its last messages may not have been read
+    /// yet.
     pub(crate) fn how_ended(&self, rank: Rank, processes: &Processes) -> Option<&str> {
         let (_, how) = self.ended.get(&rank)?;
         (!processes.has_rank(rank)).then_some(how.as_str())
     }
 
-    /// Ranks that ended or whose last try to join a communicator failed, in order.
+    /// Ranks that ended or whose last attempt to join a communicator failed, in order.
     pub(crate) fn lost_ranks(&self, processes: &Processes) -> BTreeSet<Rank> {
         let ended = self.ended.keys().copied().filter(|rank| self.how_ended(*rank, processes).is_some());
         ended.chain(self.refused.keys().copied()).collect()
     }
 
-    /// The connection of the process that ended as `rank`, while that is open.
+    /// The connection of the process that ended as `rank`, as long as it is open.
     pub(crate) fn connection(&self, rank: Rank, processes: &Processes) -> Option<ConnectionId> {
         let (pid, _) = self.ended.get(&rank)?;
         processes.iter().find(|(_, process)| process.info.pid == *pid).map(|(connection, _)| connection)
     }
 
-    /// Why the last try of `rank` to join a communicator failed, if it did.
+    /// Why the last attempt of `rank` to join a communicator failed, if it did.
     pub(crate) fn why_refused(&self, rank: Rank) -> Option<&str> {
         self.refused.get(&rank).map(String::as_str)
     }

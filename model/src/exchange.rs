@@ -11,18 +11,18 @@ pub struct ConnectionId(pub u64);
 /// Something that happened outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// A process said an acceptable hello.
+    /// A process sent an acceptable hello.
     Joined {
         /// Its connection, new.
         connection: ConnectionId,
         /// The process behind it.
         info: ProcessInfo,
     },
-    /// A process that joined said something.
+    /// A process that joined sent a message.
     Message {
         /// Its connection.
         connection: ConnectionId,
-        /// What it said.
+        /// The message.
         message: ToCoordinator,
     },
     /// A connection closed.
@@ -32,19 +32,19 @@ pub enum Input {
         /// Why, when the coordinator closed it: "sent a malformed frame".
         reason: Option<String>,
     },
-    /// Nothing came over a connection any more, and it was closed for that.
+    /// Nothing arrived over a connection anymore, so it was closed.
     Unreachable {
         /// Which.
         connection: ConnectionId,
     },
-    /// Operations that a process completed and did not report itself, because it died. Those that it reported are skipped.
+    /// Operations that a process completed but did not report itself, because it died. Those that it did report are skipped.
     LeftBehind {
         /// Its connection, which is about to close.
         connection: ConnectionId,
         /// In the order of completion.
         records: Vec<OperationRecord>,
     },
-    /// The process that was started as a rank ended, as its parent saw. It need not have joined.
+    /// The process that was started as a rank ended, as its parent observed. It need not have joined.
     RankEnded {
         /// Place in the launch.
         rank: Rank,
@@ -53,7 +53,7 @@ pub enum Input {
         /// "ended with exit code 7": completes a sentence about the rank.
         how: String,
     },
-    /// Time passed: [`Cluster::deadline`](crate::cluster::Cluster::deadline) may be over.
+    /// Time passed: [`Cluster::deadline`](crate::cluster::Cluster::deadline) may have expired.
     Tick,
 }
 

@@ -1,4 +1,4 @@
-//! Failures as the report shows them: what several ranks notice of one failure becomes one event.
+//! Failures as the report shows them: what several ranks notice about one failure becomes one event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,27 +17,27 @@ pub(crate) struct Failure {
     pub(crate) communicator: Option<CommunicatorId>,
     pub(crate) sequence: Sequence,
     pub(crate) code: ErrorCode,
-    /// What each rank of the communicator that noticed at `sequence` had called. None: a rendezvous or a death between operations.
+    /// The call at `sequence` of each rank of the communicator that noticed. None: a rendezvous or a death between operations.
     operations: BTreeMap<Rank, Operation>,
     /// Ranks of the communicator.
     pub(crate) culprits: BTreeSet<Rank>,
-    /// Ranks of the communicator that named a culprit: what they say they saw themselves.
+    /// Ranks of the communicator that named a culprit: they report what they saw themselves.
     pub(crate) witnesses: BTreeSet<Rank>,
     /// A rank was lost while all others were known to hang: somebody ends the case.
     after_hang: bool,
     /// Global ranks.
     pub(crate) observed: BTreeSet<Rank>,
-    /// (global rank, sequence) -> bytes, so that a rank that reports twice counts once.
+    /// (global rank, sequence) -> bytes, so a rank that reports twice counts once.
     attempted: BTreeMap<(Rank, Sequence), u64>,
     pub(crate) detail: String,
-    /// What each rank that noticed it was in, by global rank.
+    /// The operation that each rank was in when it noticed, by global rank.
     pub(crate) calls: BTreeMap<Rank, Call>,
-    /// When the first of them noticed it, us.
+    /// When the first rank noticed it, us.
     pub(crate) at_us: u64,
 }
 
 impl Failure {
-    /// The operation that failed: of ranks that called different ones, what the first called that is not to blame. None: a
+    /// The operation that failed. If ranks called different ones, it is that of the first rank that is not to blame. None: a
     /// rendezvous or a death between operations.
     pub(crate) fn operation(&self) -> Option<Operation> {
         let right = self.operations.iter().find(|(rank, _)| !self.culprits.contains(rank));
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-/// Ranks notice that another is not there any more at the operation they are at.
+/// Ranks notice that another is gone at the operation that they are in.
 fn is_absence(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::RankLost | ErrorCode::Unreachable)
 }
@@ -67,10 +67,10 @@ pub(crate) struct RankFailure<'a> {
     pub(crate) call: Call,
 }
 
-/// Events beyond this many are not kept: no run of use to anyone has them.
+/// Events beyond this many are not kept: no useful run has so many.
 const MAX_EVENTS: usize = 10_000;
 
-/// All failures of a run, in the order in which they came.
+/// All failures of a run, in the order in which they were noticed.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     events: Vec<Failure>,
@@ -80,17 +80,17 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Without ranks that ended when the cluster hung for good: whoever ended the case ended them, in any order.
+    /// Without the ranks that ended after the cluster hung for good: whoever ended the case ended them, in any order.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Failure> {
         self.events.iter().filter(|event| !(self.hanging && event.after_hang))
     }
 
-    /// What is noticed from here on is noticed at `now_us`.
+    /// Everything that is noticed from here on is noticed at `now_us`.
     pub(crate) fn time_is(&mut self, now_us: u64) {
         self.now_us = now_us;
     }
 
-    /// All ranks hang, or not any more.
+    /// All ranks hang, or no longer do.
     pub(crate) fn hang(&mut self, hanging: bool) {
         self.hanging = hanging;
     }
@@ -205,7 +205,8 @@ impl Failures {
         });
     }
 
-    /// No communicator formed. `observed` are global ranks and what they called, `culprits` ranks of the communicator that did not form.
+    /// No communicator formed. `observed` has global ranks and what they called; `culprits` has ranks of the communicator that
+    /// did not form.
     pub(crate) fn rendezvous(
         &mut self,
         code: ErrorCode,

@@ -1,4 +1,4 @@
-//! Faults of the case, and which of them fired. Each fires once in a run, however often its rank is started again.
+//! The faults of the case, and which of them fired. Each fires once in a run, however often its rank is restarted.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use protocol::report::FaultKind;
 /// Faults beyond this many are not kept: a case has a handful.
 const MAX_FAULTS: usize = 10_000;
 
-/// What ranks reported of faults, by the fault's number.
+/// What ranks reported about faults, by the fault's number.
 #[derive(Debug, Default)]
 pub(crate) struct FiredFaults {
     records: BTreeMap<u32, FaultRecord>,
-    /// What the case asks for, as far as the coordinator was given it.
+    /// The faults that the case asks for, as far as the coordinator knows them.
     asked: Vec<Fault>,
 }
 
@@ -24,8 +24,8 @@ impl FiredFaults {
         self.asked = faults;
     }
 
-    /// What happened to GPUs a while after the start, which no rank reports: `times` are those of the machine's file, `now` is of
-    /// their clock (us). True if something did.
+    /// Notes what happened to GPUs at a time after the start, which no rank reports. `times` are those in the machine's file, and
+    /// `now` is by the same clock (us). True if something happened.
     pub(crate) fn note_gpus(&mut self, times: &Times, now: u64) -> bool {
         let due = |fault: &Fault| {
             let Trigger::After { rank, elapsed } = fault.at else { return None };
@@ -46,7 +46,7 @@ impl FiredFaults {
         self.asked.iter().find(|fault| fault.number == number)?.action.gpu()
     }
 
-    /// A rank is about to suffer a fault. False when it was reported before.
+    /// A rank is about to suffer a fault. False if it was reported before.
     pub(crate) fn note(&mut self, record: FaultRecord) -> bool {
         if self.records.contains_key(&record.number) {
             return false;

@@ -1,4 +1,4 @@
-//! Ranks coming together for one thing until a deadline: the state behind a rendezvous, a split and a resize.
+//! Ranks that come together for one purpose before a deadline: the state behind a rendezvous, a split and a resize.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl<T> Gathering<T> {
         Self::without(size, BTreeSet::new(), deadline_us)
     }
 
-    /// No rank has arrived yet, and those of `absent` are not waited for.
+    /// No rank has arrived yet, and the ranks in `absent` are not waited for.
     pub(crate) fn without(size: u32, absent: BTreeSet<Rank>, deadline_us: u64) -> Self {
         Self { size, deadline_us, arrivals: BTreeMap::new(), absent }
     }
@@ -47,7 +47,7 @@ impl<T> Gathering<T> {
         self.deadline_us
     }
 
-    /// What arrived as `rank`.
+    /// The arrival of `rank`.
     pub(crate) fn arrival(&self, rank: Rank) -> Option<&T> {
         self.arrivals.get(&rank)
     }
@@ -85,7 +85,7 @@ impl<T> Gathering<T> {
 }
 
 impl Gathering<Applicant> {
-    /// Ranks that use one GPU, and a sentence about them: NCCL makes no communicator of them.
+    /// Ranks that use the same GPU, and a sentence about them: NCCL does not form a communicator from them.
     pub(crate) fn shared_gpu(&self) -> Option<(Vec<Rank>, String)> {
         message::shared_gpu(self.arrivals().map(|(rank, applicant)| (rank, &applicant.member)))
     }

@@ -1,4 +1,5 @@
-//! The books: every completed operation once in the totals, links and node pairs, and on each rank that reported it.
+//! The books: they count every completed operation once in the totals, links and node pairs, and on each rank that
+//! reported it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,7 +146,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the real NCCL moved the bytes of some operation.
+    /// Whether the real NCCL moved the bytes of any operation.
     pub(crate) fn is_proxy(&self) -> bool {
         self.is_proxy
     }
@@ -163,7 +164,7 @@ impl Ledger {
         }
     }
 
-    /// (collectives, transfers) completed in a communicator.
+    /// The numbers of (collectives, transfers) completed in a communicator.
     pub(crate) fn completed(&self, communicator: CommunicatorId) -> (u64, u64) {
         self.progress.get(&communicator).map_or((0, 0), |progress| (progress.collectives, progress.transfers))
     }
@@ -173,10 +174,10 @@ impl Ledger {
         self.progress.get(&communicator).map_or(0, |progress| progress.bytes)
     }
 
-    /// Books one rank's record of an operation of `communicator`, of which `record.rank` is a rank.
+    /// Books one rank's record of an operation of `communicator`; `record.rank` is the rank there.
     ///
     /// # Errors
-    /// One sentence about a record that cannot be true; nothing is booked then.
+    /// One sentence about a record that cannot be true, in which case nothing is booked.
     pub(crate) fn book(&mut self, communicator: &Communicator, record: &OperationRecord) -> Result<(), String> {
         self.is_proxy |= record.transport == BufferTransport::ProxyOnly;
         let size = communicator.size();
@@ -233,7 +234,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether this is the first report of the collective; `None` when this rank reported it before.
+    /// Whether this is the first report of the collective; `None` if this rank reported it before.
     fn arrive(&mut self, record: &OperationRecord, size: u32) -> Option<bool> {
         let progress = self.progress.entry(record.communicator).or_default();
         let sequence = record.sequence.0;
@@ -273,7 +274,7 @@ impl Ledger {
         self.timeline.push(communicator.id, position, entry);
     }
 
-    /// A transfer is booked from its send or put; a recv, a signal and a wait only count for their rank. False when this side
+    /// A transfer is booked from its send or put; a recv, a signal and a wait only count for their rank. False if this side
     /// reported it before.
     fn book_transfer(
         &mut self,
@@ -337,7 +338,7 @@ impl Ledger {
         }
     }
 
-    /// Books the edges of one operation on links and pairs; its time and the penalty in it.
+    /// Books the edges of one operation on links and pairs, and returns its time and the penalty in it.
     fn book_edges(&mut self, communicator: &Communicator, edges: &[Edge], collective: bool) -> (Duration, Duration) {
         let Some(topology) = &self.topology else { return Default::default() };
         let mut shares: BTreeMap<(usize, usize), Share> = BTreeMap::new();

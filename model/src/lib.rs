@@ -1,8 +1,9 @@
 //! The rules of the simulated cluster as pure values: no sockets, files, clocks, environment or threads.
 //!
-//! - [`cluster_file`] makes a plan from YAML, or [`diagnostic`]s with file, line and column ([`yaml`] and [`node`] read, [`checker`] collects).
+//! - [`cluster_file`] turns YAML into a plan, or [`diagnostic`]s with file, line and column ([`yaml`] and [`node`] read,
+//!   [`checker`] collects).
 //! - [`cluster::Cluster`] is one run: an [`exchange::Input`] and the time go in, [`exchange::Output`]s come out.
-//! - [`cost`] and [`topology`] work out how long an operation would take and over which links.
+//! - [`cost`] and [`topology`] compute how long an operation would take, and over which links.
 //! - [`protocol::report::ClusterReport`] can be taken at any moment; [`report_markdown`] prints it.
 //!
 //! Tensor values are not here: ranks compute them.

@@ -1,4 +1,4 @@
-//! A YAML value that knows its place, so that a reader can report every mistake of a file and not only the first.
+//! A YAML value that knows its place, so a reader can report every mistake in a file and not only the first.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,12 +9,12 @@ use serde_yaml::Spanned;
 
 use crate::yaml;
 
-/// A value and where it is. Usable as a field of any type that [`yaml::read`] reads.
+/// A value and its place. Usable as a field of any type that [`yaml::read`] reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Its bytes in the file; for a block only where it starts.
+    /// Its bytes in the file; for a block, only where it starts.
     pub span: Range<usize>,
 }
 

@@ -1,6 +1,7 @@
-//! Orders of operations that can deadlock, found also when a run got through: a replay in which an operation begins on a rank
-//! when those issued before it are done there, and is done when all its ranks have begun it. NCCL promises no more: its kernels
-//! may take turns on a GPU, and a send may wait for its recv. Operations that wait for each other in a circle are a cycle.
+//! Orders of operations that can deadlock, found even if the run got through. They are found by a replay in which an operation
+//! begins on a rank when those issued before it are done there, and is done when all its ranks have begun it. NCCL guarantees no
+//! more: its kernels may take turns on a GPU, and a send may wait for its recv. Operations that wait for each other in a circle
+//! are a cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
@@ -15,19 +16,21 @@ use crate::communicator::{Communicator, Participant};
 use crate::exchange::ConnectionId;
 use crate::site::Call;
 
-/// Operations that are kept until the replay is past them. With more, those that all ranks reported are checked and forgotten.
+/// The number of operations that are kept until the replay is past them. Beyond it, those that all ranks reported are checked and
+/// forgotten.
 const MOST: usize = 8192;
 
-/// Cycles that are described.
+/// The number of cycles that are described.
 const SHOWN: usize = 16;
 
-/// Operations from which a cycle is looked for. A program that has one in its loop has many, which are alike.
+/// The number of operations at which a search for a cycle starts. A program with a cycle in its loop has many, which
+/// are alike.
 const TRIED: usize = 1024;
 
 /// A device of a process, which has one order of operations.
 type Device = (ConnectionId, u32);
 
-/// An operation of all its ranks: a transfer has its sender and receiver in the communicator.
+/// An operation of all its ranks; a transfer names its sender and receiver in the communicator.
 pub(crate) type Instance = (CommunicatorId, Option<(Rank, Rank)>, Sequence);
 
 /// An operation as one of its ranks called it.
@@ -61,18 +64,18 @@ fn likeness(cycle: &Cycle) -> Likeness {
     sides.map(|side| (side.rank, side.communicator, side.operation, side.peer, side.call.place())).collect()
 }
 
-/// What is kept of an operation for each of its ranks: many are, so it is small.
+/// What is kept of an operation for each of its ranks. It is small, because many are kept.
 #[derive(Debug)]
 struct Part {
     device: Device,
-    /// In the order of the device; None when that is not known any more.
+    /// Its place in the order of the device; None if that is no longer known.
     place: Option<NonZeroU64>,
     /// Position in the launch.
     rank: Rank,
     peer: Option<Rank>,
     site: SiteId,
     operation: Operation,
-    /// When it was done by the machine's monotonic clock, us.
+    /// When it was done, by the machine's monotonic clock, us.
     ended_us: u64,
 }
 
@@ -101,16 +104,16 @@ struct Together {
 
 #[derive(Debug)]
 struct Line {
-    /// The place where the replay is.
+    /// The place that the replay has reached.
     now: u64,
-    /// From there on.
+    /// The operations from there on.
     places: BTreeMap<u64, Together>,
     /// Operations failed or will not be reported: the replay does not wait for them.
     has_holes: bool,
 }
 
 impl Line {
-    /// The operations where the replay is, as far as they were reported.
+    /// The operations at the place that the replay has reached, as far as they were reported.
     fn current(&self) -> Option<(u64, &Together)> {
         let (place, together) = self.places.first_key_value()?;
         (*place == self.now || self.has_holes).then_some((*place, together))
@@ -126,7 +129,7 @@ impl Line {
 pub(crate) struct Orders {
     lines: BTreeMap<Device, Line>,
     pending: FxHashMap<Instance, Pending>,
-    /// Processes of which operations will never be reported.
+    /// Processes some of whose operations will never be reported.
     holes: BTreeSet<ConnectionId>,
     found: Vec<Cycle>,
 }
@@ -187,8 +190,8 @@ impl Orders {
         self.replay(devices.into_iter().chain(others).collect());
     }
 
-    /// The cycles so far, each kind of them once. `number` is what communicators are called: what is reported does not depend on the
-    /// order in which they formed.
+    /// The cycles so far, each kind once. `number` has the communicators' numbers, so the report does not depend on the order in
+    /// which they formed.
     pub(crate) fn cycles(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> Vec<Cycle> {
         let name = |instance: &Instance| (number.get(&instance.0).copied(), instance.1, instance.2);
         let graph = Graph::new(self, &name);
@@ -198,7 +201,7 @@ impl Orders {
         cycles
     }
 
-    /// Takes the replay as far as it goes on these devices, which may be done with what they are at.
+    /// Advances the replay as far as possible on these devices, whose current operations may be done.
     fn replay(&mut self, mut devices: Vec<Device>) {
         while let Some(device) = devices.pop() {
             let Some(line) = self.lines.get_mut(&device) else { continue };
@@ -213,14 +216,14 @@ impl Orders {
         }
     }
 
-    /// Takes out what is ready of what a device is at; the devices that may go on.
+    /// Takes out the ready operations at the current place of a device, and returns the devices that may go on.
     fn finish_current(&mut self, device: Device) -> Vec<Device> {
         let current = self.lines.get(&device).and_then(Line::current);
         let open = current.map(|(_, together)| together.open.clone()).unwrap_or_default();
         open.into_iter().flat_map(|instance| self.finish(instance)).collect()
     }
 
-    /// Whether every rank of an operation reported it and is where it issued it.
+    /// Whether every rank of an operation has reported it and has reached the place where it issued it.
     fn is_ready(&self, instance: &Instance) -> bool {
         self.pending.get(instance).is_some_and(|pending| {
             pending.parts.len() >= pending.ranks
@@ -231,7 +234,7 @@ impl Orders {
         })
     }
 
-    /// Takes an operation out if it is ready; the devices that may go on.
+    /// Takes an operation out if it is ready, and returns the devices that may go on.
     fn finish(&mut self, instance: Instance) -> Vec<Device> {
         if !self.is_ready(&instance) {
             return Vec::new();
@@ -248,7 +251,8 @@ impl Orders {
         devices
     }
 
-    /// Keeps the cycles among what is pending, and forgets the order of it. What not all ranks reported yet is remembered without a place.
+    /// Keeps the cycles among the pending operations, and forgets their order. Operations that not all ranks have reported yet
+    /// are remembered without a place.
     fn forget(&mut self) {
         let number = BTreeMap::new();
         self.found = self.cycles(&number);
@@ -264,12 +268,12 @@ impl Orders {
     }
 }
 
-/// What waits for what among pending operations. A node is an operation, or the step of one device from one place to the next.
+/// Which pending operations wait for which. A node is an operation, or the step of one device from one place to the next.
 struct Graph<'a> {
     orders: &'a Orders,
     /// The operations in the order in which cycles are looked for; steps have the numbers behind them.
     instances: Vec<Instance>,
-    /// What a node leads to.
+    /// The nodes that a node leads to.
     next: Vec<Vec<usize>>,
     alive: Vec<bool>,
 }
@@ -304,7 +308,7 @@ impl<'a> Graph<'a> {
         Self { orders, instances, next, alive }
     }
 
-    /// The cycles that are not like one that is known.
+    /// The cycles that are not like a known one.
     fn cycles(mut self, known: &mut BTreeSet<Likeness>) -> Vec<Cycle> {
         let mut cycles = Vec::new();
         for _ in 0..TRIED {
@@ -325,7 +329,7 @@ impl<'a> Graph<'a> {
         cycles
     }
 
-    /// Takes out what nothing leads to, or what leads to nothing: it is in no cycle.
+    /// Removes nodes that nothing leads to, or that lead to nothing: they are in no cycle.
     fn peel(&mut self) {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.next.len()];
         for (node, following) in self.next.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Members and the cluster file: on which node a member is, and whether it fits.
+//! Members and the cluster file: which node a member is on, and whether it fits.
 
 use protocol::message::Member;
 use protocol::plan::ClusterPlan;
@@ -17,7 +17,7 @@ pub(crate) fn whereabouts(plan: Option<&ClusterPlan>, member: &Member) -> String
     }
 }
 
-/// Why a communicator of `size` ranks with this member cannot be in the cluster, if it cannot.
+/// Why a communicator of `size` ranks with this member is impossible in the cluster, if it is.
 pub(crate) fn misfit(plan: Option<&ClusterPlan>, size: u32, member: &Member) -> Option<(ErrorCode, String)> {
     let world = plan.map(ClusterPlan::world_size)?;
     if size > world {

@@ -1,4 +1,4 @@
-//! The processes that joined and have not gone.
+//! The processes that have joined and not left.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Unique id to communicator: ranks come together, or all of them learn why not.
+//! From a unique id to a communicator: ranks come together, or all of them learn why they cannot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use crate::gathering::{Applicant, Gathering, Waiting, list};
 use crate::placement::{describe, misfit, whereabouts};
 use crate::processes::Processes;
 
-/// Unique ids that are remembered at most after they formed a communicator.
+/// The most unique ids that are remembered after they formed a communicator.
 const MAX_SPENT: usize = 1024;
-/// Failed rendezvous that are remembered at most.
+/// The most failed rendezvous that are remembered.
 const MAX_GIVEN_UP: usize = 256;
 
 /// Every rendezvous of a run, by unique id.
@@ -26,28 +26,28 @@ pub(crate) struct Rendezvous {
     spent: BTreeMap<Vec<u8>, CommunicatorId>,
 }
 
-/// A rendezvous that failed before all ranks came: late ranks must not wait for those that were sent away.
+/// A rendezvous that failed before all ranks arrived: late ranks must not wait for those that were sent away.
 #[derive(Debug)]
 struct GivenUp {
     size: u32,
-    /// Ranks that do not know of it.
+    /// Ranks that do not know about the failure.
     unaware: BTreeSet<Rank>,
     code: ErrorCode,
     detail: String,
 }
 
-/// What comes of a rank that brings a unique id.
+/// The outcome for a rank that brings a unique id.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It waits for others.
     Waits,
-    /// Everybody is there, in the order of ranks.
+    /// All ranks have arrived; they are in rank order.
     Complete(Vec<Applicant>),
     /// These get no communicator.
     Failed(Failed),
 }
 
-/// Ranks for which there is no communicator, and why.
+/// Ranks that get no communicator, and why.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) applicants: Vec<Applicant>,
@@ -170,7 +170,7 @@ impl Rendezvous {
         }
     }
 
-    /// Why `rank` comes too late for a rendezvous that failed without it; it gets this once.
+    /// Why `rank` is too late for a rendezvous that failed without it; it is told once.
     fn turned_away(&mut self, unique_id: &[u8], size: u32, rank: Rank) -> Option<(ErrorCode, String)> {
         let given_up = self.given_up.get_mut(unique_id).filter(|given_up| given_up.size == size)?;
         if !given_up.unaware.remove(&rank) {
@@ -210,7 +210,7 @@ impl Rendezvous {
         failed
     }
 
-    /// Ends every rendezvous in which ranks waited too long, `timeout_us`.
+    /// Ends every rendezvous in which ranks have waited too long, `timeout_us`.
     pub(crate) fn expire(&mut self, now_us: u64, timeout_us: u64) -> Vec<Failed> {
         let seconds = timeout_us as f64 / 1e6;
         let late: Vec<_> = self.pending.extract_if(.., |_, gathering| gathering.deadline_us() <= now_us).collect();
@@ -229,7 +229,7 @@ impl Rendezvous {
         late.into_iter().map(fail).collect()
     }
 
-    /// Ends every rendezvous that cannot come about: more ranks are missing than could still come.
+    /// Ends every rendezvous that can no longer complete: more ranks are missing than could still arrive.
     pub(crate) fn end_hopeless(
         &mut self,
         endings: &Endings,
@@ -256,7 +256,7 @@ impl Rendezvous {
         failed
     }
 
-    /// When the waiting ranks' patience ends, us.
+    /// When the waiting ranks time out, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         self.pending.values().map(Gathering::deadline_us)
     }
@@ -272,7 +272,8 @@ impl Rendezvous {
     }
 }
 
-/// Whether this is to be a communicator of all ranks of the launch, which keep their numbers there as far as one can see.
+/// Whether this is going to be a communicator of all ranks of the launch in which, as far as can be told, they keep their
+/// numbers.
 pub(crate) fn has_numbers_of_launch(
     gathering: &Gathering<Applicant>,
     processes: &Processes,
@@ -282,12 +283,12 @@ pub(crate) fn has_numbers_of_launch(
         && gathering.arrivals().all(|(rank, applicant)| applicant.member.global_rank == rank)
 }
 
-/// How many ranks were launched, as one of those that wait there knows.
+/// How many ranks were launched, according to one that waits there.
 fn launched(gathering: &Gathering<Applicant>, processes: &Processes) -> Option<u32> {
     gathering.arrivals().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)
 }
 
-/// A rank that ended and without which `gathering` cannot be complete. `None` where that is not certain.
+/// A rank that ended and without which `gathering` cannot complete. `None` if that is not certain.
 fn missed_for_ever(gathering: &Gathering<Applicant>, endings: &Endings, processes: &Processes) -> Option<Rank> {
     let arrived: BTreeSet<Rank> = gathering.arrivals().map(|(_, applicant)| applicant.member.global_rank).collect();
     let launched = launched(gathering, processes)?;

@@ -1,5 +1,5 @@
-//! Whether the ranks of a group hold the same before their first optimizer step and after each. Ranks send hashes, and the
-//! names of what those are of when they change.
+//! Whether the ranks of a group hold the same values before their first optimizer step and after each step. Ranks send hashes,
+//! and the names of the hashed tensors whenever those change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::exchange::ConnectionId;
 use crate::ledger::NO_SEQUENCE;
 use crate::site::Call;
 
-/// Steps of a group that are kept while some of its ranks have not come to them: ranks that average gradients in every step
-/// are never as far apart.
+/// The number of steps of a group that are kept while some of its ranks have not come to them. Ranks that average gradients in
+/// every step are never that far apart.
 const KEPT: usize = 64;
 
-/// Tensors of one step.
+/// The most tensors of one step.
 const MOST: usize = 1 << 20;
 
 /// The first difference within a group.
@@ -29,7 +29,7 @@ pub(crate) struct Divergence {
     pub(crate) name: String,
     /// Further tensors that differ.
     pub(crate) others: usize,
-    /// Ranks that do not have what most have; of two halves, those that are not with the first rank.
+    /// Ranks that do not have what most have; if there are two halves, the one without the first rank.
     pub(crate) ranks: Vec<Rank>,
     /// The rest of the group.
     pub(crate) rest: Vec<Rank>,
@@ -45,7 +45,7 @@ pub(crate) struct Replicas {
     groups: BTreeMap<Vec<Rank>, Group>,
     found: Vec<Divergence>,
     newest: Option<ConnectionId>,
-    /// Connections that are closed, with the newest one at that time: what torchrun starts again comes later.
+    /// Closed connections, with the newest one at that time: processes that torchrun restarts connect later.
     closed: BTreeMap<ConnectionId, ConnectionId>,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Replicas {
 struct Group {
     members: BTreeMap<Rank, Member>,
     steps: BTreeMap<u64, BTreeMap<Rank, Holding>>,
-    /// Steps that were compared, but not what was before the first.
+    /// Steps that were compared, not counting the state before the first.
     compared: u64,
-    /// Of all steps and ranks, by name.
+    /// For all steps and ranks, by name.
     digests: BTreeMap<String, u64>,
-    /// Once it has, later steps only repeat it.
+    /// Once there is one, later steps only repeat it.
     has_diverged: bool,
 }
 
@@ -66,11 +66,11 @@ struct Group {
 struct Member {
     connection: Option<ConnectionId>,
     names: Arc<[String]>,
-    /// Of a step of which more follows.
+    /// The part so far of a step of which more follows.
     coming: (Vec<String>, Vec<u64>),
 }
 
-/// What a rank holds in one step.
+/// The values of a rank in one step.
 #[derive(Debug)]
 struct Holding {
     connection: ConnectionId,
@@ -80,7 +80,7 @@ struct Holding {
 }
 
 impl Replicas {
-    /// A connection was opened; their numbers rise.
+    /// A connection was opened; connections have rising numbers.
     pub(crate) fn opened(&mut self, connection: ConnectionId) {
         self.newest = self.newest.max(Some(connection));
     }
@@ -95,7 +95,7 @@ impl Replicas {
     /// The process of `connection` reports what a rank holds, at time `now_us`.
     ///
     /// # Errors
-    /// What is wrong with the message.
+    /// Says what is wrong with the message.
     pub(crate) fn note(&mut self, connection: ConnectionId, record: HoldingRecord, now_us: u64) -> Result<(), String> {
         let HoldingRecord { rank, group, step, site, names, hashes, is_continued } = record;
         if !group.contains(&rank) {
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// What ranks of a group report, each on the connection of its number.
+    /// The reports of a group's ranks, each on the connection with its number.
     fn replicas(ranks: &[u32], reports: &[(u32, u64, &[&str], &[u64])]) -> Replicas {
         let mut replicas = Replicas::default();
         for (rank, step, names, hashes) in reports {
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!((found[0].name.as_str(), found[0].others, &found[0].ranks), ("parameter", 1, &group(&[1])));
     }
 
-    /// One rank may be ahead, and its names may be others by then: two optimizers take turns.
+    /// One rank may be ahead, and its names may differ by then: two optimizers take turns.
     #[test]
     fn names_are_those_of_their_step() {
         let reports: &[(u32, u64, &[&str], &[u64])] = &[

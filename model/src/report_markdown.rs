@@ -327,7 +327,7 @@ fn row(out: &mut String, cells: &[String]) {
     out.push('\n');
 }
 
-/// Text that cannot end a cell or a row.
+/// Text that cannot terminate a cell or a row.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

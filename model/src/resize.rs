@@ -1,4 +1,5 @@
-//! Communicators made from one by leaving ranks out (shrink) or adding some (grow): which ranks have to come, and why it failed.
+//! Communicators made from another one by leaving ranks out (shrink) or adding some (grow): which ranks have to come, and why it
+//! failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::exchange::ConnectionId;
 use crate::gathering::{Applicant, Gathering, Waiting, list};
 use crate::placement::{describe, misfit};
 
-/// What ranks come together for. Those of one key become one communicator.
+/// What ranks come together for. Ranks with the same key become one communicator.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resize {
     Shrink { excluded: BTreeSet<Rank>, sequence: Sequence },
@@ -84,9 +85,9 @@ pub(crate) struct Resizes {
 #[derive(Debug, Default)]
 struct OfParent {
     pending: BTreeMap<Resize, Resizing>,
-    /// Failed ones that some ranks do not know of: these must not wait for the others.
+    /// Failed ones that some ranks do not know about yet: those ranks must not wait for the others.
     refused: BTreeMap<Resize, Refusal>,
-    /// Grows that came about.
+    /// Grows that succeeded.
     grown: u64,
 }
 
@@ -99,24 +100,24 @@ struct Resizing {
 
 #[derive(Debug)]
 struct Refusal {
-    /// Ranks that do not know of it.
+    /// Ranks that do not know about it.
     unaware: BTreeSet<Rank>,
     code: ErrorCode,
     detail: String,
 }
 
-/// What comes of a rank that asks for a resize, in the order in which it is to be done.
+/// The outcomes for a rank that asks for a resize, in the order in which to act on them.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// It cannot take part.
     pub(crate) refused: Option<(Applicant, ErrorCode, String)>,
-    /// These came to nothing.
+    /// These resizes failed.
     pub(crate) failed: Vec<Failed>,
-    /// Everybody is there.
+    /// All ranks have arrived.
     pub(crate) complete: Option<Complete>,
 }
 
-/// A resize that came to nothing.
+/// A resize that failed.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) resize: Resize,
@@ -126,7 +127,7 @@ pub(crate) struct Failed {
     pub(crate) culprits: Vec<Rank>,
 }
 
-/// A resize to which everybody came.
+/// A resize for which all ranks arrived.
 #[derive(Debug)]
 pub(crate) struct Complete {
     pub(crate) resize: Resize,
@@ -148,7 +149,7 @@ impl Outcome {
     }
 }
 
-/// The shrink that `rank` asks for; an error when it must not.
+/// The shrink that `rank` asks for; an error if it must not.
 pub(crate) fn shrink_of(
     communicator: &Communicator,
     (sequence, rank): (Sequence, Rank),
@@ -171,7 +172,7 @@ pub(crate) fn shrink_of(
 }
 
 impl Resizes {
-    /// `rank` of `communicator` comes to a shrink that [`shrink_of`] made.
+    /// `rank` of `communicator` arrives at a shrink that [`shrink_of`] made.
     pub(crate) fn come_to_shrink(
         &mut self,
         communicator: &Communicator,
@@ -197,7 +198,7 @@ impl Resizes {
         }
     }
 
-    /// `rank` of the communicator to be comes to grow number `sequence` of `communicator` to `size` ranks.
+    /// `rank` of the future communicator arrives at grow number `sequence` of `communicator`, to `size` ranks.
     pub(crate) fn come_to_grow(
         &mut self,
         communicator: &Communicator,
@@ -250,7 +251,8 @@ impl Resizes {
         }
     }
 
-    /// Ends what cannot come about any more: a rank that it needs is gone. `how` completes "rank 2 (pid 4711) ...".
+    /// Ends every resize that can no longer happen because a rank that it needs is gone.
+    /// `how` completes "rank 2 (pid 4711) ...".
     pub(crate) fn end_hopeless(
         &mut self,
         communicator: &Communicator,
@@ -276,7 +278,7 @@ impl Resizes {
         hopeless.into_iter().filter_map(fail).collect()
     }
 
-    /// Ends those of communicator `parent` for which ranks waited too long, `timeout_us`.
+    /// Ends those of communicator `parent` for which ranks have waited too long, `timeout_us`.
     pub(crate) fn expire(&mut self, parent: CommunicatorId, now_us: u64, timeout_us: u64) -> Vec<Failed> {
         let Some(resizes) = self.by_parent.get_mut(&parent) else { return Vec::new() };
         let seconds = timeout_us as f64 / 1e6;
@@ -298,13 +300,13 @@ impl Resizes {
         late.into_iter().filter_map(fail).collect()
     }
 
-    /// When the waiting ranks' patience ends, us.
+    /// When the waiting ranks time out, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         let pending = self.by_parent.values().flat_map(|resizes| resizes.pending.values());
         pending.map(|resizing| resizing.gathering.deadline_us())
     }
 
-    /// What ranks wait for in resizes of `parent`, and which.
+    /// What ranks wait for in resizes of `parent`, and which ranks.
     pub(crate) fn of(&self, parent: CommunicatorId) -> impl Iterator<Item = (&Resize, &Gathering<Applicant>)> {
         let pending = self.by_parent.get(&parent).into_iter().flat_map(|resizes| &resizes.pending);
         pending.map(|(resize, resizing)| (resize, &resizing.gathering))
@@ -322,7 +324,7 @@ impl Resizes {
 }
 
 impl OfParent {
-    /// Why `rank` cannot come to `resize`, if it cannot.
+    /// Why `rank` cannot take part in `resize`, if it cannot.
     fn hindrance(
         &mut self,
         communicator: &Communicator,
@@ -347,7 +349,7 @@ impl OfParent {
         Some((ErrorCode::DuplicateRank, format!("rank {rank} came twice to {what}")))
     }
 
-    /// `rank` arrives, in `new` when it is the first.
+    /// `rank` arrives, in `new` if it is the first.
     fn arrive(&mut self, resize: &Resize, rank: Rank, applicant: Applicant, new: Resizing) {
         let abort = new.abort;
         let resizing = self.pending.entry(resize.clone()).or_insert(new);
@@ -355,7 +357,7 @@ impl OfParent {
         resizing.gathering.arrive(rank, applicant);
     }
 
-    /// Takes `resize` out once everybody is there.
+    /// Takes `resize` out once all ranks have arrived.
     fn conclude(&mut self, resize: Resize) -> Option<Complete> {
         if !self.pending.get(&resize)?.gathering.is_full() {
             return None;
@@ -368,7 +370,7 @@ impl OfParent {
         Some(Complete { resize, gathering, abort, since_us })
     }
 
-    /// Ends two shrinks whose ranks disagree on whom to leave out.
+    /// Ends two shrinks whose ranks disagree about which ranks to leave out.
     fn contradict(&mut self, parent: CommunicatorId, both: [Resize; 2]) -> Vec<Failed> {
         let mut aware: Vec<Rank> = Vec::new();
         let mut parties: Vec<(Rank, String)> = Vec::new();
@@ -387,7 +389,8 @@ impl OfParent {
         both.iter().filter_map(|resize| self.fail(resize, why, &[], &aware)).collect()
     }
 
-    /// Removes `resize` for its waiting ranks. A rank that comes later and is neither among them nor `aware` gets the reason, too.
+    /// Removes `resize` for its waiting ranks. A rank that arrives later and is neither among them nor `aware` is also told the
+    /// reason.
     fn fail(
         &mut self,
         resize: &Resize,
@@ -407,7 +410,7 @@ impl OfParent {
         Some(Failed { resize, gathering, code, detail, culprits })
     }
 
-    /// Why `rank` comes too late for a resize that failed without it; it gets this once.
+    /// Why `rank` is too late for a resize that failed without it; it is told once.
     fn turned_away(&mut self, resize: &Resize, rank: Rank) -> Option<(ErrorCode, String)> {
         let refusal = self.refused.get_mut(resize)?;
         if !refusal.unaware.remove(&rank) {
@@ -420,7 +423,8 @@ impl OfParent {
         Some(answer)
     }
 
-    /// Another pending shrink whose ranks and those of `resize` wait for each other: they disagree on whom to leave out.
+    /// Another pending shrink whose ranks and those of `resize` wait for each other: they disagree about which ranks to leave
+    /// out.
     fn contradicts(&self, resize: &Resize) -> Option<Resize> {
         let stuck = |one: &Resize, other: &Resize| {
             let (here, there) = (&self.pending[one].gathering, &self.pending[other].gathering);
@@ -433,7 +437,7 @@ impl OfParent {
     }
 }
 
-/// The first rank of the communicator that `resize` needs and that is not there any more.
+/// The first rank of the communicator that `resize` needs and that is gone.
 fn absent(communicator: &Communicator, resize: &Resize) -> Option<Rank> {
     let ranks = (0..communicator.size()).map(Rank);
     ranks

@@ -1,6 +1,6 @@
-//! Collectives that meet others than they belong to: ranks called the same number of collectives, alike in operation and shape,
-//! but one of them left one out or made one too many, or its threads took turns in another order. Only the lines that called them
-//! show it: rank 0 ran A, B, C and rank 1 ran B, C, D.
+//! Collectives that meet a different one than they should: ranks called the same number of collectives, alike in operation and
+//! shape, but one rank left one out or made one too many, or its threads took turns in a different order. Only the lines that
+//! called them show it: rank 0 ran A, B, C and rank 1 ran B, C, D.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use rustc_hash::FxHashMap;
 use crate::exchange::ConnectionId;
 use crate::site::{Call, Sites};
 
-/// Collectives that are looked at from the first on whose lines differ.
+/// The number of collectives that are examined, from the first whose lines differ.
 const WINDOW: usize = 32;
 
-/// Collectives that a rank may be ahead of another.
+/// By how many collectives a rank may be ahead of another.
 const MOST_AHEAD: usize = 4;
 
-/// A line of the program, the same number on all ranks; 0 where it is not known.
+/// A line of the program, by a number that is the same on all ranks; 0 if it is not known.
 type Line = u32;
 
 /// What has to agree between ranks.
@@ -31,7 +31,7 @@ type Differing = (u64, Operation, Vec<(Rank, Call)>);
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     line: Line,
-    /// A number of its rank's threads; 0 where it is not known.
+    /// The number of the thread on its rank; 0 if it is not known.
     thread: u32,
     shape: Shape,
     call: Call,
@@ -46,14 +46,14 @@ impl Position {
         self.0.iter().all(Option::is_some)
     }
 
-    /// Whether all ranks called it from one line, as far as lines are known.
+    /// Whether all ranks called it from the same line, as far as lines are known.
     fn agrees(&self) -> bool {
         let mut lines = self.0.iter().flatten().map(|seen| seen.line);
         let first = lines.next();
         self.0.iter().flatten().any(|seen| seen.line == 0) || lines.all(|line| Some(line) == first)
     }
 
-    /// Itself, at position `at`, if its lines differ without the roles that a root gives.
+    /// This collective, at position `at`, if its lines differ and no root gives its ranks different roles.
     fn unusual(&self, at: u64) -> Option<Differing> {
         let (operation, .., root) = self.0.first().copied().flatten()?.shape;
         let calls = (0..).map(Rank).zip(&self.0).filter_map(|(rank, seen)| Some((rank, seen.as_ref()?.call)));
@@ -64,16 +64,16 @@ impl Position {
 #[derive(Debug, Default)]
 struct Track {
     positions: BTreeMap<u64, Position>,
-    /// The lines have differed since a while, and no shift explains it: programs may do that.
+    /// The lines have differed for a while, and no shift explains it: programs may do that.
     is_dismissed: bool,
-    /// Positions that were let go of, from the first on whose lines differ: threads that took turns in other orders may show later.
+    /// Discarded positions, from the first whose lines differ: threads that took turns in a different order may show later.
     open: Vec<(u64, Position)>,
     found: Option<Shift>,
     /// The first collective without a root that was called from different lines, which no shift explains.
     unusual: Option<Differing>,
 }
 
-/// A collective that ranks called from different lines, which may be meant.
+/// A collective that ranks called from different lines, which may be intended.
 #[derive(Clone, Debug)]
 pub(crate) struct Unusual {
     pub(crate) communicator: CommunicatorId,
@@ -83,12 +83,12 @@ pub(crate) struct Unusual {
     pub(crate) calls: Vec<(Rank, Call)>,
 }
 
-/// How ranks differ from another one, the reference.
+/// How ranks differ from another rank, the reference.
 #[derive(Clone, Debug)]
 pub(crate) enum Apart {
-    /// So many collectives ahead; negative is behind.
+    /// They are this many collectives ahead; negative is behind.
     Ahead(Vec<(Rank, i32)>),
-    /// Their threads make the same calls, and take turns in another order.
+    /// Their threads make the same calls, but take turns in a different order.
     Turns(Vec<Rank>),
 }
 
@@ -106,7 +106,7 @@ impl Apart {
 #[derive(Clone, Debug)]
 pub(crate) struct Shift {
     pub(crate) communicator: CommunicatorId,
-    /// The first collective that meets another.
+    /// The first collective that meets a different one.
     pub(crate) sequence: Sequence,
     pub(crate) operation: Operation,
     /// A rank of the majority.
@@ -176,13 +176,13 @@ impl Shifts {
 }
 
 impl Track {
-    /// The positions from the first on that all ranks reported. Each lacks none before it: a rank completes its collectives in order.
+    /// The positions, from the first, that all ranks have reported. There are no gaps: a rank completes its collectives in order.
     fn complete(&self) -> Vec<(u64, &Position)> {
         let complete = self.positions.iter().take_while(|(_, position)| position.is_complete());
         complete.map(|(sequence, position)| (*sequence, position)).collect()
     }
 
-    /// Lets go of what is settled, and judges lines that have differed for long enough.
+    /// Discards positions that are settled, and judges lines that have differed for long enough.
     fn follow(&mut self, communicator: CommunicatorId) {
         loop {
             let first = self.positions.first_key_value().filter(|(_, position)| position.is_complete());
@@ -208,7 +208,7 @@ impl Track {
         }
     }
 
-    /// Forgets a position, unless it may be part of what is found later.
+    /// Forgets a position, unless it may be part of a later finding.
     fn let_go(&mut self, first: u64, agrees: bool) {
         let Some(position) = self.positions.remove(&first) else { return };
         if self.open.len() >= WINDOW {
@@ -219,7 +219,7 @@ impl Track {
         }
     }
 
-    /// What explains the lines from the first position on that differs, if something does.
+    /// What explains the lines from the first position that differs, if anything does.
     fn judge(&self, communicator: CommunicatorId) -> Option<Shift> {
         let complete = self.complete();
         let differing: Vec<_> = complete.into_iter().take_while(|(_, position)| !position.agrees()).collect();
@@ -255,14 +255,14 @@ impl<'a> Run<'a> {
         Some(Self { positions, ranks, reference })
     }
 
-    /// The ranks that differ from the reference as `explain` says, with what it says.
+    /// The ranks that differ from the reference according to `explain`, with the explanation.
     fn others<T>(&self, explain: impl Fn(&[Seen], &[Seen]) -> Option<T>) -> Vec<(Rank, T)> {
         let reference = &self.ranks[self.reference];
         let differ = (0..).zip(&self.ranks).filter(|(_, calls)| !alike(reference, calls));
         differ.filter_map(|(rank, calls)| Some((Rank(rank), explain(reference, calls)?))).collect()
     }
 
-    /// None where no rank is apart.
+    /// None if no rank is apart.
     fn shift(&self, communicator: CommunicatorId, apart: Apart) -> Option<Shift> {
         let (sequence, first) = self.positions.first()?;
         let others = apart.ranks();
@@ -280,14 +280,14 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether two ranks called from the same lines.
+/// Whether two ranks made their calls from the same lines.
 fn alike(one: &[Seen], other: &[Seen]) -> bool {
     one.iter().zip(other).all(|(one, other)| one.line == other.line)
 }
 
-/// Whether the threads of two ranks make the same calls, each in its own order, so that only their turns differ. A thread is known
-/// on the other rank by its lines: none may be called by two threads, and there must be at least two of them. With a root, ranks
-/// have roles, and lines for them.
+/// Whether the threads of two ranks make the same calls, each in its own order, so only their turns differ. A thread is
+/// recognized on the other rank by its lines: no two threads may share a line, and there must be at least two threads. With a
+/// root, ranks have roles, and different lines for them.
 fn take_turns(one: &[Seen], other: &[Seen]) -> bool {
     let is_role = |(one, other): (&Seen, &Seen)| one.line != other.line && one.shape.4.is_some();
     if one.iter().zip(other).any(is_role) {
@@ -298,7 +298,7 @@ fn take_turns(one: &[Seen], other: &[Seen]) -> bool {
     one.len() >= 2 && one.keys().eq(other.keys()) && one.values().zip(other.values()).all(same)
 }
 
-/// The calls of each thread of a rank, by the line of its first; None where threads cannot be told apart.
+/// The calls of each thread of a rank, by the line of the first; None if threads cannot be told apart.
 fn threads(calls: &[Seen]) -> Option<BTreeMap<Line, Vec<(Line, Shape)>>> {
     let mut owners: BTreeMap<Line, u32> = BTreeMap::new();
     let mut firsts: BTreeMap<u32, Line> = BTreeMap::new();
@@ -314,14 +314,14 @@ fn threads(calls: &[Seen]) -> Option<BTreeMap<Line, Vec<(Line, Shape)>>> {
     Some(threads)
 }
 
-/// How many collectives `rank` is ahead of `reference` in a run of collectives, if that is certain.
+/// By how many collectives `rank` is ahead of `reference` in a run of collectives, if that is certain.
 fn ahead(reference: &[Seen], rank: &[Seen]) -> Option<i32> {
     let found = |leader: &[Seen], behind: &[Seen]| (1..=MOST_AHEAD).find(|by| leads(leader, behind, *by));
     found(rank, reference).map(|by| by as i32).or_else(|| found(reference, rank).map(|by| -(by as i32)))
 }
 
-/// Whether `leader` called what `behind` called, `by` collectives earlier, and it shows: of the calls that it left out none
-/// comes again before two different ones. Ranks that take turns at two lines, each in a role, look alike otherwise.
+/// Whether `leader` called what `behind` called, `by` collectives earlier, with proof: none of the calls that it left out comes
+/// again before two different ones. Otherwise, ranks that alternate between two lines, each in a role, look the same.
 fn leads(leader: &[Seen], behind: &[Seen], by: usize) -> bool {
     let Some(later) = behind.get(by..) else { return false };
     let matches = leader.iter().zip(later).all(|(one, other)| (one.line, one.shape) == (other.line, other.shape));

@@ -1,4 +1,4 @@
-//! Where ranks were in their programs when they called what failed, and what they did last.
+//! Where ranks were in their programs when they made the call that failed, and what they did last.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub(crate) struct Call {
     site: SiteId,
     /// None for the creation of a communicator.
     pub(crate) operation: Option<Operation>,
-    /// 0 when it has no position.
+    /// 0 if it has no position.
     pub(crate) sequence: Sequence,
-    /// When it was done by the machine's monotonic clock, us; 0 where that is not known.
+    /// When it was done, by the machine's monotonic clock, us; 0 if that is not known.
     pub(crate) ended_us: u64,
 }
 
@@ -35,7 +35,7 @@ impl Call {
         Self { connection, site, operation, sequence, ended_us: 0 }
     }
 
-    /// The same, done at `ended_us`.
+    /// The same operation, done at `ended_us`.
     pub(crate) fn ended(self, ended_us: u64) -> Self {
         Self { ended_us, ..self }
     }
@@ -75,7 +75,7 @@ impl Sites {
         }
     }
 
-    /// The last operation that a rank of a communicator completed there.
+    /// The last operation that a rank completed in a communicator.
     pub(crate) fn last(&self, communicator: CommunicatorId, rank: Rank) -> Option<&Call> {
         self.last.get(&(communicator, rank))
     }

@@ -1,4 +1,4 @@
-//! Splits under way: the ranks of a communicator that come together to be divided by color.
+//! Splits in progress: the ranks of a communicator that come together to be divided by color.
 
 use std::collections::BTreeMap;
 
@@ -26,27 +26,27 @@ impl SplitApplicant {
     }
 }
 
-/// All splits under way, by parent and position among its splits.
+/// All splits in progress, by parent and position among its splits.
 #[derive(Debug, Default)]
 pub(crate) struct Splits {
     pending: BTreeMap<(CommunicatorId, Sequence), Gathering<SplitApplicant>>,
 }
 
-/// What comes of a rank that asks for a split.
+/// The outcome for a rank that asks for a split.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It cannot take part.
     Refused(Applicant, ErrorCode, String),
     /// It waits for others.
     Waits,
-    /// Everybody is there.
+    /// All ranks have arrived.
     Complete(Children),
 }
 
 /// The children of a split.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
-    /// In the order of colors; the members of each by key, then by rank of the parent.
+    /// In the order of colors; the members of each by key, then by rank in the parent.
     pub(crate) groups: Vec<Vec<Applicant>>,
     pub(crate) colorless: Vec<Applicant>,
 }
@@ -84,7 +84,7 @@ impl Splits {
         self.pending.remove(&key).map_or(Outcome::Waits, |gathering| Outcome::Complete(children(gathering)))
     }
 
-    /// Takes out the splits of `parent` that `which` picks: they fail.
+    /// Takes out the splits of `parent` that `which` selects: they fail.
     pub(crate) fn take(
         &mut self,
         parent: CommunicatorId,
@@ -97,7 +97,7 @@ impl Splits {
             .collect()
     }
 
-    /// When the waiting ranks' patience ends, us.
+    /// When the waiting ranks time out, us.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = u64> {
         self.pending.values().map(Gathering::deadline_us)
     }

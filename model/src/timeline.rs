@@ -1,4 +1,4 @@
-//! The operations kept for the report: per communicator the last ones, by position and not by arrival.
+//! The operations kept for the report: the last ones of each communicator, by position and not by arrival.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ pub(crate) struct Entry {
     pub(crate) time: Duration,
     pub(crate) wait_us: f64,
     pub(crate) execute_us: f64,
-    /// When each of `ranks` came and was done, where it reported that.
+    /// When each of `ranks` arrived and was done, if it reported that.
     pub(crate) spans: Vec<Option<Span>>,
 }
 
-/// From coming to being done, ns by the ranks' clock.
+/// The time from arrival to being done, ns by the ranks' clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) began_ns: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Timeline {
     capacity: usize,
     total: u64,
     kept: BTreeMap<CommunicatorId, BTreeMap<Position, Entry>>,
-    /// Of receives that were reported before their sends.
+    /// Spans of receives that were reported before their sends.
     early: BTreeMap<(CommunicatorId, Position), Span>,
 }
 

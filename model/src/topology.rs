@@ -1,4 +1,4 @@
-//! Which node a rank is on, and which fabric joins two ranks. Built once per run.
+//! Which node a rank is on, and which fabric connects two ranks. Built once per run.
 
 use protocol::ids::Rank;
 use protocol::plan::{ClusterPlan, FabricPlan};
@@ -48,7 +48,7 @@ impl Topology {
         self.node_of.get(rank.0 as usize).copied()
     }
 
-    /// Which fabric joins two nodes.
+    /// Which fabric connects two nodes.
     pub fn scope(&self, src_node: usize, dst_node: usize) -> LinkScope {
         if src_node == dst_node { LinkScope::IntraNode } else { LinkScope::InterNode }
     }

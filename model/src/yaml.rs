@@ -1,4 +1,4 @@
-//! The one place that reads YAML: its options, its limits, and where its errors are.
+//! The one place that reads YAML: its options, its limits, and the places of its errors.
 
 mod explain;
 
@@ -12,24 +12,24 @@ use crate::diagnostic::Diagnostic;
 
 pub use explain::{diagnose, did_you_mean};
 
-/// Deepest nesting of a file.
+/// The deepest nesting in a file.
 const MAX_DEPTH: usize = 32;
-/// Most aliases of a file.
+/// The most aliases in a file.
 const MAX_ALIASES: usize = 256;
-/// Most values of a file, with aliases written out.
+/// The most values in a file, with aliases expanded.
 const MAX_NODES: usize = 250_000;
-/// Longest text that is read at all, bytes: none written by hand is larger.
+/// The longest text that is read at all, in bytes: none written by hand is longer.
 const MAX_BYTES: usize = 4 << 20;
 
 /// `text`, the content of `file`, as a `T`. Booleans are only `true` and `false`; a repeated key is a mistake.
 ///
 /// # Errors
-/// The mistakes, with places and advice. A mistake of syntax hides those behind it.
+/// The mistakes, with places and advice. A syntax error hides those after it.
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Vec<Diagnostic>> {
     read_with(file, text, DuplicateKeyPolicy::Error).map_err(|(diagnostic, _)| vec![diagnostic])
 }
 
-/// Like [`read`], but a repeated key only adds to `mistakes`: the last one counts, so that the rest is checked as well.
+/// Like [`read`], but a repeated key only adds to `mistakes`: the last one counts, so the rest is checked as well.
 pub fn read_on<T: DeserializeOwned>(file: &str, text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<T> {
     match read_with(file, text, DuplicateKeyPolicy::Error) {
         Ok(value) => Some(value),
@@ -67,7 +67,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     }
 }
 
-/// The bytes that a location covers; nothing at 0 when it has none.
+/// The bytes that a location covers; an empty range at 0 if it has none.
 pub fn byte_range(location: Location) -> Range<usize> {
     let span = location.span();
     match (span.byte_offset(), span.byte_len()) {

@@ -1,4 +1,4 @@
-//! What a rank does in a communicator, reported when someone asks: the coordinator, because nothing moves any more, or a person.
+//! What a rank does in a communicator, reported on request: by the coordinator, because nothing moves anymore, or by a person.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Activity {
     pub communicator: CommunicatorId,
     /// The rank in it.
     pub rank: Rank,
-    /// What it is in: nothing, one collective, or the sends and recvs of a group that are not done.
+    /// The operations that it is in: none, one collective, or the sends and recvs of a group that are not done.
     pub current: Vec<Activation>,
     /// Launches that the program issued behind it.
     pub queued: u64,
@@ -20,7 +20,7 @@ pub struct Activity {
     pub recent: Vec<Activation>,
 }
 
-/// An operation that is under way or done.
+/// An operation that is in progress or done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Activation {
     /// Which collective of the communicator; for send and recv, which transfer of the ordered pair, 0 while that is open.
@@ -39,7 +39,7 @@ pub struct Activation {
     pub peer: Option<Rank>,
     /// Time since it began, us.
     pub age_us: u64,
-    /// How long it took, us; `None` while it is under way.
+    /// How long it took, us; `None` while it is in progress.
     pub took_us: Option<u64>,
     /// Where the program called it.
     pub site: SiteId,

@@ -1,4 +1,4 @@
-//! What the coordinator writes to stdout, a line each, for the process that started it.
+//! What the coordinator writes to stdout, one line each, for the process that started it.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ const HANG: &str = "hang: ";
 pub enum Announcement {
     /// It listens there: an absolute path, or `host:port`. The first line, once.
     Listening(String),
-    /// For the time of `--idle-ms` nothing has moved: a sentence on which ranks wait for which.
+    /// Nothing has moved for the time given by `--idle-ms`: a sentence that says which ranks wait for which.
     Hang(String),
 }
 

@@ -1,17 +1,17 @@
-//! Operations that a process completed and has not reported to the coordinator yet, in a memory file of that process: the
-//! file outlives a process that is killed, and then the coordinator reads what is left in it.
+//! Operations that a process completed but has not reported to the coordinator yet, in a memory file of that process. The file
+//! outlives a process that is killed; the coordinator then reads what is left in it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::OperationRecord;
 
-/// Such a file. Three words of 8 bytes, little-endian: the mark, how many records were written in all, and how many of these were
-/// reported. Behind [`Backlog::HEADER_BYTES`] record number n, from 0, is in slot n modulo [`Backlog::SLOTS`].
+/// Such a file. It begins with three words of 8 bytes, little-endian: the mark, how many records were written in total, and how
+/// many of these were reported. After [`Backlog::HEADER_BYTES`], record number n, from 0, is in slot n modulo [`Backlog::SLOTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
     /// File descriptor number in the process.
     pub fd: i32,
-    /// Random; the file begins with it, so that another file of another process is not taken for this one.
+    /// Random; the file begins with it, so that no other file of another process is mistaken for this one.
     pub mark: u64,
 }
 
@@ -39,15 +39,15 @@ impl Backlog {
     /// A record as it is in a slot: at most [`Backlog::SLOT_BYTES`].
     ///
     /// # Panics
-    /// Never: a record always serializes, into less than a slot.
+    /// Never: a record always serializes, and fits into a slot.
     pub fn slot(record: &OperationRecord) -> ([u8; Self::SLOT_BYTES], usize) {
         let mut slot = [0; Self::SLOT_BYTES];
         let used = postcard::to_slice(record, &mut slot).expect("a record fits its slot").len();
         (slot, used)
     }
 
-    /// The records in the `bytes` of the file that were not reported. None of a file of another kind, and none after something
-    /// that is not a record: a process can have written anything there.
+    /// The records in the `bytes` of the file that were not reported. There are none in a file of another kind, and none after
+    /// something that is not a record: a process can have written anything there.
     pub fn unreported(&self, bytes: &[u8]) -> Vec<OperationRecord> {
         let word = |at: usize| {
             let word = bytes.get(at..at + 8)?;

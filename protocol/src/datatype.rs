@@ -103,12 +103,13 @@ named!(
 );
 
 impl Operation {
-    /// Concerns two ranks: a send, a recv, or one side of a one-sided operation. All others are for every rank.
+    /// Whether it concerns two ranks: a send, a recv, or one side of a one-sided operation. All others are for every
+    /// rank.
     pub fn is_for_two(self) -> bool {
         matches!(self, Self::Send | Self::Recv) || self.is_one_sided()
     }
 
-    /// Put, signal or wait for signals: the other rank makes no call that belongs to it.
+    /// Whether it is a put, a signal or a wait for signals: the other rank makes no matching call.
     pub fn is_one_sided(self) -> bool {
         matches!(self, Self::PutSignal | Self::Signal | Self::WaitSignal)
     }

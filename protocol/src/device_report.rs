@@ -13,15 +13,16 @@ use crate::site::CallSite;
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
 
-/// Ending, behind the report's path, of a symbolic link whose target is the sentence on what the operating system refused
-/// to the process first: no program's mistake. A link needs neither a descriptor nor room in a file, of which there may be
-/// none.
+/// Suffix that makes the report's path that of a symbolic link. The link's target is a sentence about the first thing that the
+/// operating system refused to the process, which is not the program's mistake. A link needs neither a descriptor nor room in a
+/// file; there may be none left.
 pub const REFUSED: &str = ".refused";
-/// The same, on why the report could not be written; an empty or half-written file where not even a link could be made.
+/// The same, for why the report could not be written. If not even a link could be made, there is an empty or
+/// half-written file.
 pub const UNWRITTEN: &str = ".unwritten";
 
-/// A line of the journal (`FTEST_JOURNAL`): a gap, written the moment a process met it for the first time. It outlives what a
-/// report does not: `_exit`, `exec`, SIGKILL.
+/// A line of the journal (`FTEST_JOURNAL`): a gap, written the moment a process met it for the first time. Unlike a report, it
+/// survives `_exit`, `exec` and SIGKILL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
     /// The process.
@@ -59,8 +60,8 @@ pub struct JournalFinding {
     pub made_at_us: Option<u64>,
 }
 
-/// A line of the journal: what the program had not given back when it ended normally with 0. Counted after every exit handler
-/// and destructor of the program ran.
+/// A line of the journal: what the program had not released when it exited normally with 0. It is counted after all exit handlers
+/// and destructors of the program have run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// The process.
@@ -107,7 +108,8 @@ pub struct DeviceReport {
     pub mode: String,
     /// `allow`, `warn` or `error`.
     pub unsupported_api_policy: String,
-    /// `cpu`: PyTorch's operators computed on the CPU; `skip`: nothing was computed, what the GPU's memory holds means nothing.
+    /// `cpu`: PyTorch's operators computed on the CPU; `skip`: nothing was computed, and the contents of the GPU's memory mean
+    /// nothing.
     #[serde(default)]
     pub compute: String,
     /// PyTorch operators that computed, and how often.
@@ -119,9 +121,9 @@ pub struct DeviceReport {
     pub summary: Summary,
     /// The devices that the process saw, in its order.
     pub devices: Vec<DeviceEntry>,
-    /// What the program used and we do not do, sorted by library, name and detail.
+    /// What the program used and ftest does not do, sorted by library, name and detail.
     pub gaps: Vec<GapEntry>,
-    /// What the only rank that exists called (`ftest exec --as-rank`), by communicator, operation and datatype.
+    /// The calls of the only rank that exists (`ftest exec --as-rank`), by communicator, operation and datatype.
     #[serde(default)]
     pub alone: Vec<AloneCalls>,
     /// What differs from run to run.
@@ -144,7 +146,7 @@ pub struct AloneCalls {
     pub datatype: String,
     /// Calls.
     pub calls: u64,
-    /// Bytes by NCCL's argument `count`: what one rank gives or gets of one other.
+    /// Bytes according to NCCL's argument `count`: what one rank gives to or gets from one other.
     pub bytes: u64,
 }
 
@@ -262,10 +264,10 @@ pub struct DeviceEntry {
     pub alloc: Tally,
     /// Releases.
     pub free: Tally,
-    /// Allocations for which there was no memory. A program may go on: PyTorch gives back what it keeps in reserve, and tries again.
+    /// Allocations for which there was no memory. A program may go on: PyTorch releases its reserve and tries again.
     #[serde(default)]
     pub refused: Tally,
-    /// The most bytes of pages that were in use at once: what a GPU needs beside the context.
+    /// The most bytes of pages that were in use at once: what a GPU needs in addition to the context.
     #[serde(default)]
     pub pages_peak: u64,
     /// Copies and fills.
@@ -300,7 +302,7 @@ pub struct KernelLaunches {
     pub by_name: BTreeMap<String, u64>,
 }
 
-/// A use of what we do not do.
+/// A use of something that ftest does not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapEntry {

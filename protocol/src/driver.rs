@@ -1,16 +1,17 @@
-//! Which driver a machine claims to have: its version, and the CUDA that it supports.
+//! The driver that a machine claims to have: its version, and the CUDA version that it supports.
 
 /// A driver, as NVML and CUDA report it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// "580.65.06"
     pub version: String,
-    /// 1000 x major + 10 x minor of the CUDA that it supports, 13000.
+    /// 1000 x major + 10 x minor of the CUDA version that it supports, 13000.
     pub cuda: i32,
 }
 
-/// (CUDA, the driver that came with it), the newest last. Release notes of the CUDA Toolkit, "CUDA Toolkit and Corresponding Driver
-/// Versions", first release of each; for 13.3 and later the drivers that NVIDIA's packages for NVML (nvidia-ml-py) are named after.
+/// (CUDA, the driver that came with it), the newest last. From the release notes of the CUDA Toolkit, "CUDA Toolkit and
+/// Corresponding Driver Versions", the first release of each; for 13.3 and later, the drivers that NVIDIA's NVML packages
+/// (nvidia-ml-py) are named after.
 pub const KNOWN: &[(&str, &str)] = &[
     ("11.8", "520.61.05"),
     ("12.0", "525.60.13"),
@@ -30,7 +31,7 @@ pub const KNOWN: &[(&str, &str)] = &[
 ];
 
 impl Driver {
-    /// The newest that is known.
+    /// The newest known driver.
     pub fn newest() -> Driver {
         let (cuda, version) = KNOWN[KNOWN.len() - 1];
         Driver { version: version.to_owned(), cuda: number(cuda).expect("the table is right") }

@@ -1,4 +1,5 @@
-//! Every environment variable the project reads: name, values, default, meaning. docs/environment.md is made from this table.
+//! Every environment variable the project reads: name, values, default, meaning. docs/environment.md is generated from this
+//! table.
 
 use crate::suggest;
 
@@ -15,7 +16,7 @@ pub struct Variable {
     pub meaning: &'static str,
 }
 
-/// A variable has a value that it does not accept.
+/// An error: a variable has a value that it does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value}: expected {expected}{}", .hint.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct BadValue {
@@ -30,7 +31,7 @@ pub struct BadValue {
 }
 
 impl Variable {
-    /// The error that `value` is for this variable.
+    /// The error for `value` as the value of this variable.
     pub fn bad(&self, value: &str) -> BadValue {
         BadValue { variable: self.name, value: value.to_owned(), expected: self.values.to_owned(), hint: None }
     }

@@ -1,4 +1,4 @@
-//! Faults that a case asks for: how they travel from the runner to the ranks (`FTEST_FAULTS`), and what a rank reports of one
+//! Faults that a case asks for: how they travel from the runner to the ranks (`FTEST_FAULTS`), and what a rank reports about one
 //! that fires.
 
 use std::fmt;
@@ -15,7 +15,8 @@ use crate::report::FaultKind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// Position in the case's list, from 1. 0: it is from `FAKEGPU_NCCL_FAULT_*`, and nothing waits for the report that it fired.
+    /// Position in the case's list, from 1. 0 if it is from `FAKEGPU_NCCL_FAULT_*`; then nothing waits for the report that it
+    /// fired.
     pub number: u32,
     /// Where it was requested, for messages: "suite.yaml:12:9".
     pub origin: String,
@@ -41,11 +42,11 @@ pub enum Trigger {
         /// first of its kind.
         sequence: Option<Sequence>,
     },
-    /// A while after the process joined.
+    /// Some time after the process joined.
     After {
         /// Global rank; `None` is every rank.
         rank: Option<Rank>,
-        /// The while; zero is from the start.
+        /// The time; zero is from the start.
         elapsed: Duration,
     },
 }
@@ -58,7 +59,7 @@ pub enum Action {
     Kill,
     /// SIGSTOP to the rank's process.
     Stop,
-    /// The rank comes so much later.
+    /// The rank arrives later by this much.
     Delay(Duration),
     /// The collective fails on the rank with `ncclRemoteError`.
     NcclError,
@@ -99,7 +100,7 @@ pub struct Side {
     pub ranks: Vec<Rank>,
 }
 
-/// A fault that fires, as the rank reports it to the coordinator before it does.
+/// A fault that fires, as the rank reports it to the coordinator beforehand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultRecord {
     /// [`Fault::number`].
@@ -136,7 +137,7 @@ impl Action {
         }
     }
 
-    /// The link it is about.
+    /// The link that it concerns.
     pub fn link(&self) -> Option<&Link> {
         match self {
             Self::SlowLink { link, .. } | Self::CutLink { link } => Some(link),
@@ -187,7 +188,7 @@ impl fmt::Display for Fault {
 /// The value of `FTEST_FAULTS` for `faults`.
 ///
 /// # Panics
-/// Never: the types have string keys only, and the runner refuses numbers that JSON does not know.
+/// Never: the types have only string keys, and the runner refuses numbers that JSON cannot represent.
 pub fn to_json(faults: &[Fault]) -> String {
     serde_json::to_string(faults).expect("faults always serialise")
 }

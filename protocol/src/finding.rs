@@ -1,5 +1,5 @@
-//! Findings: what went wrong between ranks or in one process, however the program handles it. One table has every kind; the
-//! report, the suite language and docs/findings.md come from it.
+//! Findings: what went wrong between ranks or in one process, however the program handled it. One table has every kind; the
+//! report, the suite language and docs/findings.md are made from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -243,7 +243,7 @@ impl FindingKind {
         self.row().word
     }
 
-    /// Whether somebody did not come within the time for it.
+    /// Whether a rank did not arrive in time.
     pub fn is_timeout(self) -> bool {
         match self {
             Self::TimeoutWaitingForRanks
@@ -285,13 +285,13 @@ impl FindingKind {
         }
     }
 
-    /// Whether it is about a rank that others waited for, and not about what the calls said.
+    /// Whether it is about a rank that others waited for, and not about the calls' arguments.
     pub fn is_absence(self) -> bool {
         matches!(self, Self::RankLost | Self::Unreachable) || self.is_timeout()
     }
 
-    /// The kind of finding for a failure with this code. None for what a program does on purpose (an abort), what a case injects, what the
-    /// machine refuses, and arguments that the call itself rejects.
+    /// The kind of finding for a failure with this code. None if the program did it on purpose (an abort), the case injected it,
+    /// the machine refused something, or the call itself rejects its arguments.
     pub fn of(code: ErrorCode) -> Option<Self> {
         Some(match code {
             ErrorCode::CollectiveTypeMismatch => Self::CollectiveTypeMismatch,

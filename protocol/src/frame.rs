@@ -2,13 +2,13 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Longest token of a run, bytes.
+/// The longest token of a run, in bytes.
 pub const MAX_TOKEN: usize = 1024;
-/// Largest hello, in bytes without the prefix: a token and the sender. Until it is checked, a connection may send no more.
+/// The largest hello, in bytes without the prefix: a token and the sender. Until it is checked, a connection may send no more.
 pub const MAX_HELLO: usize = 4096;
-/// Largest frame a rank may send to the coordinator, in bytes without the prefix.
+/// The largest frame that a rank may send to the coordinator, in bytes without the prefix.
 pub const MAX_TO_COORDINATOR: usize = 1 << 20;
-/// Largest frame the coordinator sends, in bytes without the prefix (a status or a world of members).
+/// The largest frame that the coordinator sends, in bytes without the prefix (a status or a world of members).
 pub const MAX_TO_RANK: usize = 16 << 20;
 
 /// Why bytes are not a frame.
@@ -40,7 +40,7 @@ pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
     frame
 }
 
-/// Takes the first whole frame off `buffer`; `None` when more bytes are needed.
+/// Takes the first whole frame from `buffer`; `None` if more bytes are needed.
 ///
 /// # Errors
 /// [`FrameError`] when the prefix exceeds `limit` or the body does not decode; the connection is then unusable.
@@ -62,8 +62,8 @@ pub fn decode<M: DeserializeOwned>(buffer: &mut Vec<u8>, limit: usize) -> Result
     Ok(Some(message))
 }
 
-/// The version in the frame of a hello, also of one whose rest another version wrote in its own way: the kind of message and the
-/// version come first in every version.
+/// The version in the frame of a hello, even if another version encoded the rest differently: the kind of message and the version
+/// come first in every version.
 pub fn version_of_hello(frame: &[u8]) -> Option<u32> {
     let (kind, version) = postcard::take_from_bytes::<(u32, u32)>(frame.get(4..)?).ok()?.0;
     (kind == 0).then_some(version)

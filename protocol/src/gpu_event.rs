@@ -19,7 +19,7 @@ pub struct GpuEvent {
     pub node: u32,
     /// Index within its node.
     pub local: u32,
-    /// Its place among the events of the case, below [`board::SLOTS`].
+    /// Its number among the events of the case, below [`board::SLOTS`].
     pub slot: u32,
     /// What changes.
     pub health: GpuHealth,

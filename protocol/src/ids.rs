@@ -1,4 +1,4 @@
-//! Identities: plain numbers with a name each, so that a rank is never taken for a device.
+//! Identities: plain numbers, each with its own type, so that a rank is never mistaken for a device.
 
 use serde::{Deserialize, Serialize};
 

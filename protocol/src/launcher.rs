@@ -1,10 +1,10 @@
-//! What a launcher sets for this process: torchrun and ftest `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE`, Slurm's srun
-//! `SLURM_PROCID` and others.
+//! What a launcher sets for this process: torchrun and ftest set `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE`, and
+//! Slurm's srun sets `SLURM_PROCID` and others.
 
 use crate::ids::Rank;
 
-/// The variables of the launcher. One that is unset or is not a number is `None`: they belong to the launcher and the program, which
-/// may use them for something else.
+/// The variables of the launcher. One that is unset or not a number is `None`: the variables belong to the launcher and the
+/// program, which may use them for something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Launcher {
     /// `RANK`: the global rank.
@@ -37,7 +37,7 @@ impl Launcher {
         }
     }
 
-    /// As [`Launcher::read`]; where no variable of these is set, what srun says of a task that it has started.
+    /// Like [`Launcher::read`]; if none of these variables is set, what srun says about a task that it has started.
     pub fn read_or_task(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let launcher = Self::read(&lookup);
         match Task::read(lookup) {
@@ -70,7 +70,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// `None` where one of the variables is missing or not a number: this process is not in a step. A batch script has `SLURM_PROCID`, but is not one.
+    /// `None` if one of the variables is missing or not a number: then this process is not a task of a step. A batch script has
+    /// `SLURM_PROCID`, but is not one either.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name| lookup(name)?.trim().parse::<u32>().ok();
         number("SLURM_STEP_ID")?;
@@ -86,7 +87,7 @@ impl Task {
     }
 }
 
-/// Tasks on the node with this number: `2(x3),1` is two on each of three nodes, and one on the fourth.
+/// Tasks on the node with this number: `2(x3),1` means two on each of three nodes, and one on the fourth.
 fn tasks_on(list: &str, node: u32) -> Option<u32> {
     let mut first = 0u32;
     for entry in list.trim().split(',') {

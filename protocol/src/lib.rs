@@ -3,11 +3,11 @@
 //! No sockets, files or clocks here: everything is a value. A tour:
 //!
 //! - [`mod@env`] lists every environment variable; [`launcher`] reads those of torchrun.
-//! - [`profile`] has the GPU models of `profiles/`, built in; [`plan`] is a cluster made of them.
-//! - [`message`] is what ranks and coordinator send each other, each in a [`frame`].
+//! - [`profile`] has the built-in GPU models of `profiles/`; [`plan`] is a cluster made of them.
+//! - [`message`] has the messages between ranks and coordinator, each sent in a [`frame`].
 //! - [`route`] knows how many bytes each collective moves between which ranks.
-//! - [`secrecy`] makes keys and proofs of the token of a run.
-//! - [`report`] is the cluster report, [`device_report`] that of one process.
+//! - [`secrecy`] derives keys and proofs from the token of a run.
+//! - [`report`] is the cluster report, [`device_report`] the report of one process.
 //!
 //! ```
 //! use protocol::message::{Role, ToCoordinator, VERSION};

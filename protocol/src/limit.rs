@@ -1,9 +1,9 @@
-//! Limits of the operating system in words: which of them is behind an error, and what to do about it. Numbers of
-//! errors are Linux's.
+//! Limits of the operating system in words: which of them caused an error, and what to do about it. Error numbers are
+//! Linux's.
 
 use std::fmt;
 
-/// A limit on processes (`getrlimit`) that an environment sets and a program cannot help.
+/// A limit on processes (`getrlimit`) that the environment sets and that a program can do nothing about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// `RLIMIT_AS`.
@@ -26,7 +26,7 @@ const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
 
 impl Limit {
-    /// What a shell calls it.
+    /// Its name in a shell.
     pub fn flag(self) -> &'static str {
         match self {
             Limit::AddressSpace => "ulimit -v",
@@ -37,7 +37,7 @@ impl Limit {
         }
     }
 
-    /// In what it is counted, behind a number of them.
+    /// Its unit, to follow a number.
     fn unit(self) -> &'static str {
         match self {
             Limit::AddressSpace | Limit::FileSize => " bytes",
@@ -46,7 +46,7 @@ impl Limit {
         }
     }
 
-    /// What to do where it is `value`.
+    /// What to do if it is `value`.
     pub fn advice(self, value: u64) -> String {
         format!("the limit on {self} (`{}`) is {value}{}: raise it", self.flag(), self.unit())
     }
@@ -64,8 +64,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What to do about a system call that answered `errno`, where that is for lack of a resource; `value_of` gives the limits
-/// that are set. None for every other error.
+/// What to do about a system call that failed with `errno`, if a resource ran out; `value_of` gives the limits that are set. None
+/// for every other error.
 pub fn advice(errno: i32, value_of: impl Fn(Limit) -> Option<u64>) -> Option<String> {
     let limit = match errno {
         EAGAIN => Limit::Processes,

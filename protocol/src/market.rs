@@ -1,9 +1,9 @@
-//! What follows from a model's market and generation and is on no data sheet: whether its memory corrects errors, and how it
-//! copes with those that it cannot correct.
+//! Properties that follow from a model's market and generation but are not on a data sheet: whether its memory corrects errors,
+//! and how it handles those that it cannot correct.
 
 use crate::profile::{Architecture, GpuProfile};
 
-/// For whom a model is made; much of what a board reports depends on it.
+/// The market that a model is made for; much of what a board reports depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Market {
     /// Boards for servers.
@@ -17,7 +17,7 @@ pub enum Market {
 }
 
 impl Market {
-    /// By the name that the driver gives the model.
+    /// The market, judged by the name that the driver gives the model.
     pub fn of(profile: &GpuProfile) -> Self {
         let is_named = |words: &[&str]| words.iter().any(|word| profile.name.contains(word));
         if profile.memory.unified {
@@ -32,8 +32,8 @@ impl Market {
     }
 }
 
-/// Whether the memory has error correction, and whether it is on; boards of data centers come with it, those of workstations can
-/// have it.
+/// Whether the memory has error correction, and whether it is on. Data center boards come with it on; workstation boards can turn
+/// it on.
 pub fn ecc(profile: &GpuProfile) -> Option<bool> {
     match Market::of(profile) {
         Market::DataCenter => Some(true),
@@ -42,7 +42,7 @@ pub fn ecc(profile: &GpuProfile) -> Option<bool> {
     }
 }
 
-/// Faulty rows are remapped (Ampere and later), not pages retired.
+/// Whether faulty rows are remapped (Ampere and later) instead of pages being retired.
 pub fn remaps_rows(profile: &GpuProfile) -> bool {
     ecc(profile).is_some() && is_at_least_ampere(profile)
 }

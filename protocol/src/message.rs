@@ -19,14 +19,14 @@ use crate::site::CallSite;
 /// Version of this wire format; a different one is refused at `Hello`.
 pub const VERSION: u32 = 12;
 
-/// A process of another host that answers nothing for so long counts as gone: its machine or the way there is. What is lost for
-/// less, tcp sends again.
+/// A process on another host that has not answered for this long counts as gone: its machine is, or the way there. Packets that
+/// are lost for less time are retransmitted by tcp.
 pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// How often a connection on which nothing comes asks its other end whether it is there.
+/// How often an idle connection probes its other end.
 pub const PROBE_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a stranger may take to send its hello, to the coordinator or to a rank's data socket; then its connection is closed.
+/// How long a stranger may take to send its hello to the coordinator or a rank's data socket before its connection is closed.
 pub const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What the coordinator receives. `Hello` is always first.
@@ -36,7 +36,7 @@ pub enum ToCoordinator {
     Hello {
         /// [`VERSION`] of the sender.
         version: u32,
-        /// The run's token; empty when the run has none.
+        /// The run's token; empty if the run has none.
         token: String,
         /// The sender.
         role: Role,
@@ -77,8 +77,8 @@ pub enum ToCoordinator {
         communicator: CommunicatorId,
         /// Rank of the sender in it.
         rank: Rank,
-        /// Of `ncclCommAbort`, which wakes the others with an error: `Aborted`, or why the sender had failed before, and that in
-        /// a sentence.
+        /// For `ncclCommAbort`, which wakes the others with an error: `Aborted` or the sender's earlier failure, and a sentence
+        /// about it.
         aborted: Option<(ErrorCode, String)>,
     },
     /// Operations this process completed since the last such message.
@@ -109,9 +109,9 @@ pub enum ToCoordinator {
         /// Every communicator that the process holds, once for each of its ranks there.
         activities: Vec<Activity>,
     },
-    /// Control: ask every process what it is in; answered by `Diagnosis`.
+    /// Control: ask every process which operation it is in; answered by `Diagnosis`.
     Diagnose {
-        /// The run is about to be ended: what is found goes into the report.
+        /// The run is about to be ended: the result goes into the report.
         last: bool,
     },
     /// A fault of the case is about to fire: answered by `FaultNoted`.
@@ -160,7 +160,7 @@ pub enum ToCoordinator {
         /// Rank of the sender in it.
         rank: Rank,
     },
-    /// The sender could not join a communicator, for a reason of its own: no other process was asked.
+    /// The sender could not join a communicator, for a local reason: no other process was involved.
     JoinFailed {
         /// Its place in the launch.
         rank: Rank,
@@ -176,23 +176,23 @@ pub enum ToCoordinator {
         /// "ended with exit code 7": completes a sentence about the rank.
         how: String,
     },
-    /// A place in the sender's program, before the first message that names it by its number.
+    /// A place in the sender's program, sent before the first message that refers to it by number.
     Site {
         /// Its number.
         id: SiteId,
         /// Where it is.
         site: CallSite,
     },
-    /// What the sender holds that every rank of a group should hold the same. Not answered.
+    /// The sender's copy of what should be the same on every rank of a group. Not answered.
     Holds(HoldingRecord),
 }
 
 /// Who opened a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Role {
-    /// A process that is one rank or several.
+    /// A process that is one or several ranks.
     Process(ProcessInfo),
-    /// A tool that only asks.
+    /// A tool that only asks questions.
     Control,
 }
 
@@ -201,13 +201,13 @@ pub enum Role {
 pub struct ProcessInfo {
     /// Process id on its host.
     pub pid: u32,
-    /// Global rank, from `RANK`, when the launcher set it.
+    /// Global rank, from `RANK`, if the launcher set it.
     pub rank: Option<Rank>,
-    /// World size, from `WORLD_SIZE`, when the launcher set it.
+    /// World size, from `WORLD_SIZE`, if the launcher set it.
     pub world_size: Option<u32>,
     /// Program name, for messages.
     pub program: String,
-    /// Where the coordinator finds what the process completed and did not report before it died.
+    /// Where the coordinator finds operations that the process completed but did not report before it died.
     pub backlog: Option<Backlog>,
 }
 
@@ -228,14 +228,14 @@ pub struct Member {
     pub control: Option<SharedFile>,
     /// Where it accepts data connections: `tcp:HOST:PORT` or `unix:@NAME` (abstract).
     pub data_address: String,
-    /// Where its program asked for the communicator; the number means something to the coordinator alone.
+    /// Where its program asked for the communicator; the number has a meaning only for the coordinator.
     pub site: SiteId,
     /// PCI address of its GPU as NCCL prints it in hexadecimal (domain, bus, device, function): equal on one host for one GPU.
     pub gpu: u64,
 }
 
-/// Ranks that share a GPU, and NCCL's sentence about the first two; NCCL refuses a communicator that has any ("Duplicate GPU
-/// detected", ncclInvalidUsage). It compares hosts and PCI addresses.
+/// Ranks that share a GPU, and NCCL's sentence about the first two. NCCL refuses a communicator that has any ("Duplicate GPU
+/// detected", ncclInvalidUsage); it compares hosts and PCI addresses.
 pub fn shared_gpu<'a>(members: impl IntoIterator<Item = (Rank, &'a Member)>) -> Option<(Vec<Rank>, String)> {
     let mut ranks_of: BTreeMap<(&str, u64), Vec<Rank>> = BTreeMap::new();
     for (rank, member) in members {
@@ -250,19 +250,19 @@ pub fn shared_gpu<'a>(members: impl IntoIterator<Item = (Rank, &'a Member)>) -> 
     Some((all, detail))
 }
 
-/// What the clock of the coordinator's host said: ranks of other hosts tell their times by it.
+/// A reading of the clock of the coordinator's host, by which ranks on other hosts report their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// The host's boot id: processes with the same one have one monotonic clock. Empty where it is unknown.
+    /// The host's boot id: processes with the same boot id share a monotonic clock. Empty if it is unknown.
     pub boot: String,
     /// Its monotonic clock, us.
     pub now_us: u64,
 }
 
 impl Clock {
-    /// What to add to times of a host's monotonic clock so that they are those of this one, ns, if its boot id is `boot` and it said
-    /// `asked_ns` when the process asked for this clock and `answered_ns` when it had it: at most half of the time between is the
-    /// error. Exactly nothing on the same host.
+    /// What to add to times by another host's monotonic clock to get times by this one, ns. `boot` is that host's boot id; its
+    /// clock read `asked_ns` when the process asked for this clock and `answered_ns` when the answer arrived. The error is at
+    /// most half of the time between. Exactly 0 on the same host.
     pub fn offset_ns(&self, boot: &str, asked_ns: u64, answered_ns: u64) -> i64 {
         if self.boot.is_empty() || self.boot == boot {
             return 0;
@@ -289,7 +289,7 @@ pub enum ToRank {
     Welcome {
         /// [`VERSION`] of the coordinator.
         version: u32,
-        /// The cluster, when the coordinator was given one.
+        /// The cluster, if the coordinator was given one.
         cluster: Option<ClusterPlan>,
         /// When it was sent.
         clock: Box<Clock>,
@@ -315,7 +315,7 @@ pub enum ToRank {
         /// Which request this answers.
         request: u64,
     },
-    /// A request cannot be met.
+    /// A request cannot be fulfilled.
     RequestFailed {
         /// Which request this answers.
         request: u64,
@@ -324,7 +324,7 @@ pub enum ToRank {
         /// One sentence for people.
         detail: String,
     },
-    /// A member of a communicator is gone, or aborted it.
+    /// A member of a communicator is gone or has aborted it.
     MemberLost {
         /// Which communicator.
         communicator: CommunicatorId,
@@ -335,12 +335,12 @@ pub enum ToRank {
         /// One sentence: "rank 2 (pid 4711, node1) ended unexpectedly".
         detail: String,
     },
-    /// Send what is complete, then `Flushed`.
+    /// Send what is complete, followed by `Flushed`.
     Flush {
         /// Number to repeat.
         request: u64,
     },
-    /// The coordinator ends in order: not an error for a process that is not supervised.
+    /// The coordinator shuts down cleanly, which is not an error for a process that is not supervised.
     ShuttingDown,
     /// Answer to `QueryStatus`: a JSON document.
     Status {
@@ -354,7 +354,7 @@ pub enum ToRank {
     },
     /// Answer to `Diagnose`: what ranks wait for, a JSON document.
     Diagnosis {
-        /// A [`crate::report::Hang`], or null when no rank waits for one that does not come.
+        /// A [`crate::report::Hang`], or null if no rank waits for one that does not arrive.
         json: String,
     },
     /// Answer to `FaultFires`.
@@ -364,7 +364,7 @@ pub enum ToRank {
         /// This fault was not reported before: it does not fire again for a restarted rank.
         first: bool,
     },
-    /// The process that started the run is gone, and so is every process that would end this one.
+    /// The process that started the run is gone, and so is every other process that would end this one.
     RunLost,
 }
 

@@ -1,4 +1,4 @@
-//! The cluster after its file was read and checked: what the runner hands to coordinator and shim.
+//! The cluster after its file was read and checked: what the runner passes to coordinator and shim.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub struct FabricPlan {
 }
 
 impl FabricPlan {
-    /// Modelled time of `bytes` over one edge, us: latency, then the bytes at the oversubscribed bandwidth (model v1).
+    /// Modeled time of `bytes` over one edge, us: latency, then the bytes at the oversubscribed bandwidth (model v1).
     pub fn edge_us(&self, bytes: u64) -> f64 {
         self.latency_us + 8.0 * bytes as f64 * self.oversubscription / (1000.0 * self.bandwidth_gbps)
     }
@@ -72,7 +72,7 @@ impl ClusterPlan {
         self.nodes.iter().enumerate().find(|(_, node)| node.ranks.contains(&rank))
     }
 
-    /// Modelled time of bytes from one global rank to another, us; `None` when the cluster has not both.
+    /// Modeled time of bytes from one global rank to another, us; `None` if the cluster does not have both.
     pub fn edge_us(&self, from: Rank, to: Rank, bytes: u64) -> Option<f64> {
         let ((source, _), (destination, _)) = (self.node_of(from)?, self.node_of(to)?);
         let fabric = if source == destination { &self.intra_node } else { &self.inter_node };

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 // The types have a file of their own because build.rs reads the YAML with the same ones.
 include!("profile_types.rs");
 
-/// Memory that a context takes before the program's first allocation.
+/// Memory that a context takes up before the program's first allocation.
 const CONTEXT_BYTES: u64 = 512 << 20;
 
-/// Bytes that a context takes of a GPU with `capacity` bytes: 512 MiB, and a sixteenth of a small one.
+/// Bytes that a context takes on a GPU with `capacity` bytes: 512 MiB, or a sixteenth of a small GPU.
 pub fn context_bytes(capacity: u64) -> u64 {
     CONTEXT_BYTES.min(capacity / 16)
 }
@@ -30,7 +30,7 @@ pub fn builtin(id: &str) -> Option<&'static GpuProfile> {
     all().iter().find(|profile| profile.id.eq_ignore_ascii_case(id))
 }
 
-/// One sentence for an id that is not there, with the nearest that is.
+/// One sentence about an unknown id, with the nearest known one.
 pub fn unknown(id: &str) -> String {
     let ids = all().iter().map(|profile| profile.id.as_str());
     match crate::suggest::nearest(id, ids) {

@@ -24,11 +24,11 @@ pub struct GpuProfile {
     pub power: PowerProfile,
     /// Host interface.
     pub pcie: PcieProfile,
-    /// GPU-to-GPU links, where the model has them.
+    /// GPU-to-GPU links, if the model has them.
     pub nvlink: Option<NvlinkProfile>,
     /// Datatypes that its tensor or CUDA cores compute in: fp64 fp32 tf32 fp16 bf16 fp8 fp4 int8 int4.
     pub supported_types: Vec<String>,
-    /// The machine's driver, `13.0` or `580.95.05:13.0` (see `driver::Driver`); the newest that is known where it is left out.
+    /// The machine's driver, `13.0` or `580.95.05:13.0` (see `driver::Driver`); by default the newest known.
     #[serde(default)]
     pub driver: Option<String>,
 }
@@ -54,9 +54,9 @@ pub enum Architecture {
 pub enum ProfileStatus {
     /// Data sheets and NVIDIA's tables.
     Reference,
-    /// Read off a real card.
+    /// Read from a real card.
     Measured,
-    /// No such card: made for tests.
+    /// No such card exists: made up for tests.
     Synthetic,
 }
 
@@ -66,7 +66,7 @@ pub enum ProfileStatus {
 pub struct MemoryProfile {
     /// Capacity, bytes.
     pub bytes: u64,
-    /// True where CPU and GPU share it (Jetson, GB10).
+    /// True if CPU and GPU share it (Jetson, GB10).
     pub unified: bool,
     /// Interface width, bits.
     pub bus_width_bits: u32,
@@ -122,7 +122,7 @@ pub struct PcieProfile {
     pub generation: u32,
     /// Lanes.
     pub lanes: u32,
-    /// PCI device id (vendor 0x10de is implied), 0 where unknown.
+    /// PCI device id (vendor 0x10de is implied), 0 if unknown.
     pub device_id: u32,
 }
 

@@ -1,5 +1,5 @@
-//! What a rank reports of its operations: each that it completed, and each that failed with the kind of failure; and what it
-//! holds after an optimizer step.
+//! What a rank reports: each operation that it completed, each that failed with the kind of failure, and what it holds after an
+//! optimizer step.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,15 +21,16 @@ pub enum BufferTransport {
     ProxyOnly,
 }
 
-/// When an operation was issued: its place in the order in which the program issued operations to one device of its process, across
-/// communicators. Operations of one `ncclGroupStart` and `ncclGroupEnd` share a place; one outside a group has its own.
+/// When an operation was issued: its place in the order in which the program issued operations to one device of its process,
+/// across communicators. Operations between one `ncclGroupStart` and `ncclGroupEnd` share a place; an operation outside a group
+/// has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
-    /// From 1, without gaps; 0 for an operation that has no place, as one-sided ones.
+    /// From 1, without gaps; 0 for an operation that has no place, such as a one-sided one.
     pub place: u64,
     /// Operations that share the place.
     pub together: u32,
-    /// Which thread of its process issued it: a number that no other of them has; 0 where it is not known.
+    /// The thread of its process that issued it, by a unique number; 0 if it is not known.
     pub thread: u32,
 }
 
@@ -48,9 +49,9 @@ pub struct OperationRecord {
     pub count: u64,
     /// Element type.
     pub datatype: Datatype,
-    /// Reduction operator, where the operation has one.
+    /// Reduction operator, if the operation has one.
     pub reduction_op: Option<ReductionOp>,
-    /// Root, where the operation has one.
+    /// Root, if the operation has one.
     pub root: Option<Rank>,
     /// The other side of a send or recv.
     pub peer: Option<Rank>,
@@ -60,7 +61,7 @@ pub struct OperationRecord {
     pub wait_us: f64,
     /// Time from all present to done, us.
     pub execute_us: f64,
-    /// When it was done by the monotonic clock of the coordinator's host, ns.
+    /// When it was done, by the monotonic clock of the coordinator's host, ns.
     pub ended_ns: u64,
     /// Where the program called it.
     pub site: SiteId,
@@ -73,7 +74,7 @@ pub struct OperationRecord {
 pub struct FailureRecord {
     /// In which communicator; `None` before one formed.
     pub communicator: Option<CommunicatorId>,
-    /// Position of the failed operation, 0 when unknown.
+    /// Position of the failed operation, 0 if unknown.
     pub sequence: Sequence,
     /// The reporting rank in the communicator.
     pub rank: Rank,
@@ -87,7 +88,7 @@ pub struct FailureRecord {
     pub culprits: Vec<Rank>,
     /// Payload this rank tried to move, bytes.
     pub attempted_bytes: u64,
-    /// Where the program called what failed.
+    /// Where the program made the call that failed.
     pub site: SiteId,
 }
 
@@ -142,10 +143,10 @@ pub enum ErrorCode {
     Unreachable,
 }
 
-/// What a rank holds that every rank of a group should hold the same, before its first optimizer step or after one.
+/// A rank's copy of what should be the same on every rank of a group, before its first optimizer step or after one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HoldingRecord {
-    /// The reporting rank, a global one.
+    /// The reporting rank, by its global number.
     pub rank: Rank,
     /// The group's global ranks, sorted.
     pub group: Vec<Rank>,
@@ -153,9 +154,9 @@ pub struct HoldingRecord {
     pub step: u64,
     /// Where the program made the step.
     pub site: SiteId,
-    /// What each tensor is: `parameter 0.weight`. Empty where the whole step has the names of the step before.
+    /// What each tensor is: `parameter 0.weight`. Empty if the whole step has the same names as the step before.
     pub names: Vec<String>,
-    /// A hash of the bytes of each.
+    /// A hash of the bytes of each tensor.
     pub hashes: Vec<u64>,
     /// More of the same step follows.
     pub is_continued: bool,

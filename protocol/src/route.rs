@@ -1,5 +1,5 @@
-//! Which ranks an operation sends bytes between: a ring over the ranks in communicator order carries every collective that
-//! FakeGPU knows; gather and scatter, which it does not know, are transfers to and from the root.
+//! Which ranks an operation sends bytes between. A ring over the ranks in communicator order carries every collective that
+//! FakeGPU has; gather and scatter, which it does not have, are transfers to and from the root.
 
 use crate::datatype::Operation;
 use crate::ids::Rank;
@@ -15,7 +15,7 @@ pub struct Edge {
     pub bytes: u64,
 }
 
-/// What one rank hands over for an operation, bytes: `count` elements of `element` bytes as NCCL counts them.
+/// The bytes that one rank hands over for an operation: `count` elements of `element` bytes, as NCCL counts them.
 pub fn request_bytes(operation: Operation, size: u32, count: u64, element: u64) -> u64 {
     let bytes = count.saturating_mul(element);
     match operation {

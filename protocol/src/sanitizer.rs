@@ -1,10 +1,10 @@
-//! The sanitizers: what is looked for beside a program's results.
+//! The sanitizers: what is checked in addition to a program's results.
 
 use crate::env::{self, BadValue};
 
 macro_rules! sanitizers {
     ($($(#[$doc:meta])* $name:ident $word:literal)*) => {
-        /// Which are asked for.
+        /// The requested sanitizers.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Sanitizers { $($(#[$doc])* pub $name: bool,)* }
 
@@ -15,13 +15,13 @@ macro_rules! sanitizers {
             /// None of them.
             pub const OFF: Self = Self { $($name: false),* };
 
-            /// The words of those that are asked for.
+            /// The words of the requested sanitizers.
             pub fn words(&self) -> Vec<&'static str> {
                 let all = [$((self.$name, $word)),*];
                 all.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, word)| word).collect()
             }
 
-            /// Turns on the one that is `WORDS[word]`; another number changes nothing.
+            /// Turns on the sanitizer `WORDS[word]`; any other number changes nothing.
             pub fn add(&mut self, word: usize) {
                 if let Some(switch) = [$(&mut self.$name),*].get_mut(word) {
                     **switch = true;
@@ -32,24 +32,24 @@ macro_rules! sanitizers {
 }
 
 sanitizers! {
-    /// Accesses of two streams to the same memory that nothing orders.
+    /// Unordered accesses of two streams to the same memory.
     races "races"
-    /// Reads of device memory that nobody wrote since it was allocated; in kernels also of shared memory.
+    /// Reads of device memory that nobody has written since it was allocated; in kernels, also of shared memory.
     init "init"
-    /// Operators that make NaN or Inf of finite numbers.
+    /// Operators that make NaN or Inf from finite numbers.
     finite "finite"
     /// Replicas of a data-parallel group that differ after an optimizer step.
     replicas "replicas"
-    /// Kernels that touch memory behind the blocks that PyTorch's allocator gave out, or next to an allocation.
+    /// Kernels that touch memory past the blocks that PyTorch's allocator handed out, or next to an allocation.
     memory "memory"
-    /// Threads of a block that touch the same shared memory without a barrier between.
+    /// Threads of a block that touch the same shared memory without a barrier in between.
     shared_races "shared-races"
-    /// Threads of a block that wait at different barriers, and masks of warps that do not fit.
+    /// Threads of a block that wait at different barriers, and warp masks that do not match.
     sync "sync"
 }
 
 impl Sanitizers {
-    /// Those in a value of FAKEGPU_SANITIZE: words with commas between them.
+    /// Reads a value of FAKEGPU_SANITIZE: words separated by commas.
     ///
     /// # Errors
     /// [`BadValue`] for a word that is not one of [`WORDS`] or [`NONE`].
@@ -70,7 +70,7 @@ pub const REPLICAS: &str = "replicas";
 pub const NONE: &str = "none";
 
 impl Default for Sanitizers {
-    /// Those that cost next to nothing.
+    /// Only the sanitizers that cost next to nothing.
     fn default() -> Self {
         Self { races: true, ..Self::OFF }
     }

@@ -1,20 +1,20 @@
-//! Delays on purpose, drawn from a seed: what depends on the order of threads, streams and ranks shows.
+//! Deliberate delays, drawn from a seed, that expose dependence on the order of threads, streams and ranks.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Which delays a program gets.
+/// The delays that a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Another seed draws other delays; the same one draws the same.
+    /// A different seed draws different delays; the same one draws the same.
     pub seed: u32,
     /// The longest delay.
     pub jitter: Duration,
 }
 
 impl Schedule {
-    /// The longest delay where none is given.
+    /// The longest delay if none is given.
     pub const JITTER: Duration = Duration::from_millis(5);
 
     /// No delay may be longer.

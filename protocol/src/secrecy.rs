@@ -1,5 +1,5 @@
-//! What the run's token is good for on a network: the key of the coordinator, which makes TLS of a connection to it, and the
-//! proofs that ranks show each other. The token itself crosses no network in clear.
+//! What the run's token is used for on a network: the coordinator's key, for TLS connections to it, and the proofs that ranks
+//! show each other. The token itself never crosses a network in the clear.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 
-/// Rounds of PBKDF2: what each guess of a token costs somebody who saw a key or a proof made of it.
+/// Rounds of PBKDF2: the cost of each guess for somebody who saw a key or a proof derived from the token.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
 /// What comes before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410, section 7).
 const PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// What everybody makes of the run's token who has it.
+/// What everybody who has the run's token derives from it.
 #[derive(Clone)]
 pub struct Secret(hmac::Key);
 
@@ -30,19 +30,19 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Derives it, which takes some ten milliseconds.
+    /// Derives it, which takes on the order of ten milliseconds.
     pub fn of(token: &str) -> Self {
         let mut key = [0; 32];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, b"ftest run", token.as_bytes(), &mut key);
         Self(hmac::Key::new(hmac::HMAC_SHA256, &key))
     }
 
-    /// What ranks make the proofs of that they show each other, as text.
+    /// The secret, as text, from which ranks make the proofs that they show each other.
     pub fn between_ranks(&self) -> String {
         hmac::sign(&self.0, b"between ranks").as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The key by which the coordinator proves that it has the token.
+    /// The key with which the coordinator proves that it has the token.
     fn identity(&self) -> Result<Arc<dyn SigningKey>, Error> {
         let mut key = PKCS8.to_vec();
         key.extend_from_slice(hmac::sign(&self.0, b"coordinator").as_ref());
@@ -57,7 +57,7 @@ impl Secret {
     /// The coordinator's side of TLS 1.3: its public key is the whole of its certificate (RFC 7250).
     ///
     /// # Errors
-    /// Of the library, which has what is asked for.
+    /// Those of the library, which has what is asked for here.
     pub fn server(&self) -> Result<Arc<ServerConfig>, Error> {
         let certificate = CertificateDer::from(self.public()?.to_vec());
         let identity = Arc::new(CertifiedKey::new(vec![certificate], self.identity()?));
@@ -69,7 +69,7 @@ impl Secret {
         Ok(Arc::new(config))
     }
 
-    /// The other side: only a coordinator that has the same token is spoken to.
+    /// The other side: it talks only to a coordinator that has the same token.
     ///
     /// # Errors
     /// As [`Self::server`].
@@ -87,18 +87,18 @@ impl Secret {
     }
 }
 
-/// The name that TLS wants of a coordinator; its key is what counts.
+/// The server name that TLS requires; what counts is the coordinator's key.
 pub fn server_name() -> ServerName<'static> {
     ServerName::try_from("coordinator").expect("a name of letters")
 }
 
-/// Whether a handshake failed because the coordinator has another token.
+/// Whether a handshake failed because the coordinator has a different token.
 pub fn is_other_token(error: &std::io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
     matches!(error, Some(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)))
 }
 
-/// That a sender has `secret`, for these bytes alone; nothing where there is no secret.
+/// Proof that a sender has `secret`, valid for these bytes only; empty if there is no secret.
 pub fn proof(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
     if secret.is_empty() {
         return Vec::new();
@@ -111,7 +111,7 @@ pub fn proof(secret: &str, parts: &[&[u8]]) -> Vec<u8> {
     context.sign().as_ref().to_vec()
 }
 
-/// Accepts one key.
+/// Accepts only one key.
 #[derive(Debug)]
 struct Expected {
     key: SubjectPublicKeyInfoDer<'static>,
@@ -168,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// What `client` says goes to `server` and back until both have nothing to say; returns all the bytes that crossed.
+    /// Passes messages between `client` and `server` until neither has anything to send; returns all bytes that
+    /// crossed.
     fn shake(client: &mut ClientConnection, server: &mut ServerConnection) -> Result<Vec<u8>, Error> {
         let mut crossed = Vec::new();
         while client.wants_write() || server.wants_write() {

@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Rank, names};
 use crate::report::FindingSite;
 
-/// Most places of one process that have a number. What comes later has none.
+/// The most places of one process that get a number. Later ones have none.
 pub const MOST: u32 = 4096;
 
-/// Longest name of a file or a function that is sent, bytes.
+/// The longest name of a file or a function that is sent, in bytes.
 pub const LONGEST: usize = 1024;
 
 /// A line of a program, or a function of a library that has no lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallSite {
-    /// A source file as the program names it; the name of a program or library where only that is known.
+    /// A source file as the program names it; the name of a program or library if only that is known.
     pub file: String,
-    /// From 1; 0 where it is not known.
+    /// From 1; 0 if it is not known.
     pub line: u32,
     /// The function there.
     pub function: String,
 }
 
 impl CallSite {
-    /// A place with names of at most [`LONGEST`] bytes: of a longer file name the end, of a longer function the beginning.
+    /// A place with names of at most [`LONGEST`] bytes: the end of a longer file name, the beginning of a longer function name.
     pub fn new(mut file: String, line: u32, mut function: String) -> Self {
         if file.len() > LONGEST {
             file = file.split_off(file.ceil_char_boundary(file.len() - LONGEST));
@@ -35,7 +35,7 @@ impl CallSite {
         Self { file, line, function }
     }
 
-    /// The file, named from `root`, if it lies there: `/r/suites/../train.py` is `train.py` in `/r`.
+    /// The file, named relative to `root`, if it is below it: `/r/suites/../train.py` is `train.py` in `/r`.
     pub fn below(&self, root: &str) -> Option<String> {
         let mut straight = PathBuf::new();
         for part in Path::new(&self.file).components() {
@@ -63,7 +63,7 @@ impl FindingSite {
         CallSite { file: self.file.clone(), line: self.line, function: self.function.clone() }
     }
 
-    /// With the file named from `root`, if it lies there.
+    /// The same place, with the file named relative to `root` if it is below it.
     pub fn below(self, root: Option<&str>) -> Self {
         let inside = root.and_then(|root| self.place().below(root));
         Self { file: inside.unwrap_or(self.file), ..self }
@@ -75,7 +75,8 @@ impl FindingSite {
     }
 }
 
-/// Where the ranks of a finding were, a sentence for all that were at one place: "rank 0 called all_reduce at train.py:31 (step)".
+/// Where the ranks of a finding were, one sentence for all that were at the same place: "rank 0 called all_reduce at train.py:31
+/// (step)".
 pub fn describe(sites: &[FindingSite]) -> Vec<String> {
     let mut groups: Vec<(Vec<Rank>, &FindingSite)> = Vec::new();
     for site in sites {

@@ -1,6 +1,6 @@
-//! "Did you mean": the nearest known word to a misspelt one.
+//! "Did you mean": the nearest known word to a misspelled one.
 
-/// The candidate nearest to `word`, if it is near enough to be worth proposing.
+/// The candidate nearest to `word`, if it is near enough to be worth suggesting.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
     candidates

@@ -81,7 +81,7 @@ impl Cluster {
         self.end_hopeless_rendezvous(out);
     }
 
-    /// The host of a process cannot be reached any more.
+    /// The host of a process can no longer be reached.
     pub(super) fn give_up(&mut self, connection: ConnectionId, out: &mut Vec<Output>) {
         let Some(process) = self.processes.get(connection) else { return };
         if !process.leaving {
@@ -141,7 +141,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the resizes of `id` that cannot come about any more.
+    /// Ends the resizes of `id` that can no longer happen.
     fn end_hopeless_resizes(
         &mut self,
         id: CommunicatorId,
@@ -155,7 +155,7 @@ impl Cluster {
         }
     }
 
-    /// Ends whatever ranks waited for too long.
+    /// Ends everything that ranks have waited for too long.
     pub(super) fn expire(&mut self, out: &mut Vec<Output>) {
         let (now_us, timeout_us) = (self.now_us, self.settings.timeout_us);
         for failed in self.rendezvous.expire(now_us, timeout_us) {

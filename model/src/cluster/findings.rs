@@ -8,8 +8,8 @@ use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure, Meas
 
 use crate::replicas::Divergence;
 
-/// The findings among `events`, whose details are `measured` and whose ranks were at `sites`, each with its time in us. A death that stopped no other
-/// rank is not one: how processes end is not judged here.
+/// The findings among `events`, each with its time in us; the details of the events are in `measured`, and their ranks were at
+/// `sites`. A death that stopped no other rank is not a finding: how processes end is not judged here.
 pub(super) fn of(
     events: &[FailureEvent],
     measured: &[MeasuredFailure],
@@ -36,7 +36,8 @@ pub(super) fn of(
     found.collect()
 }
 
-/// The findings of a report, counted, and when each was made. `zero_us` is the wall clock when the clock of their times (us) was zero.
+/// The findings of a report, counted, and when each was made. `zero_us` is the wall-clock time (us) at which the clock of their
+/// times was zero.
 pub(super) fn numbered(
     findings: impl Iterator<Item = (u64, Finding)>,
     zero_us: Option<u64>,
@@ -106,7 +107,7 @@ pub(super) fn of_replicas(divergence: &Divergence) -> String {
     format!("{when}, {} {do_not} what {} {have}: {name}{others}", ranks(culprits), ranks(rest))
 }
 
-/// The nodes of these ranks, in the order of the cluster; none where it is not known.
+/// The nodes of these ranks, in the order of the cluster; none if they are not known.
 fn nodes(ranks: &[Rank], plan: Option<&ClusterPlan>) -> Vec<String> {
     let nodes = plan.map(|plan| plan.nodes.as_slice()).unwrap_or_default();
     let holds = |node: &&NodePlan| node.ranks.iter().any(|rank| ranks.contains(rank));

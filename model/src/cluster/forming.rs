@@ -1,4 +1,4 @@
-//! Communicators that form, by a unique id or from a parent, and those that do not.
+//! Communicators that form, from a unique id or a parent, and those that fail to.
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
@@ -102,7 +102,8 @@ impl Cluster {
         self.resized(parent, outcome, out);
     }
 
-    /// Wakes the ranks that wait for `rank`, which ended its operations to shrink. After a loss that is the loss's consequence.
+    /// Wakes the ranks that wait for `rank`, which ended its operations to shrink. If a rank was lost before, that counts as a
+    /// consequence of the loss.
     fn announce_stop(&self, communicator: &Communicator, rank: Rank, out: &mut Vec<Output>) {
         let loss = communicator
             .participants
@@ -115,7 +116,7 @@ impl Cluster {
         communicator.tell_others(rank, participant.connection, code, &detail, out);
     }
 
-    /// Does what comes of a rank that asked for a resize of `parent`.
+    /// Carries out the results of a rank's request to resize `parent`.
     fn resized(&mut self, parent: CommunicatorId, outcome: resize::Outcome, out: &mut Vec<Output>) {
         if let Some((Applicant { connection, request, .. }, code, detail)) = outcome.refused {
             refuse(out, connection, request, code, detail);
@@ -140,7 +141,7 @@ impl Cluster {
         }
     }
 
-    /// Ends every rendezvous that cannot come about any more.
+    /// Ends every rendezvous that can no longer complete.
     pub(super) fn end_hopeless_rendezvous(&mut self, out: &mut Vec<Output>) {
         let plan = self.settings.plan.as_ref();
         for failed in self.rendezvous.end_hopeless(&self.endings, &self.processes, plan) {
@@ -163,7 +164,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the splits of `id` that `which` picks.
+    /// Ends the splits of `id` that `which` selects.
     pub(super) fn fail_splits(
         &mut self,
         id: CommunicatorId,
@@ -246,7 +247,7 @@ impl Cluster {
         CommunicatorId(self.communicators.len() as u64 + 1)
     }
 
-    /// Until when a rank that comes now waits, us.
+    /// Until when a rank that arrives now waits, us.
     fn deadline_from_now(&self) -> u64 {
         self.now_us.saturating_add(self.settings.timeout_us)
     }

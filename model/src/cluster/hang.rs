@@ -1,4 +1,4 @@
-//! Which ranks wait for which: from the calls that every rank reports to the sentence that explains why nothing moves any more.
+//! Which ranks wait for which: turns the calls that every rank reports into the sentence that explains why nothing moves anymore.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,15 @@ use crate::rendezvous::has_numbers_of_launch;
 use crate::site::Call;
 use crate::split::SplitApplicant;
 
-/// Groups of waiting ranks that the sentence names; the list of waits has all.
+/// How many groups of waiting ranks the sentence names; the list of waits has all of them.
 const NAMED: usize = 8;
 
-/// Ranks that wait, and for how long each has, us: in the order of [`Hang::waits`].
+/// The ranks that wait, and how long each has waited, us; in the order of [`Hang::waits`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     /// What goes into the report.
     pub hang: Hang,
-    /// Since when, before now.
+    /// How long each of its ranks has waited so far.
     pub waited_us: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Diagnosis {
     }
 }
 
-/// One rank in one operation that others have not come to.
+/// One rank in one operation at which others have not arrived.
 struct Wait {
     rank: Rank,
     comm_id: Option<CommunicatorId>,
@@ -42,7 +42,7 @@ struct Wait {
     operation: String,
     place: String,
     missing: Vec<Rank>,
-    /// The missing rank by its number there, where the number in the launch is not known.
+    /// The missing rank's number there, if its number in the launch is not known.
     unknown: String,
     age_us: u64,
     call: Call,
@@ -101,7 +101,7 @@ impl Cluster {
         Some(Diagnosis { hang, waited_us })
     }
 
-    /// Where the ranks that wait are in the program, and what those that are `missing` did last, by rank.
+    /// Where the waiting ranks are in the program, and what the `missing` ones did last, by rank.
     fn hang_sites(
         &self,
         waits: &[Wait],
@@ -125,7 +125,8 @@ impl Cluster {
         sites
     }
 
-    /// The communicator in which others wait for `rank`: its number in the report, itself, and the rank there.
+    /// The communicator in which others wait for `rank`: its number in the report, the communicator, and the rank's
+    /// number there.
     fn awaited_in(&self, rank: Rank, waits: &[Wait]) -> Option<(CommunicatorId, &Communicator, Rank)> {
         let number = waits.iter().find(|wait| wait.missing.contains(&rank))?.comm_id?;
         let numbers = self.numbers();
@@ -229,7 +230,7 @@ impl Cluster {
         waits
     }
 
-    /// What is known of a rank that others wait for and that does not wait itself.
+    /// What is known about a rank that others wait for and that does not wait itself.
     fn absence(&self, rank: Rank, waits: &[Wait], said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> String {
         let Some((number, communicator, local)) = self.awaited_in(rank, waits) else {
             if let Some(how) = self.endings.how_ended(rank, &self.processes) {
@@ -270,12 +271,12 @@ impl Cluster {
     }
 }
 
-/// The call that `activation` is, of the process behind `connection`.
+/// The call that `activation` stands for, made by the process behind `connection`.
 fn called(connection: ConnectionId, activation: &Activation) -> Call {
     Call::new(connection, activation.site, Some(activation.operation), activation.sequence)
 }
 
-/// The ranks of `communicator` that have not come to what `rank` is in.
+/// The ranks of `communicator` that have not arrived at the operation that `rank` is in.
 fn absent(
     communicator: &Communicator,
     rank: Rank,
@@ -310,7 +311,7 @@ fn absent(
     }
 }
 
-/// Whether two ranks in these operations on each other are about to be done with them.
+/// Whether two ranks that are in these operations with each other are about to complete them.
 fn meets(one: Operation, other: Operation) -> bool {
     use Operation::{PutSignal, Recv, Send, Signal, WaitSignal};
     match other {
@@ -359,7 +360,7 @@ fn sentences(waits: &[Wait]) -> Vec<String> {
     parts
 }
 
-/// Ranks of which each waits for the next, from the lowest that is in such a circle.
+/// Ranks that each wait for the next, starting at the lowest rank that is in such a cycle.
 fn cycle(waits: &[Wait]) -> Vec<Rank> {
     let mut edges: BTreeMap<Rank, BTreeSet<Rank>> = BTreeMap::new();
     for wait in waits {
@@ -375,7 +376,7 @@ fn cycle(waits: &[Wait]) -> Vec<Rank> {
     Vec::new()
 }
 
-/// Whether a walk from `from` comes back to `goal`; then `path` has its ranks, the last first.
+/// Whether a walk from `from` leads back to `goal`; if so, `path` has its ranks, the last one first.
 fn reaches(
     edges: &BTreeMap<Rank, BTreeSet<Rank>>,
     from: Rank,

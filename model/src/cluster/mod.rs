@@ -44,7 +44,7 @@ pub struct Settings {
     pub timeout_us: u64,
     /// Operations kept in the report's timeline.
     pub max_operations: usize,
-    /// The host's boot id: ranks whose host has another have another clock.
+    /// The host's boot id: ranks on a host with a different one have a different clock.
     pub boot: String,
 }
 
@@ -61,11 +61,11 @@ pub struct Place {
     pub global: Rank,
     /// Number of the communicator.
     pub number: CommunicatorId,
-    /// Everybody's position in the launch, in the communicator's order.
+    /// All ranks' positions in the launch, in the communicator's order.
     pub members: Vec<Rank>,
 }
 
-/// Everybody and everything of one run.
+/// The complete state of one run.
 #[derive(Debug)]
 pub struct Cluster {
     settings: Settings,
@@ -85,12 +85,12 @@ pub struct Cluster {
     shifts: Shifts,
     replicas: Replicas,
     revision: u64,
-    /// Of the input that is being taken.
+    /// The time of the input that is being processed.
     now_us: u64,
 }
 
 impl Cluster {
-    /// Nobody is there yet.
+    /// A cluster that no process has joined.
     pub fn new(settings: Settings) -> Self {
         let ledger = Ledger::new(settings.plan.as_ref(), settings.max_operations);
         Self {
@@ -115,12 +115,12 @@ impl Cluster {
         }
     }
 
-    /// Takes the faults that the case asks for, so that the report can say what they did.
+    /// Takes the faults that the case asks for, so the report can say what they did.
     pub fn asks_for(&mut self, faults: Vec<Fault>) {
         self.fired.ask(faults);
     }
 
-    /// Notes what happened to GPUs by the time `now` (us), by the machine's file.
+    /// Notes what has happened to GPUs by the time `now` (us), according to the machine's file.
     pub fn gpus_changed(&mut self, times: &Times, now: u64) {
         self.revision += u64::from(self.fired.note_gpus(times, now));
     }
@@ -135,7 +135,7 @@ impl Cluster {
         self.revision
     }
 
-    /// When someone's patience ends next, us: pass [`Input::Tick`] then.
+    /// When the next wait times out, us: pass [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<u64> {
         self.rendezvous.deadlines().chain(self.splits.deadlines()).chain(self.resizes.deadlines()).min()
     }
@@ -147,7 +147,7 @@ impl Cluster {
         Some(Place { global, number: self.numbers()[&id], members })
     }
 
-    /// Keeps why nothing moves any more for the report, or that it moves again; the last word counts.
+    /// Records for the report why nothing moves anymore, or that things move again; the last call counts.
     pub fn hangs(&mut self, diagnosis: Option<Diagnosis>) {
         if self.hang.is_some() || diagnosis.is_some() {
             self.failures.hang(diagnosis.is_some());
@@ -156,7 +156,7 @@ impl Cluster {
         }
     }
 
-    /// The processes that joined and have not gone, in the order of their connections.
+    /// The processes that joined and have not left, in the order of their connections.
     pub fn processes(&self) -> impl Iterator<Item = (ConnectionId, &ProcessInfo)> {
         self.processes.iter().map(|(connection, process)| (connection, &process.info))
     }
@@ -303,12 +303,13 @@ impl Cluster {
         self.orders.note(communicator, participant, record);
     }
 
-    /// The connection of the process that ended as `rank`, while that is open: what it sent last may still be on its way.
+    /// The connection of the process that ended as `rank`, as long as it is open: what the process sent last may still be on its
+    /// way.
     pub fn connection_of_ended(&self, rank: Rank) -> Option<ConnectionId> {
         self.endings.connection(rank, &self.processes)
     }
 
-    /// What communicators are called in the report.
+    /// The numbers of communicators in the report.
     fn numbers(&self) -> BTreeMap<CommunicatorId, CommunicatorId> {
         self.canonical_order().into_iter().zip(1..).map(|(id, number)| (id, CommunicatorId(number))).collect()
     }

@@ -1,4 +1,4 @@
-//! Findings about the order of operations, which completed all the same: cycles and shifts, in sentences.
+//! Findings about the order of operations that nevertheless completed: cycles and shifts, in sentences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use crate::site::Call;
 type Numbers = BTreeMap<CommunicatorId, CommunicatorId>;
 
 impl Cluster {
-    /// The findings about order, each with its time in us; `number` is what communicators are called, and files are named from `root`.
+    /// The findings about order, each with its time in us; `number` has the communicators' numbers, and files are named relative
+    /// to `root`.
     pub(super) fn order_findings(&self, number: &Numbers, root: Option<&str>) -> Vec<(u64, Finding)> {
         let mut shifts = self.shifts.found();
         shifts.sort_by_key(|shift| number.get(&shift.communicator).copied());

@@ -28,10 +28,10 @@ use crate::topology::Topology;
 /// Clusters with more nodes than this list only the node pairs that saw traffic.
 const MAX_NODES_WITH_IDLE_PAIRS: usize = 64;
 
-/// What ranks called whose replicas differ.
+/// The call of ranks whose replicas differ.
 const STEP: &str = "optimizer.step";
 
-/// What a report has about the run besides what happened in it.
+/// What a report says about the run besides what happened in it.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
     /// Version of the tool.
@@ -360,7 +360,7 @@ impl Cluster {
         failures
     }
 
-    /// When each failure was noticed (us), and where its ranks were in the program, in the order of the report.
+    /// When each failure was noticed (us), and where its ranks were in the program; in the order of the report.
     fn finding_sites(
         &self,
         number: &BTreeMap<CommunicatorId, CommunicatorId>,
@@ -404,7 +404,7 @@ impl Cluster {
         self.replicas.found().into_iter().map(|divergence| (divergence.at_us, finding(divergence))).collect()
     }
 
-    /// Where `rank` called something, if that is known.
+    /// Where `rank` made a call, if that is known.
     pub(super) fn finding_site(
         &self,
         rank: Rank,
@@ -455,8 +455,9 @@ impl Cluster {
         (resilience, measured)
     }
 
-    /// The ranks of the communicator that are to blame for a failure. Of a host that nobody reaches, whom a rank names first depends on
-    /// timing: it is all ranks there. So does which of two hosts notices first that they cannot reach each other: it is both.
+    /// The ranks of the communicator that are to blame for a failure. If a host is unreachable, the rank that is named first
+    /// depends on timing, so all ranks on it are to blame. If two hosts cannot reach each other, the one that notices first
+    /// depends on timing, so both are.
     fn culprits(&self, failure: &Failure, communicator: Option<&Communicator>) -> BTreeSet<Rank> {
         let known = failure.culprits.clone();
         let (ErrorCode::Unreachable, Some(communicator), Some(plan)) =

@@ -1,4 +1,4 @@
-//! The answer to "what is going on": which ranks are there, what they completed, and which wait for which.
+//! The answer to "what is going on": which ranks are present, what they completed, and which wait for which.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How errors of YAML become diagnostics: the place, what is wrong, and what to write instead.
+//! How YAML errors become diagnostics: the place, what is wrong, and what to write instead.
 
 use protocol::suggest;
 use serde_yaml::budget::BudgetBreach;
@@ -19,7 +19,7 @@ pub fn diagnose(file: &str, text: &str, error: &Error) -> Diagnostic {
     }
 }
 
-/// The advice for a word that is none of `known`.
+/// The advice for a word that is not in `known`.
 pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     match suggest::nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,19 +1,19 @@
-//! The part of the machine's file (`FTEST_GPUS`) in which processes note when what happened: words of this machine's byte order,
-//! at the start of the file.
+//! The part of the machine's file (`FTEST_GPUS`) in which processes note what happened and when: words in this machine's byte
+//! order, at the start of the file.
 
-/// Bytes that are kept for it.
+/// Bytes that are reserved for it.
 pub const BYTES: usize = 4096;
-/// Events of a case, at most.
+/// The most events of a case.
 pub const SLOTS: usize = 256;
-/// Where the 64-bit time is from which the times of events count: the first call of a process, us of the machine's monotonic
-/// clock; 0 before.
+/// Offset of the 64-bit time from which the times of events count: the first call of a process, us by the machine's monotonic
+/// clock; 0 before that.
 pub const START: usize = 0;
-/// Where the 64-bit times are at which events happened that wait for a collective; 0 before.
+/// Offset of the 64-bit times at which events that wait for a collective happened; 0 before that.
 pub const HAPPENED: usize = 16;
 
 const _: () = assert!(HAPPENED + 8 * SLOTS <= BYTES);
 
-/// When the processes of a machine first called, and when each event at a collective happened.
+/// When a process of the machine made its first call, and when each event at a collective happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// As [`START`].
@@ -23,7 +23,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// From the bytes of the file; those that are missing are 0.
+    /// Reads it from the bytes of the file; missing bytes count as 0.
     pub fn read(bytes: &[u8]) -> Self {
         let word = |at: usize| {
             let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());

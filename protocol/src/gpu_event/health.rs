@@ -1,4 +1,4 @@
-//! The health of a GPU as an event changes it: errors of its memory, what slows its clocks, its link.
+//! The health of a GPU, as changed by an event: memory errors, throttled clocks, its link.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu_event::throttle::Throttle;
 
-/// What an event changes; what is left out stays as it was. Counters of errors add up.
+/// What an event changes; anything left out stays as it was. Error counters add up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GpuHealth {
@@ -14,11 +14,11 @@ pub struct GpuHealth {
     pub lost: bool,
     /// The Xid that the driver logs.
     pub xid: Option<u32>,
-    /// Errors of the memory.
+    /// Memory errors.
     pub ecc: Option<EccErrors>,
-    /// Rows that were remapped, beside those that follow from `ecc`.
+    /// Rows that were remapped, in addition to those that follow from `ecc`.
     pub remapped_rows: Option<Repairs>,
-    /// Pages that were retired, beside those that follow from `ecc`.
+    /// Pages that were retired, in addition to those that follow from `ecc`.
     pub retired_pages: Option<Repairs>,
     /// What slows the clocks down.
     pub throttle: Option<Throttle>,
@@ -28,7 +28,7 @@ pub struct GpuHealth {
     pub pcie_width: Option<u32>,
 }
 
-/// Errors of the memory that error correction found.
+/// Memory errors that error correction found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EccErrors {
@@ -36,9 +36,9 @@ pub struct EccErrors {
     pub corrected: u32,
     /// Not correctable, since the driver was loaded.
     pub uncorrected: u32,
-    /// Corrected before that, in the GPU's life.
+    /// Corrected before that, in the lifetime of the GPU.
     pub earlier_corrected: u32,
-    /// Not correctable, before that.
+    /// Not correctable, before that in the lifetime of the GPU.
     pub earlier_uncorrected: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Repairs {
     pub corrected: u32,
     /// For errors that were not correctable.
     pub uncorrected: u32,
-    /// One more waits for a reset of the GPU.
+    /// One more is pending until the GPU is reset.
     pub pending: bool,
     /// One failed: there is no spare memory.
     pub failed: bool,
@@ -60,7 +60,7 @@ pub struct Repairs {
 pub const LOST: u32 = 79;
 
 impl GpuHealth {
-    /// True if work that is on the GPU does not end well.
+    /// Whether work that is on the GPU fails.
     pub fn is_fatal(&self) -> bool {
         self.lost || self.ecc.is_some_and(|ecc| ecc.uncorrected > 0)
     }

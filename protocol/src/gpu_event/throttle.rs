@@ -1,4 +1,4 @@
-//! Why a GPU's clocks are low, and how much of them is left.
+//! Why a GPU's clocks are low, and how far they drop.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Throttle {
-    /// Nothing slows them any more.
+    /// Nothing slows them anymore.
     None,
     /// Hardware protects itself from heat.
     Thermal,
@@ -19,7 +19,7 @@ pub enum Throttle {
 }
 
 impl Throttle {
-    /// Each, with the word of suites.
+    /// Each reason, with its word in suites.
     pub const ALL: [(&'static str, Self); 5] = [
         ("thermal", Self::Thermal),
         ("sw_thermal", Self::SwThermal),
@@ -28,7 +28,7 @@ impl Throttle {
         ("none", Self::None),
     ];
 
-    /// The word of suites.
+    /// Its word in suites.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, other)| *other == self).map_or("", |(word, _)| word)
     }

@@ -1,4 +1,4 @@
-//! What may differ between two runs of the same workload: times, processes, paths, and what replicas held.
+//! Everything that may differ between two runs of the same workload: times, processes, paths, and what replicas held.
 
 use serde::{Deserialize, Serialize};
 

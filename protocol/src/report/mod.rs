@@ -1,4 +1,4 @@
-//! The cluster report: what the coordinator writes and `ftest` checks. Field names are FakeGPU's where it has the field.
+//! The cluster report, which the coordinator writes and `ftest` checks. Field names are FakeGPU's if it has the field.
 //!
 //! Everything outside [`ClusterReport::measured`] is a function of workload and configuration, the same in every run.
 //! Numbers of type `f64` are rounded to three decimals. FakeGPU's `socket_*_payload_bytes` are left out: no payload

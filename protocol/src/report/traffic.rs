@@ -1,4 +1,4 @@
-//! What crossed the links of the cluster, by direction and by pair of nodes.
+//! Traffic over the links of the cluster, by direction and by pair of nodes.
 
 use serde::{Deserialize, Serialize};
 
