@@ -30,7 +30,7 @@ pub struct Settings {
     pub token: String,
     /// How long to wait for others, in a rendezvous or an operation.
     pub timeout: Duration,
-    /// Move bytes over sockets although the ranks share a host.
+    /// Move bytes over sockets even if the ranks share a host.
     pub force_sockets: bool,
     /// Size of the pieces of a socket payload, bytes.
     pub chunk_bytes: usize,
