@@ -11,7 +11,7 @@ ESTIMATE = "ftest runs programs and does not estimate them"
 REFUSED = {
     "analyze-repo": ESTIMATE,
     "bandwidth": "`ftest bench` times and checks collectives, also on a cluster file and over tcp",
-    "capabilities": "`ftest show` lists the gaps of a run; docs/gaps.md says what is not executed",
+    "capabilities": "every run lists the gaps it hit, and `ftest replay` prints the last run again; docs/gaps.md says what is not executed",
     "demo": "docs/tutorial.md goes from nothing to a distributed bug found and fixed",
     "estimate-llm": ESTIMATE,
     "estimate-roofline": ESTIMATE,

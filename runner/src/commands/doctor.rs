@@ -19,7 +19,7 @@ use crate::verdict::exit_code::ExitCode;
 /// Arguments of `ftest doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct DoctorArgs {
-    /// Do not ask the package index whether it answers
+    /// Do not check whether the package index can be reached
     #[arg(long)]
     pub offline: bool,
 }
