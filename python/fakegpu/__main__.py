@@ -60,7 +60,7 @@ def coordinator(words):
     for word in words:
         name, equals, value = word.partition("=")
         if name in ("--ping", "--shutdown"):
-            raise Refused(f"`coordinator {name}`: the coordinator prints a line when ranks can connect, and ends in order at SIGTERM")
+            raise Refused(f"`coordinator {name}`: the coordinator prints a line when ranks can connect, and shuts down cleanly on SIGTERM")
         if name in ("--build-dir", "--lib-dir"):
             raise Refused(f"`coordinator {name}`: the coordinator is part of ftest's installation")
         options.append(f"--address{equals}{value}" if name == "--listen" else word)
