@@ -87,7 +87,7 @@ impl Settings {
             return Err(bad(
                 &env::DIST_MODE,
                 &mode,
-                "proxy: this library stands before the real NCCL and does nothing else",
+                "proxy: all that this library does is wrap the real NCCL",
             ));
         }
         let settings = Self::read(|name| if name == env::DIST_MODE.name { None } else { lookup(name) })?;
@@ -95,7 +95,7 @@ impl Settings {
             return Err(bad(
                 &env::COORDINATOR_ADDR,
                 "",
-                "the address of a coordinator: in mode proxy it keeps the books",
+                "the address of a coordinator, which mode proxy needs",
             ));
         }
         if !settings.faults.is_empty() {

@@ -127,7 +127,7 @@ impl<'a> Text<'a> {
             return String::new();
         }
         format!(
-            " `matches` does not see {} bytes behind the first {} (`contains` and `absent` do);",
+            " `matches` does not see {} bytes after the first {} (`contains` and `absent` do);",
             self.missing,
             self.cut.unwrap_or_default()
         )
@@ -145,7 +145,7 @@ pub fn line(stream: &Captured, at: u64) -> String {
     let begins = stream.bytes - stream.tail.len() as u64;
     match at.checked_sub(begins) {
         Some(at) => format!("byte {}: {}", begins + at, line_at(&stream.tail, at as usize)),
-        None => format!("byte {at}, behind the {kept} bytes that are kept"),
+        None => format!("byte {at}, after the {kept} bytes that are kept"),
     }
 }
 

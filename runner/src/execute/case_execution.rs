@@ -468,7 +468,7 @@ impl CaseExecution<'_> {
             let unclear = left
                 .unclear
                 .iter()
-                .map(|object| format!("{} was left by this case or one that ran beside it", object.display()));
+                .map(|object| format!("{} was left by this case or by one that ran at the same time", object.display()));
             self.observation.notes.extend(unclear);
         }
     }

@@ -255,7 +255,7 @@ impl Run {
         match &self.end {
             None => "not run: the run did not end",
             Some(end) if end.interrupted => "not run: the run was interrupted",
-            Some(_) => "not run: another case did not pass before",
+            Some(_) => "not run: an earlier case did not pass",
         }
     }
 

@@ -62,7 +62,7 @@ fn write(status: i32) {
         if settings.journal.is_none() && !report.gaps.is_empty() {
             let gaps = if report.gaps.len() == 1 { "1 gap" } else { &format!("{} gaps", report.gaps.len()) };
             eprintln!(
-                "fakegpu: {gaps}: what the program took from there was not computed, and its result proves nothing"
+                "fakegpu: {gaps}: not everything was computed, so the program's result proves nothing"
             );
         }
     }

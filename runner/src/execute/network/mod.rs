@@ -201,7 +201,7 @@ fn describe(link: &Link, count: Count) -> Option<String> {
     let rate = link.gbps.map(|gbps| format!("{gbps} Gbit/s"));
     let slow: Vec<String> = [delay, rate].into_iter().flatten().collect();
     let drops =
-        [(count.lost, "lost"), (count.overrun, "dropped for want of room"), (count.cut, "dropped while it was cut")];
+        [(count.lost, "lost"), (count.overrun, "dropped for lack of room"), (count.cut, "dropped while the link was cut")];
     let drops = drops.into_iter().filter(|(number, _)| *number > 0).map(|(number, how)| format!("{number} {how}"));
     let drops: Vec<String> = drops.collect();
     if slow.is_empty() && drops.is_empty() {
