@@ -124,7 +124,7 @@ pub enum SettingsError {
     #[error("FTEST_CLUSTER does not hold a cluster: {0}; it is made by ftest, unset it to use --cluster-config")]
     Plan(serde_json::Error),
     /// The token does not fit into a hello.
-    #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
+    #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes; the limit is {max}; use a shorter one", max = frame::MAX_TOKEN)]
     LongToken(usize),
 }
 

@@ -84,19 +84,11 @@ impl Settings {
             ..variable.bad(value)
         };
         if !mode.eq_ignore_ascii_case("proxy") {
-            return Err(bad(
-                &env::DIST_MODE,
-                &mode,
-                "proxy: all that this library does is wrap the real NCCL",
-            ));
+            return Err(bad(&env::DIST_MODE, &mode, "proxy: all that this library does is wrap the real NCCL"));
         }
         let settings = Self::read(|name| if name == env::DIST_MODE.name { None } else { lookup(name) })?;
         if settings.coordinator.is_none() {
-            return Err(bad(
-                &env::COORDINATOR_ADDR,
-                "",
-                "the address of a coordinator, which mode proxy needs",
-            ));
+            return Err(bad(&env::COORDINATOR_ADDR, "", "the address of a coordinator, which mode proxy needs"));
         }
         if !settings.faults.is_empty() {
             let text = lookup(env::FAULTS.name).or_else(|| lookup(env::NCCL_FAULT_RANK.name)).unwrap_or_default();

@@ -196,10 +196,17 @@ fn pythons(offline: bool) -> Vec<Diagnosis> {
         Err(error) => return vec![limited(THING, format!("{error}: {without}"))],
         Ok(Some(program)) => {
             return vec![match python::Python::describe(&program) {
-                Ok(python) if python.torch_libraries.is_some() => {
-                    works(THING, format!("{}, selected by FTEST_PYTHON or the active environment, with PyTorch", program.display()))
-                }
-                Ok(_) => limited(THING, format!("{}, selected by FTEST_PYTHON or the active environment, has no PyTorch: {without}", program.display())),
+                Ok(python) if python.torch_libraries.is_some() => works(
+                    THING,
+                    format!("{}, selected by FTEST_PYTHON or the active environment, with PyTorch", program.display()),
+                ),
+                Ok(_) => limited(
+                    THING,
+                    format!(
+                        "{}, selected by FTEST_PYTHON or the active environment, has no PyTorch: {without}",
+                        program.display()
+                    ),
+                ),
                 Err(error) => limited(THING, format!("{error}: {without}")),
             }];
         }

@@ -176,8 +176,7 @@ fn read_rows(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<Repa
     rows.finish();
     repairs.failed = failed.unwrap_or(false);
     if !market::remaps_rows(place.profile) {
-        let help =
-            "data center and workstation models remap rows from Ampere on; earlier ones have `retired_pages`";
+        let help = "data center and workstation models remap rows from Ampere on; earlier ones have `retired_pages`";
         reader.mistake(&node.span, format!("`{}` remaps no rows", place.profile.id), help);
     }
     Some(repairs)
@@ -188,8 +187,7 @@ fn read_pages(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<Rep
     let repairs = read_repairs(reader, &pages);
     pages.finish();
     if !market::retires_pages(place.profile) {
-        let help =
-            "data center and workstation models before Ampere retire pages; later ones have `remapped_rows`";
+        let help = "data center and workstation models before Ampere retire pages; later ones have `remapped_rows`";
         reader.mistake(&node.span, format!("`{}` retires no pages", place.profile.id), help);
     }
     Some(repairs)

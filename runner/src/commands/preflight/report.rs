@@ -242,7 +242,8 @@ impl Run {
                 text += &format!("| {} | {count} | {} | {place} |\n", gib(*bytes), gib(*largest));
             }
             if !torch.history_is_whole {
-                text += "\nThe program made too many allocations to keep them all: the lines are those of a later peak.\n";
+                text +=
+                    "\nThe program made too many allocations to keep them all: the lines are those of a later peak.\n";
             }
             text.push('\n');
         }

@@ -42,7 +42,9 @@ impl Attempts<'_> {
         let word = plain.verdict.word();
         conclusion.notes.extend(interrupted);
         let Some((first, _)) = others.first() else {
-            conclusion.notes.push(format!("--chaos: all seeds that were tried end like the run without delays: {word}"));
+            conclusion
+                .notes
+                .push(format!("--chaos: all seeds that were tried end like the run without delays: {word}"));
             return;
         };
         conclusion.failures.push(Failure {

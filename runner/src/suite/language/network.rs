@@ -26,11 +26,7 @@ pub(crate) static NETWORK: Section = Section {
         &[
             or("seed", Shape::Integer(0, u32::MAX), "0", "a different seed loses different packets"),
             optional("links", Shape::List(0, &Shape::Section(&LINK)), "links that are different"),
-            optional(
-                "cuts",
-                Shape::List(0, &Shape::Section(&CUT)),
-                "links that go down at some point",
-            ),
+            optional("cuts", Shape::List(0, &Shape::Section(&CUT)), "links that go down at some point"),
         ],
     ],
     rules: &[],
