@@ -16,7 +16,7 @@ use crate::session::Stream;
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The place is not usable: exit code 2.
-    #[error("cannot listen at {address}: {reason}")]
+    #[error("cannot listen on {address}: {reason}")]
     Place {
         /// As given.
         address: String,
@@ -24,7 +24,7 @@ pub enum BindError {
         reason: String,
     },
     /// The system refused: exit code 1.
-    #[error("cannot listen at {address}: {source}")]
+    #[error("cannot listen on {address}: {source}")]
     System {
         /// As given.
         address: String,

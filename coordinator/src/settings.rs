@@ -15,15 +15,15 @@ use crate::address::Address;
 
 /// Simulate a GPU cluster for the ranks that connect.
 ///
-/// Every option can also be given by its FAKEGPU_* variable; the option wins. Exit codes: 0 ended in order, 1 could
-/// not go on, 2 bad option, variable or cluster file.
+/// Every option can also be given by its FAKEGPU_* variable; the option wins. Exit codes: 0 clean shutdown, 1 could
+/// not continue, 2 bad option, variable or cluster file.
 #[derive(Debug, Parser)]
 #[command(name = "fakegpu-coordinator", version)]
 pub struct Arguments {
     /// How ranks connect [env: FAKEGPU_COORDINATOR_TRANSPORT; inferred from the address when omitted]
     #[arg(long, value_parser = ["unix", "tcp"])]
     pub transport: Option<String>,
-    /// Where to listen: an absolute path, or HOST:PORT where port 0 takes a free one [env: FAKEGPU_COORDINATOR_ADDR]
+    /// Where to listen: an absolute path, or HOST:PORT, where port 0 picks a free one [env: FAKEGPU_COORDINATOR_ADDR]
     #[arg(long, value_name = "PATH|HOST:PORT")]
     pub address: Option<String>,
     /// The cluster file [env: FTEST_CLUSTER (JSON), then FAKEGPU_CLUSTER_CONFIG]
@@ -32,22 +32,22 @@ pub struct Arguments {
     /// Where to write the cluster report [env: FAKEGPU_CLUSTER_REPORT_PATH]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Where to write it as Markdown; `none` for nowhere [env: FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH; default: beside the report]
+    /// Where to write it as Markdown; `none` for nowhere [env: FAKEGPU_CLUSTER_REPORT_MARKDOWN_PATH; default: next to the report]
     #[arg(long, value_name = "FILE|none")]
     pub markdown_report: Option<String>,
     /// Report which ranks wait for which when no operation has ended for this long; 0 for never [env: FAKEGPU_COORDINATOR_IDLE_MS; default: 0]
     #[arg(long, value_name = "N")]
     pub idle_ms: Option<String>,
-    /// Name files of the program from this directory in the report, if they lie there
+    /// In the report, name files of the program relative to this directory, if they lie in it
     #[arg(long, value_name = "DIRECTORY")]
     pub source_root: Option<PathBuf>,
     /// Write the address as one line to this inherited file descriptor once ranks can connect
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// When this inherited pipe closes, ask ranks to end, then end in order
+    /// When this inherited pipe closes, ask ranks to exit, then shut down cleanly
     #[arg(long, value_name = "N")]
     pub lifeline_fd: Option<u32>,
-    /// When the lifeline closes, start this program; given again for each of its arguments
+    /// When the lifeline closes, start this program; repeat for each of its arguments
     #[arg(long, value_name = "WORD", requires = "lifeline_fd", allow_hyphen_values = true)]
     pub successor: Vec<OsString>,
 }
@@ -95,7 +95,7 @@ pub enum SettingsError {
     Variable(#[from] BadValue),
     /// There is no address to listen on.
     #[error(
-        "no address to listen at; give --address or set FAKEGPU_COORDINATOR_ADDR, for example --address 127.0.0.1:0"
+        "no address to listen on; give --address or set FAKEGPU_COORDINATOR_ADDR, for example --address 127.0.0.1:0"
     )]
     NoAddress,
     /// The address is malformed.
@@ -124,7 +124,7 @@ pub enum SettingsError {
     #[error("FTEST_CLUSTER does not hold a cluster: {0}; it is made by ftest, unset it to use --cluster-config")]
     Plan(serde_json::Error),
     /// The token does not fit into a hello.
-    #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes and may have {max}; use a shorter one", max = frame::MAX_TOKEN)]
+    #[error("FAKEGPU_COORDINATOR_TOKEN has {0} bytes; the limit is {max}; use a shorter one", max = frame::MAX_TOKEN)]
     LongToken(usize),
 }
 

@@ -30,7 +30,7 @@ pub struct Settings {
     pub token: String,
     /// How long to wait for others, in a rendezvous or an operation.
     pub timeout: Duration,
-    /// Move bytes over sockets although the ranks share a host.
+    /// Move bytes over sockets even if the ranks share a host.
     pub force_sockets: bool,
     /// Size of the pieces of a socket payload, bytes.
     pub chunk_bytes: usize,
@@ -84,19 +84,11 @@ impl Settings {
             ..variable.bad(value)
         };
         if !mode.eq_ignore_ascii_case("proxy") {
-            return Err(bad(
-                &env::DIST_MODE,
-                &mode,
-                "proxy: this library stands before the real NCCL and does nothing else",
-            ));
+            return Err(bad(&env::DIST_MODE, &mode, "proxy: all that this library does is wrap the real NCCL"));
         }
         let settings = Self::read(|name| if name == env::DIST_MODE.name { None } else { lookup(name) })?;
         if settings.coordinator.is_none() {
-            return Err(bad(
-                &env::COORDINATOR_ADDR,
-                "",
-                "the address of a coordinator: in mode proxy it keeps the books",
-            ));
+            return Err(bad(&env::COORDINATOR_ADDR, "", "the address of a coordinator, which mode proxy needs"));
         }
         if !settings.faults.is_empty() {
             let text = lookup(env::FAULTS.name).or_else(|| lookup(env::NCCL_FAULT_RANK.name)).unwrap_or_default();

@@ -101,7 +101,7 @@ fn a_put_beyond_the_window_fails_and_writes_nothing() {
             if player.rank == 0 {
                 let failure = player.run(&[put(player, 1, number, 12, &[7; 8])]).unwrap_err();
                 assert_eq!(failure.code, ErrorCode::InvalidArgument, "{failure}");
-                assert!(failure.detail.contains("8 bytes at 12 leave the window of 16 bytes"), "{failure}");
+                assert!(failure.detail.contains("8 bytes at 12 exceed the window of 16 bytes"), "{failure}");
             } else {
                 let failure = player.run(&[wait(0, 1)]).unwrap_err();
                 assert!(failure.detail.contains("a wait for a signal from rank 0 needs rank 0"), "{failure}");

@@ -137,7 +137,7 @@ fn ranks_that_disagree_get_an_error_and_may_try_again() {
         }
         _ => String::new(),
     });
-    let expected = "is to shrink in different ways: rank 0 without rank 3, rank 1 without ranks 2 and 3";
+    let expected = "would shrink in different ways: rank 0 without rank 3, rank 1 without ranks 2 and 3";
     assert!(errors[0].ends_with(expected) && errors[0] == errors[1], "{errors:?}");
 }
 

@@ -87,7 +87,7 @@ impl Rendezvous {
         } else {
             gathering.arrival(rank).map(|other| {
                 let detail = format!(
-                    "two processes came as rank {rank} of {size}: {} and {}",
+                    "two processes joined as rank {rank} of {size}: {} and {}",
                     whereabouts(plan, &other.member),
                     whereabouts(plan, &applicant.member),
                 );

@@ -346,7 +346,7 @@ impl OfParent {
         let gathering = &self.pending.get(resize)?.gathering;
         gathering.arrival(rank)?;
         let what = resize.describe(communicator.id, gathering.size());
-        Some((ErrorCode::DuplicateRank, format!("rank {rank} came twice to {what}")))
+        Some((ErrorCode::DuplicateRank, format!("rank {rank} asked twice to {what}")))
     }
 
     /// `rank` arrives, in `new` if it is the first.
@@ -384,7 +384,7 @@ impl OfParent {
         }
         parties.sort();
         let parties: Vec<String> = parties.into_iter().map(|(_, party)| party).collect();
-        let detail = format!("communicator {parent} is to shrink in different ways: {}", parties.join(", "));
+        let detail = format!("communicator {parent} would shrink in different ways: {}", parties.join(", "));
         let why = (ErrorCode::ShrinkExcludedRanksMismatch, detail.as_str());
         both.iter().filter_map(|resize| self.fail(resize, why, &[], &aware)).collect()
     }

@@ -74,7 +74,7 @@ impl Splits {
         let key = (parent, sequence);
         let gathering = self.pending.entry(key).or_insert_with(|| Gathering::new(communicator.size(), deadline_us));
         if gathering.arrival(rank).is_some() {
-            let detail = format!("rank {rank} came to split {sequence} of communicator {parent} twice");
+            let detail = format!("rank {rank} joined split {sequence} of communicator {parent} twice");
             return Outcome::Refused(who.applicant, ErrorCode::DuplicateRank, detail);
         }
         gathering.arrive(rank, who);

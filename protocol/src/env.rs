@@ -82,13 +82,13 @@ macro_rules! variables {
 
 variables! {
     MODE = "FAKEGPU_MODE", "simulate, hybrid, passthrough", "simulate",
-        "What computes. Only `simulate` needs no GPU; `passthrough` leaves CUDA to the real GPUs and preloads nothing, or an NCCL that FAKEGPU_DIST_MODE asks for; `hybrid` is refused: it is not implemented.";
+        "What computes. Only `simulate` works without a GPU. `passthrough` leaves CUDA to the real GPUs and preloads nothing except an NCCL that FAKEGPU_DIST_MODE asks for. `hybrid` is refused: it is not implemented.";
     OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
         "Oversubscription in hybrid mode.";
     UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, stop, error", "stop; warn with FAKEGPU_COMPUTE=skip and in a case that allows gaps",
-        "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also lets the launch of a kernel that is not executed fail with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.";
+        "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also fails the launch of a kernel that ftest does not execute with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.";
     EVENT_CLOCK = "FAKEGPU_EVENT_CLOCK", "work, wall", "work",
-        "What cudaEventElapsedTime says of a stretch of a stream in which kernels ran from their PTX. `work`: a time that depends on the kernels alone, 20 ms for each and a little for its size, so that autotuning ends soon and chooses the same every time. `wall`: the time that passed, as for every other stretch.";
+        "What cudaEventElapsedTime returns for a stretch of a stream in which kernels ran from their PTX. `work`: a time that depends only on the kernels, 20 ms each plus a little for their size, so autotuning ends soon and always makes the same choice. `wall`: the time that passed, as for every other stretch.";
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.";
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
@@ -98,13 +98,13 @@ variables! {
     DEVICE_COUNT = "FAKEGPU_DEVICE_COUNT", "an integer from 1 to 1024", "8",
         "Number of devices.";
     DRIVER = "FAKEGPU_DRIVER", "a CUDA version, 13.0, or a driver's version and its CUDA, 580.95.05:13.0", "the profile's, else the newest known",
-        "The driver that the machine claims to have. If it is for an older CUDA than the program's, calls fail as on hardware: cudaErrorInsufficientDriver.";
+        "The driver that the machine claims to have. If it supports only an older CUDA than the program's, calls fail as on hardware: cudaErrorInsufficientDriver.";
     REPORT_PATH = "FAKEGPU_REPORT_PATH", "a path; `{pid}` and `{rank}` are replaced", "fake_gpu_report.{pid}.json under ftest, else none",
         "Where a process that used a device writes its device report.";
     TERMINAL_REPORT = "FAKEGPU_TERMINAL_REPORT", "0 or 1", "0",
         "Print a summary of the device report on stderr at exit.";
     REAL_CUDA_LIB_DIR = "FAKEGPU_REAL_CUDA_LIB_DIR", "a directory", "-",
-        "Real libraries for hybrid; not read, as hybrid is refused.";
+        "Real libraries for `hybrid`; not read, because `hybrid` is refused.";
     REAL_NCCL_PATH = "FAKEGPU_REAL_NCCL_PATH", "a file", "proxy: libnccl.so.2 of $CONDA_PREFIX/lib, then of the system; passthrough: what the program finds",
         "Real NCCL for dist modes proxy and passthrough.";
     CPU_GEMM_MODE = "FAKEGPU_CPU_GEMM_MODE", "auto, exact, skip, fast", "auto",
@@ -112,21 +112,21 @@ variables! {
     CPU_GEMM_MAX_OPS = "FAKEGPU_CPU_GEMM_MAX_OPS", "an integer, 0 = unlimited", "0",
         "Products above this many multiply-adds are a gap, never zero-filled.";
     DIST_MODE = "FAKEGPU_DIST_MODE", "disabled, simulate, proxy, passthrough", "simulate when a coordinator address is set, else disabled",
-        "What implements NCCL. `proxy` and `passthrough` are the real NCCL on real GPUs (FAKEGPU_MODE=passthrough); with `proxy` the coordinator has the books, the report and the findings.";
+        "What implements NCCL. `proxy` and `passthrough` are the real NCCL on real GPUs (FAKEGPU_MODE=passthrough); with `proxy` the coordinator still keeps track, writes the report and makes the findings.";
     COORDINATOR_TRANSPORT = "FAKEGPU_COORDINATOR_TRANSPORT", "unix, tcp", "from the address: an absolute path is unix",
         "How ranks reach the coordinator.";
     COORDINATOR_ADDR = "FAKEGPU_COORDINATOR_ADDR", "host:port or an absolute path", "-",
         "Where the coordinator listens.";
     COORDINATOR_TOKEN = "FAKEGPU_COORDINATOR_TOKEN", "text of at most 1024 bytes", "-",
-        "The run's token: a connection without it is refused. Needed for a tcp address other than loopback, where the key of TLS is made of it: make it with a random generator.";
+        "The run's token: a connection without it is refused. Required for a tcp address other than loopback, where the TLS key is derived from it: generate it randomly.";
     CLUSTER_CONFIG = "FAKEGPU_CLUSTER_CONFIG", "a path", "-",
         "The cluster file.";
     STAGING_CHUNK_BYTES = "FAKEGPU_STAGING_CHUNK_BYTES", "a positive integer", "1048576",
         "Socket payloads are cut into pieces of this size.";
     STAGING_MAX_BYTES = "FAKEGPU_STAGING_MAX_BYTES", "a positive integer", "-",
-        "Refuse a socket payload piece above this size.";
+        "Refuse a piece of a socket payload above this size.";
     STAGING_FORCE_SOCKET = "FAKEGPU_STAGING_FORCE_SOCKET", "0 or 1", "0",
-        "Move bytes over sockets although the ranks share a host.";
+        "Move bytes over sockets even if the ranks share a host.";
     COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS", "a positive integer", "600000",
         "How long a rank waits for the others at a rendezvous or in an operation.";
     COORDINATOR_IDLE_MS = "FAKEGPU_COORDINATOR_IDLE_MS", "an integer, 0 = never", "0",
@@ -146,23 +146,23 @@ variables! {
     COMPUTE = "FAKEGPU_COMPUTE", "cpu, skip", "cpu",
         "Whether PyTorch's operators compute on the CPU, or kernels are only recorded and memory stays untouched.";
     AS_RANK = "FTEST_AS_RANK", "RANK/SIZE, set by ftest exec --as-rank", "-",
-        "The process is the only one of its job: communicators form at once, collectives wait for nobody, and their results mean nothing.";
+        "The process is the only one of its job: communicators form at once, collectives wait for nobody, and their results are meaningless.";
     NODE = "FTEST_NODE", "an index, set by ftest where nodes are apart", "-",
-        "The node of the cluster that the process is on: it sees that node's GPUs alone.";
+        "The node of the cluster that the process is on: it sees only that node's GPUs.";
     SANITIZE = "FAKEGPU_SANITIZE", "races, init, finite, replicas, memory, shared-races, sync, none; several with commas", "races",
-        "What is looked for beside the results: `races` are accesses of two streams to the same memory that nothing orders, `init` are reads of memory that nobody wrote, `finite` are operators that make NaN or Inf of finite numbers, `replicas` are parameters, buffers and optimizer state that differ between the ranks of a data-parallel group; `memory`, `shared-races` and `sync` look at kernels. Each is a finding.";
+        "What to look for while the program runs: `races` are accesses by two streams to the same memory that nothing orders, `init` are reads of memory that nothing has written, `finite` are operators that return NaN or Inf for finite inputs, `replicas` are parameters, buffers and optimizer state that differ between the ranks of a data-parallel group; `memory`, `shared-races` and `sync` look at kernels. Each is a finding.";
     SCHEDULE = "FAKEGPU_SCHEDULE", "a seed, or a seed and the longest delay: 7:5ms", "no delays",
-        "Random delays at collectives, in streams, of PyTorch's operators, after waits of the host and at the start of ranks, the same for the same seed.";
+        "Random delays at collectives, in streams, in PyTorch's operators, after waits of the host and at the start of ranks, the same for the same seed.";
     CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",
         "The checked cluster: devices and nodes.";
     FAULTS = "FTEST_FAULTS", "JSON made by ftest", "-",
         "The faults of the case.";
     GPUS = "FTEST_GPUS", "a file", "set by ftest, and by fgpu where it is not set",
-        "Makes processes one machine: what each holds of the GPUs and does with them is written there, so they share the devices' memory and monitors see all of them.";
+        "Makes processes share one machine: each records there which parts of the GPUs it holds and what it does with them, so they share the devices' memory and monitors see all of them.";
     JOURNAL = "FTEST_JOURNAL", "a file", "set by ftest",
-        "Processes append every gap and finding to it the moment they meet it, so that none is lost however they end.";
+        "Processes append every gap and finding as soon as it occurs, so none is lost however they end.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
-        "Marks every process of a case, so that none outlives it.";
+        "Marks every process of a case, so none outlives it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",
         "Where shim, profiles and suites are installed.";
     PYTHON = "FTEST_PYTHON", "a Python interpreter: a path, a name on PATH, or `system` for the python3 there", "the active environment, else the managed one",
@@ -170,11 +170,11 @@ variables! {
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";
     KERNELS = "FTEST_KERNELS", "a directory, or empty for none", "`kernels` in the cache directory; set by ftest and fgpu",
-        "Where the code of kernels is kept that were compiled once, for every later process on this machine; 256 MiB at most.";
+        "Where compiled kernels are kept for every later process on this machine; 256 MiB at most.";
     WARM = "FTEST_WARM", "0, 1", "1 where a run starts more than two of them",
         "Whether Python processes of cases are forked from one that has imported PyTorch: `1` in all cases but those with `warm: false`, `0` in none.";
     RUNS = "FTEST_RUNS_DIR", "a directory", ".ftest/runs",
-        "Where `ftest run` keeps its runs, and others find them.";
+        "Where `ftest run` keeps its runs, and other commands find them.";
 }
 
 #[cfg(test)]

@@ -65,9 +65,9 @@ pub enum Action {
     NcclError,
     /// One bit of what the rank contributes is flipped.
     Corrupt,
-    /// The rank never comes.
+    /// The rank never arrives.
     Drop,
-    /// What crosses a link takes longer.
+    /// Operations that cross a link take longer.
     SlowLink {
         /// The link.
         link: Link,
@@ -76,7 +76,7 @@ pub enum Action {
         /// For its bytes, Gbit/s; `None` adds nothing.
         gbps: Option<f64>,
     },
-    /// What crosses a link fails.
+    /// Operations that cross a link fail.
     CutLink {
         /// The link.
         link: Link,

@@ -81,12 +81,12 @@ kinds! {
         fix "Let the survivors agree through the store on which ranks are gone before they shrink.";
     /// Ranks named different sizes for one communicator, or more ranks than the cluster has.
     WorldSizeMismatch "world_size_mismatch"
-        example "A rank counts itself twice and asks for a communicator of one rank more." in "corpus/world-size"
+        example "A rank counts itself twice and asks for a communicator with one rank too many." in "corpus/world-size"
         hardware "The communicator does not form: the job waits until its timeout."
         fix "Give all ranks the same WORLD_SIZE.";
     /// Two processes claimed the same rank of a communicator.
     DuplicateRank "duplicate_rank"
-        example "A rank gives LOCAL_RANK, its place on its node, for its RANK." in "corpus/local-rank"
+        example "A rank sets RANK to its LOCAL_RANK, its index on its node." in "corpus/local-rank"
         hardware "NCCL fails with a duplicate rank, or the job waits for the rank that no process has."
         fix "Set RANK differently for every process.";
     /// A rank ended, returned or raised while others waited for it in an operation.
@@ -94,31 +94,31 @@ kinds! {
         example "A rank has fewer batches and leaves the loop, while the others reduce the gradients of the next one." in "corpus/batches"
         hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them, 10 minutes later by default."
         fix "Let every rank take the same number of steps (`Join`, `drop_last`), and make an error on one rank end them all.";
-    /// Ranks waited in an operation for ranks on a host from which nothing came any more: it is gone, or the link to it is down.
+    /// Ranks waited in an operation for ranks on a host that went silent: the host is gone, or the link to it is down.
     Unreachable "unreachable"
         example "A link between two hosts goes down in the middle of a run of `all_reduce`." in "hosts/partition"
-        hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them; the kernel gives a connection up after 15 minutes."
-        fix "Look at the host and the links that are named. A program that is to survive this needs a timeout, and a smaller world or a checkpoint to go on with.";
+        hardware "The others wait in the operation until NCCL's or PyTorch's timeout ends them; the kernel gives up on a connection after 15 minutes."
+        fix "Look at the host and the links that the finding names. To survive this, a program needs a timeout, and a smaller world or a checkpoint to go on with.";
     /// Not every rank arrived at the creation of a communicator in time.
     TimeoutWaitingForRanks "timeout_waiting_for_ranks"
-        example "A job of two ranks, of which only one is started." in "corpus/rank-not-started"
+        example "Only one rank of a two-rank job is started." in "corpus/rank-not-started"
         hardware "The job waits until the store's timeout."
         fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
     /// Not every rank arrived at a collective in time.
     TimeoutWaitingForCollective "timeout_waiting_for_collective"
-        example "A rank reduces only after a word from another, which sends it behind the same reduction." in "corpus/word-after"
+        example "A rank joins a reduction only after a message from another rank, which sends that message only after the same reduction." in "corpus/word-after"
         hardware "The others wait in the collective until PyTorch's watchdog ends them."
         fix "Look at what the missing ranks did instead; `timeout.idle` shows their stacks.";
     /// The other side of a send or recv did not arrive in time.
     TimeoutWaitingForP2p "timeout_waiting_for_p2p"
-        example "The same with a `recv`, whose sender waits for a word that comes behind it." in "corpus/word-after-recv"
+        example "The same with a `recv`: its sender first waits for a message that the receiver sends only after the `recv`." in "corpus/word-after-recv"
         hardware "The waiting side hangs until PyTorch's watchdog ends it."
         fix "Let the two sides call send and recv in matching order, or in one group.";
     /// Not every rank arrived at the split of a communicator in time.
     TimeoutWaitingForSplit "timeout_waiting_for_split"
-        example "A rank is in no subgroup, and so leaves out `ncclCommSplit`." in "corpus/split-by-some"
+        example "A rank belongs to no subgroup and skips `ncclCommSplit`." in "corpus/split-by-some"
         hardware "The others wait in the split."
-        fix "ncclCommSplit and `new_group` are collectives of the parent: every rank must call them, also those outside the new group.";
+        fix "ncclCommSplit and `new_group` are collectives of the parent: every rank must call them, even those outside the new group.";
     /// Not every survivor arrived at the shrink of a communicator in time.
     TimeoutWaitingForShrink "timeout_waiting_for_shrink"
         example "A survivor does not call `ncclCommShrink`." in "corpus/shrink-by-some"
@@ -128,35 +128,35 @@ kinds! {
     SharedDevice "shared_device"
         example "Every rank takes `cuda:0`." in "misuse/shared-device"
         hardware "NCCL refuses: ncclInvalidUsage, `Duplicate GPU detected`."
-        fix "Call cudaSetDevice (`torch.cuda.set_device`) with LOCAL_RANK before the communicator is made, and start no more ranks than there are GPUs.";
-    /// Ranks called operations of several communicators in orders that wait for each other in a circle. The run got through because they were on streams that ran at the same time.
+        fix "Call cudaSetDevice (`torch.cuda.set_device`) with LOCAL_RANK before the communicator is created, and start no more ranks than there are GPUs.";
+    /// Ranks called operations on several communicators in conflicting orders: each operation waits for another, in a cycle. The run got through because the operations were on streams that ran at the same time.
     OrderCycle "order_cycle"
         example "Rank 0 reduces in group A and then in group B, rank 1 in B and then in A." in "corpus/two-communicators"
-        hardware "NCCL wants one order of operations on all GPUs: where the kernels of two communicators do not fit on a GPU side by side, or a call synchronizes the device, each rank waits in the operation that the other has not begun."
+        hardware "NCCL needs the same order of operations on all GPUs: if the kernels of two communicators do not fit on a GPU side by side, or a call synchronizes the device, each rank waits in an operation that the other has not begun."
         fix "Issue operations on different communicators in the same order on every rank, from one thread; put those that cannot be ordered into one ncclGroupStart and ncclGroupEnd.";
-    /// Ranks wait for each other in a circle of sends and recvs outside a group, such as two ranks that both send first. The run got through because the messages were small enough to be buffered, or their streams ran at the same time.
+    /// Ranks wait for each other in a cycle of sends and recvs outside a group, such as two ranks that both send first. The run got through because the messages were small enough to be buffered, or their streams ran at the same time.
     SendCycle "send_cycle"
         example "Two ranks swap tensors: each calls `dist.send` and then `dist.recv`." in "corpus/send-first"
         hardware "NCCL promises no buffering, and a send may block until its recv is called: the job hangs, depending on the size of the message."
         fix "Put the send and the recv into one ncclGroupStart and ncclGroupEnd (`batch_isend_irecv`), or let one side receive first.";
-    /// Ranks called collectives of the same shapes from different lines: one left a call out or made one too many, and every later call meets another than its own.
+    /// Ranks called collectives of the same shapes from different lines: one skipped a call or made an extra one, and every later call is paired with the wrong one.
     CollectiveShift "collective_shift"
         example "One rank reduces its loss where it is computed, the other where it is logged, with a reduction in between." in "findings/order"
         hardware "NCCL compares nothing: gradients are added to losses, and the numbers are wrong without an error, or the job hangs at its end."
-        fix "Let every rank make the same calls; look for a branch or an early return on the rank, the data or the step that skips one, at the lines of the finding.";
-    /// Threads of a rank took turns on a communicator in another order than on other ranks: calls of one thread met those of another, of the same shapes.
+        fix "Let every rank make the same calls; at the lines that the finding names, look for a branch or an early return that depends on the rank, the data or the step and skips a call.";
+    /// Threads of a rank took turns on a communicator in a different order than on other ranks: calls of one thread were paired with those of another, of the same shapes.
     ThreadOrder "thread_order"
-        example "One thread reduces gradients and another metrics, each under a lock; which comes first is another one on each rank." in "findings/threads"
+        example "One thread reduces gradients and another metrics, each under a lock; which one comes first differs between ranks." in "findings/threads"
         hardware "NCCL pairs calls by their order alone: the numbers of one thread are added to those of another, without an error."
         fix "Let one thread make all calls on a communicator, fed by a queue whose order is the same on all ranks, or give each thread a communicator of its own (`new_group`); a lock does not fix the order.";
     /// Ranks of a data-parallel group did not hold the same parameters, buffers or optimizer state before their first optimizer step or after one. Checked with `sanitize: [replicas]`.
     ReplicasDiffer "replicas_differ"
-        example "Gradients are averaged by hand, but each rank started with weights of its own seed." in "findings/replicas[bug=seeds]"
-        hardware "Each rank trains a model of its own with gradients of the others': the loss looks normal, the checkpoint is that of one rank, and results are worse than they should be."
-        fix "Start with the same weights on all ranks (DDP broadcasts them, hand-written averaging must), average every gradient, and change weights, learning rate and optimizer state on all ranks alike.";
+        example "Gradients are averaged by hand, but each rank seeded its weights differently." in "findings/replicas[bug=seeds]"
+        hardware "Each rank trains its own model with gradients from the others: the loss looks normal, the checkpoint is one rank's, and results are worse than they should be."
+        fix "Start with the same weights on all ranks (DDP broadcasts them, hand-written averaging must), average every gradient, and change weights, learning rate and optimizer state identically on all ranks.";
     /// Two threads were inside NCCL calls on one communicator at the same time; in a group, a thread is inside from its first call to the end of the group.
     ConcurrentCalls "concurrent_calls"
-        example "A thread calls `ncclAllReduce` on the communicator for which another has a group open." in "corpus/two-threads"
+        example "A thread calls `ncclAllReduce` on a communicator while another thread has a group open on it." in "corpus/two-threads"
         hardware "NCCL does not lock a communicator: it crashes, hangs, or the ranks' operations meet in different orders, and the numbers are wrong without an error."
         fix "Give each thread a communicator of its own, or let one thread make all calls on it; a lock alone does not give all ranks the same order.";
     /// An NCCL call used a communicator that had already been destroyed or aborted.
@@ -164,7 +164,7 @@ kinds! {
         example "An object reduces on the communicator that its owner has destroyed." in "misuse/bug[bug=use-after-destroy]"
         hardware "NCCL reads freed memory: ncclInvalidArgument, a crash, or a hang."
         fix "Destroy a communicator once, after its last call; look for a second owner, an error path, or a thread that still uses it.";
-    /// A process ended with 0 while NCCL operations were pending that other ranks had not joined or that nobody had waited for, or ended or destroyed a communicator inside a group without ncclGroupEnd.
+    /// A process exited with 0 while NCCL operations were pending that other ranks had not joined or that nobody had waited for. Or it exited, or destroyed a communicator, inside a group without ncclGroupEnd.
     InFlightAtExit "in_flight_at_exit"
         example "A rank issues its last reduction and ends, before the other joins." in "misuse/in-flight"
         hardware "The operation dies with the process: the other ranks hang in it, or read what was never sent."
@@ -172,13 +172,13 @@ kinds! {
     /// A copy, a fill, a kernel or an NCCL operation reaches past the end of its allocation, or to where nothing is allocated.
     OutOfRangeCopy "out_of_range_copy"
         example "`cudaMemcpy` of 1001 bytes into an allocation of 1000." in "misuse/bug[bug=copy-too-much]"
-        hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; a kernel, NCCL's too, dies of an illegal memory access."
+        hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; a kernel, even one of NCCL's, dies with an illegal memory access."
         fix "Compare the number of bytes with what was allocated: a count of elements passed as bytes, a size from before padding, and an offset added twice are the usual causes.";
-    /// A kernel's access is not aligned to its size.
+    /// A kernel accessed an address that is not aligned to the size of the access.
     MisalignedAccess "misaligned_access"
         example "`reinterpret_cast<float4 *>(p + 1)[i] = v` in a kernel." in "findings/kernel[bug=misaligned]"
         hardware "cudaErrorMisalignedAddress: the kernel stops, and every later call of the process fails."
-        fix "Vector types (`float4`, `double`) want addresses that are multiples of their size: look for a pointer that was moved by single elements and then cast, and for shared memory that several arrays share.";
+        fix "Wide types (`float4`, `double`) need addresses that are multiples of their size: look for a pointer that was moved by single elements and then cast, and for shared memory that several arrays share.";
     /// A copy, a fill, a kernel or an NCCL operation uses device memory that was freed.
     UseAfterFree "use_after_free"
         example "`cudaFree(p)`, and then the last copy to `p`." in "misuse/bug[bug=use-after-free]"
@@ -194,37 +194,37 @@ kinds! {
         example "`cudaFree(p + 64)`: the pointer was moved while the data were read." in "misuse/bug[bug=free-inside]"
         hardware "cudaErrorInvalidValue, and the memory stays allocated."
         fix "Free the pointer that the allocation returned, with the matching function: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
-    /// An `assert` of a kernel failed.
+    /// An `assert` in a kernel failed.
     DeviceAssert "device_assert"
-        example "`assert(index < size)` in a kernel, where an index is not." in "findings/kernel[bug=asserted]"
+        example "`assert(index < size)` in a kernel, and one thread's index is too large." in "findings/kernel[bug=asserted]"
         hardware "cudaErrorAssert: the kernel stops, and every later call of the process fails."
         fix "Look at the condition and the thread: an index out of range is the usual cause.";
-    /// A kernel stopped itself or went where no code is: `trap`, `brkpt`, a call through a bad pointer, a stack that is too small.
+    /// A kernel stopped itself (`trap`, `brkpt`), called through a bad pointer, or overflowed its stack.
     KernelTrap "kernel_trap"
         example "`if (threadIdx.x == 7) __trap();` in a kernel." in "findings/kernel[bug=trapped]"
         hardware "cudaErrorLaunchFailure, cudaErrorInvalidPc or cudaErrorHardwareStackError: the kernel stops, and every later call of the process fails."
-        fix "`__trap()` is what a compiler or a library puts where it must not come: look at the condition above it. For the stack, raise `cudaLimitStackSize` or end the recursion earlier.";
-    /// Threads of a block wait for each other in a way that CUDA does not allow: at different barriers, for threads that are gone, with counts that differ, or in a warp with masks that do not fit. What does not stop the kernel here is checked with `sanitize: [sync]`.
+        fix "Compilers and libraries put `__trap()` where a kernel must never get: look at the condition above it. For the stack, raise `cudaLimitStackSize` or end the recursion earlier.";
+    /// Threads of a block wait for each other in a way that CUDA does not allow: at different barriers, for threads that have exited, with different counts, or in a warp with masks that do not match. Misuse that does not stop the kernel here is checked with `sanitize: [sync]`.
     BarrierMisuse "barrier_misuse"
         example "`if (threadIdx.x < 32) { __syncthreads(); ... } else { __syncthreads(); ... }`: the warps wait at different barriers." in "findings/kernel[bug=parted]"
-        hardware "The kernel hangs, or threads go on before the others have come: wrong numbers, on some GPUs."
-        fix "Let all threads of the block reach the same `__syncthreads()`, outside of branches that depend on the thread; give `__syncwarp` and shuffles the mask of the lanes that really come.";
-    /// Two threads of a block touched the same shared memory, one of them wrote to it, and no barrier was between. Checked with `sanitize: [shared-races]`.
+        hardware "The kernel hangs, or threads go on before the others have arrived: wrong numbers, on some GPUs."
+        fix "Let all threads of the block reach the same `__syncthreads()`, outside branches that depend on the thread; give `__syncwarp` and shuffles the mask of the lanes that actually get there.";
+    /// Two threads of a block touched the same shared memory, one of them wrote to it, and no barrier was in between. Checked with `sanitize: [shared-races]`.
     SharedRace "shared_race"
         example "`tile[i] = x; y = tile[i + 1];` without a barrier in between." in "findings/kernel[bug=neighbors]"
         hardware "The result depends on which warp is faster: intermittently wrong numbers, without an error."
-        fix "Put `__syncthreads()` between the write and the read, and between the last read and the next write; within a warp `__syncwarp()`: shuffles order nothing.";
+        fix "Put `__syncthreads()` between the write and the read, and between the last read and the next write; within a warp, `__syncwarp()` is enough. Shuffles do not order memory accesses.";
     /// Two streams, or a stream and the host, touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, the default.
     Race "race"
         example "`work = dist.all_reduce(x, async_op=True)`, and `x * 2` before `work.wait()`." in "findings/races"
         hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
-        fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it; let the host wait (an event, `torch.cuda.synchronize()`) before it reads what a `non_blocking` copy brings, or refills the pinned buffer that one reads.";
-    /// Device memory was read that nobody has written since it was allocated, or shared memory that no thread of the block wrote. Checked with `sanitize: [init]`.
+        fix "Let the later stream wait: `work.wait()` for a collective, `stream.wait_stream(other)` or an event for a side stream, `tensor.record_stream(stream)` for memory that is freed while another stream uses it; let the host wait (an event, `torch.cuda.synchronize()`) before it reads the result of a `non_blocking` copy, or refills the pinned buffer that such a copy reads.";
+    /// Device memory was read that nothing has written since it was allocated, or shared memory that no thread of the block has written. Checked with `sanitize: [init]`.
     UninitializedRead "uninitialized_read"
         example "Gradients are added to `torch.empty`, where `torch.zeros` was meant." in "findings/uninitialized[bug=accumulator]"
         hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
         fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause.";
-    /// An operator of PyTorch made NaN or Inf of finite numbers. Checked with `sanitize: [finite]`.
+    /// A PyTorch operator returned NaN or Inf for finite inputs. Checked with `sanitize: [finite]`.
     NotFinite "not_finite"
         example "The logarithm of a probability that is 0." in "findings/not-finite[bug=logarithm]"
         hardware "The number spreads: the loss is NaN some steps later, and so is every parameter."

@@ -11,7 +11,7 @@ ESTIMATE = "ftest runs programs and does not estimate them"
 REFUSED = {
     "analyze-repo": ESTIMATE,
     "bandwidth": "`ftest bench` times and checks collectives, also on a cluster file and over tcp",
-    "capabilities": "`ftest show` lists the gaps of a run; docs/gaps.md says what is not executed",
+    "capabilities": "every run lists the gaps it hit, and `ftest replay` prints the last run again; docs/gaps.md says what is not executed",
     "demo": "docs/tutorial.md goes from nothing to a distributed bug found and fixed",
     "estimate-llm": ESTIMATE,
     "estimate-roofline": ESTIMATE,
@@ -60,7 +60,7 @@ def coordinator(words):
     for word in words:
         name, equals, value = word.partition("=")
         if name in ("--ping", "--shutdown"):
-            raise Refused(f"`coordinator {name}`: the coordinator prints a line when ranks can connect, and ends in order at SIGTERM")
+            raise Refused(f"`coordinator {name}`: the coordinator prints a line when ranks can connect, and shuts down cleanly on SIGTERM")
         if name in ("--build-dir", "--lib-dir"):
             raise Refused(f"`coordinator {name}`: the coordinator is part of ftest's installation")
         options.append(f"--address{equals}{value}" if name == "--listen" else word)

@@ -52,7 +52,7 @@ fn a_case_that_does_not_pass_names_slow_links_and_cut_ones() {
     for part in [
         "all links of node0 cut for 100 s when rank 0 wrote \"now\"",
         "the link between node0 and node1 (80 ms) carried ",
-        "dropped while it was cut",
+        "dropped while the link was cut",
         "rank 0 never wrote a line that matches /never/",
     ] {
         assert!(text.contains(part), "{part}: {text}");

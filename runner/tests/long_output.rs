@@ -39,7 +39,7 @@ fn all_of_it_is_searched_for_texts() {
         "{printed}"
     );
     assert!(
-        printed.contains("got:      launcher 0: byte 67108865, behind the 67108864 bytes that are kept\n"),
+        printed.contains("got:      launcher 0: byte 67108865, after the 67108864 bytes that are kept\n"),
         "{printed}"
     );
 }
@@ -48,7 +48,7 @@ fn all_of_it_is_searched_for_texts() {
 fn what_an_expression_does_not_see_is_said() {
     let printed = run("{ stdout: [{ matches: ^end loss }, { matches: it loss }, \
          { matches: 'loss=(?<loss>.)', capture: loss }], invariants: [captures.loss == 7] }");
-    let unseen = "`matches` does not see 901726 bytes behind the first 67108864 (`contains` and `absent` do)";
+    let unseen = "`matches` does not see 901726 bytes after the first 67108864 (`contains` and `absent` do)";
     assert!(
         printed.contains(&format!("not found in 68108894 bytes; {unseen}; the last line is: end loss=9")),
         "{printed}"

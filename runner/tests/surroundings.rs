@@ -131,7 +131,7 @@ fn a_limit_that_ended_a_program_breaks_the_case_and_is_named() {
     assert_eq!(code, 3, "{text}");
     assert!(text.contains("1 passed, 1 failed, 2 broken"), "{text}");
     for part in [
-        "SIGXFSZ ended rank 0: a file became larger than it may",
+        "SIGXFSZ ended rank 0: a file became larger than allowed",
         "the limit on the size of files (`ulimit -f`) is 51200 bytes: raise it",
         "the limit on processor time (`ulimit -t`) is 2 s: raise it",
         "note: ftest was started under limits that programs inherit: the size of files (`ulimit -f`) 51200, processor time",

@@ -228,7 +228,7 @@ fn a_kernel_that_goes_wrong_is_an_error_with_its_place() {
     let store = "kernel store (PTX line 9: `st.global.u32 [%d1], %r;`)";
     for line in [
         format!(
-            "out_of_range_copy: thread (32,0,0) of block (0,0,0) of {store} writes 4 bytes on device 0, 0 bytes behind the end of an allocation of 128 bytes, allocated in "
+            "out_of_range_copy: thread (32,0,0) of block (0,0,0) of {store} writes 4 bytes on device 0, 0 bytes past the end of an allocation of 128 bytes, allocated in "
         ),
         format!(
             "use_after_free: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes of an allocation of 128 bytes on device 0 that was freed, allocated in "
@@ -238,7 +238,7 @@ fn a_kernel_that_goes_wrong_is_an_error_with_its_place() {
         format!("misaligned_access: thread (0,0,0) of block (0,0,0) of {store} writes 4 bytes at an address that is 2 more than a multiple of 4"),
         "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel stop (PTX line 10: `trap;`) stops the kernel".to_owned(),
         "kernel_trap: thread (0,0,0) of block (0,0,0) of kernel jump (PTX line 11: `call %d, (), prototype;`) calls through a pointer that is not a function".to_owned(),
-        "waits for ever: the threads of the block wait at PTX lines 13".to_owned(),
+        "waits forever: the threads of the block wait at PTX lines 13".to_owned(),
         "device_assert: thread (0,0,0) of block (0,0,0) of kernel test (PTX line 20: `call.uni __assertfail, (m, f, l, n, s);`) fails an assertion".to_owned(),
         "kernel store: misaligned address".to_owned(),
         "kernel stop: trap in block (0,0,0), thread (0,0,0), PTX line 10: `trap;`".to_owned(),
@@ -406,7 +406,7 @@ fn a_failure_says_which_function_called() {
 fn a_rank_that_nobody_can_come_to_says_so() {
     let environment = [("FAKEGPU_COORDINATOR_TIMEOUT_MS", "400")];
     let said = check_in(&environment, "allow", &CUDA_13, "nccl_alone", &[NCCL_2_30]);
-    let line = "fakegpu: rank 0 waits for rank 1 of 2, and no other process can come: there is no coordinator; `ftest exec -- COMMAND`";
+    let line = "fakegpu: rank 0 waits for rank 1 of 2, and no other process can join: there is no coordinator; `ftest exec -- COMMAND`";
     assert_eq!(said.matches(line).count(), 1, "{said}");
 }
 

@@ -51,7 +51,7 @@ impl OpContext<'_> {
     pub(crate) fn lost(&self, what: &str, lost: &[u32], reason: Option<(ErrorCode, String)>) -> Failure {
         let (code, reason) = reason.unwrap_or((ErrorCode::RankLost, "it is gone".to_owned()));
         let names: Vec<String> = lost.iter().map(|rank| self.name(*rank)).collect();
-        let failure = Failure::new(code, format!("{what} needs {}, which will not come: {reason}", names.join(", ")));
+        let failure = Failure::new(code, format!("{what} needs {}, which will not arrive: {reason}", names.join(", ")));
         // Who does not reach whom, the rank says that noticed it.
         if code == ErrorCode::Unreachable { failure } else { failure.blaming(lost.to_vec()) }
     }

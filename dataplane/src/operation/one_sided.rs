@@ -117,7 +117,7 @@ pub(crate) fn late(context: &OpContext, what: &str, peer: u32) -> Failure {
 pub(crate) fn within(offset: u64, bytes: u64, length: u64) -> Result<(), String> {
     match offset.checked_add(bytes) {
         Some(end) if end <= length => Ok(()),
-        _ => Err(format!("{bytes} bytes at {offset} leave the window of {length} bytes")),
+        _ => Err(format!("{bytes} bytes at {offset} exceed the window of {length} bytes")),
     }
 }
 

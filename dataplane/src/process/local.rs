@@ -98,7 +98,7 @@ impl LocalRendezvous {
             let detail = format!("rank {rank} gives size {size}, the others gave {}", gathering.expected.len());
             Some(Failure::new(ErrorCode::WorldSizeMismatch, detail).blaming(vec![rank]))
         } else if gathering.arrivals.contains_key(&rank) {
-            Some(Failure::new(ErrorCode::DuplicateRank, format!("rank {rank} came twice")).blaming(vec![rank]))
+            Some(Failure::new(ErrorCode::DuplicateRank, format!("rank {rank} joined twice")).blaming(vec![rank]))
         } else {
             None
         };
@@ -172,7 +172,7 @@ impl LocalRendezvous {
 /// What is said of ranks that wait for other processes.
 fn nobody_comes(rank: u32, missing: &[u32], size: usize) -> String {
     format!(
-        "rank {rank} waits for {} of {size}, and no other process can come: there is no coordinator; `ftest exec -- COMMAND` starts one, for \
+        "rank {rank} waits for {} of {size}, and no other process can join: there is no coordinator; `ftest exec -- COMMAND` starts one, for \
          torchrun and the like",
         name_ranks(missing)
     )
@@ -212,7 +212,7 @@ impl State {
             });
             parties.sort();
             let [(_, first), (_, second)] = parties;
-            let detail = format!("communicator {parent} is to shrink in different ways: {first}, {second}");
+            let detail = format!("communicator {parent} would shrink in different ways: {first}, {second}");
             Some((other.clone(), Failure::new(ErrorCode::ShrinkExcludedRanksMismatch, detail)))
         })
     }

@@ -86,11 +86,11 @@ impl Solo {
                 .split
                 .lock()
                 .take()
-                .ok_or_else(|| unknown("which ranks come along is not known where the others do not exist"))?,
+                .ok_or_else(|| unknown("which ranks join is unknown, since the other ranks do not exist"))?,
             Wanted::Init { .. } | Wanted::Shrink { .. } | Wanted::Grow { .. } => wanted.ranks(),
         };
         let Some(place) = ranks.iter().position(|other| *other == rank) else {
-            return Err(unknown("this rank is not among those that come along"));
+            return Err(unknown("this rank is not among those that join"));
         };
         let member = |other: u32| {
             if other == rank { own.clone() } else { Member { global_rank: Rank(other), ..own.clone() } }

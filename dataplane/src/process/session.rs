@@ -85,7 +85,7 @@ impl Session {
             };
             if secrecy::is_other_token(&error) {
                 let detail = format!(
-                    "the coordinator at {place} has another token; FAKEGPU_COORDINATOR_TOKEN must be the one it was started with"
+                    "the coordinator at {place} has a different token; FAKEGPU_COORDINATOR_TOKEN must be the one it was started with"
                 );
                 return Failure::new(ErrorCode::System, detail);
             }

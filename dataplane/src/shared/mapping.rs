@@ -56,7 +56,7 @@ fn open(key: Key, place: &Place) -> io::Result<Arc<Arena>> {
     if arena.file_id() != place.file_id {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "a peer's descriptor names another file than announced",
+            "a peer's descriptor names a different file than announced",
         ));
     }
     let arena = Arc::new(arena);

@@ -199,7 +199,7 @@ impl Link {
                     }
                     NOTICE | REFUSED => {}
                     _ => {
-                        return Err(Stop::Closed(io::Error::new(io::ErrorKind::InvalidData, "an answer that is none")));
+                        return Err(Stop::Closed(io::Error::new(io::ErrorKind::InvalidData, "not a valid answer")));
                     }
                 }
             }

@@ -56,7 +56,7 @@ fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str, plan: Option<
         (Some(communicator), position) => {
             format!("{}, collective {position} of communicator {communicator}", event.operation)
         }
-        (None, _) => "the forming of a communicator".to_owned(),
+        (None, _) => "the creation of a communicator".to_owned(),
     };
     let is_transfer = [Operation::Send, Operation::Recv].iter().any(|transfer| transfer.name() == event.operation);
     match kind {

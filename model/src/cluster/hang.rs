@@ -254,8 +254,8 @@ impl Cluster {
         };
         let now = match activity.queued {
             0 => "is in no NCCL call".to_owned(),
-            1 => "has issued an operation that its stream has not come to".to_owned(),
-            queued => format!("has issued {queued} operations that its stream has not come to"),
+            1 => "has issued an operation that its stream has not reached".to_owned(),
+            queued => format!("has issued {queued} operations that its stream has not reached"),
         };
         match activity.recent.last() {
             Some(last) if last.sequence != Sequence(0) && !last.operation.is_for_two() => {

@@ -73,14 +73,17 @@ impl Cluster {
                     format!("rank {rank} is {} {way} rank {reference}", collectives(by.unsigned_abs()))
                 };
                 let clauses: Vec<String> = ahead.iter().map(clause).collect();
-                let what = format!("{}: each meets calls of other lines, and their shapes agree", clauses.join(", "));
+                let what = format!(
+                    "{}: calls are paired with calls from other lines, and the shapes match",
+                    clauses.join(", ")
+                );
                 (FindingKind::CollectiveShift, what)
             }
             Apart::Turns(_) => {
                 let others = names("rank", "ranks", &ranks);
                 let what = format!(
-                    "threads of {others} take turns in another order than those of rank {reference}: calls of one thread meet \
-                     those of another, and their shapes agree"
+                    "threads of {others} take turns in a different order than those of rank {reference}: calls of one thread \
+                     are paired with those of another, and the shapes match"
                 );
                 (FindingKind::ThreadOrder, what)
             }

@@ -60,7 +60,7 @@ fn the_rank_that_does_not_come_is_named_with_what_it_did_last() {
     assert_eq!(diagnosis.hang.missing, [Rank(2)]);
     assert_eq!(diagnosis.hang.waits[1].for_ranks, [Rank(2)]);
     activities[2].queued = 2;
-    assert!(sentence(&world, &activities).contains("rank 2 has issued 2 operations that its stream has not come to"));
+    assert!(sentence(&world, &activities).contains("rank 2 has issued 2 operations that its stream has not reached"));
     activities.remove(2);
     assert!(sentence(&world, &activities).ends_with("rank 2 does not answer"));
 }

@@ -103,7 +103,7 @@ fn shifts_by_table() {
             continue;
         };
         let sentence = format!(
-            "in communicator 1, from all_reduce, collective {at}, on, {clause}: each meets calls of other lines, and their shapes agree"
+            "in communicator 1, from all_reduce, collective {at}, on, {clause}: calls are paired with calls from other lines, and the shapes match"
         );
         assert_eq!(is, Some((at, rank, sentence.as_str())), "{words:?}");
         assert_eq!((found.len(), found[0].kind), (1, FindingKind::CollectiveShift));
@@ -157,8 +157,8 @@ fn turns_of_threads_by_table() {
     let findings = of(&["KL", "LK", "LK"], &["12", "21", "21"], Operation::AllReduce);
     assert_eq!(
         findings[0].sentence,
-        "in communicator 1, from all_reduce, collective 1, on, threads of rank 0 take turns in another order than those of rank \
-         1: calls of one thread meet those of another, and their shapes agree"
+        "in communicator 1, from all_reduce, collective 1, on, threads of rank 0 take turns in a different order than those of rank \
+         1: calls of one thread are paired with those of another, and the shapes match"
     );
     let lines: Vec<(u32, u32)> = findings[0].sites.iter().map(|site| (site.rank.0, site.line)).collect();
     assert_eq!(lines, [(0, 11), (1, 12)]);

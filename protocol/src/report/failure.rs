@@ -17,7 +17,7 @@ report! {
         sentence: String,
         /// Number of the communicator in this report; absent before one formed.
         comm_id: Option<CommunicatorId>,
-        /// Position of the operation, 0 when it was none.
+        /// Position of the operation, 0 if there was none.
         seqno: Sequence,
         /// The operation; "init" for a rendezvous.
         operation: String,
@@ -30,9 +30,9 @@ report! {
         sites: Vec<FindingSite>,
     }
 
-    /// Something unusual that may be meant: no case fails for it.
+    /// Something unusual that may be intended: no case fails because of it.
     Note {
-        /// It, in a sentence that is the same in every run.
+        /// What is unusual, in a sentence that is the same in every run.
         sentence: String,
         /// The communicator's number in this report.
         comm_id: CommunicatorId,
@@ -50,12 +50,12 @@ report! {
         rank: Rank,
         /// The operation that it called there; "init" for a rendezvous.
         operation: String,
-        /// Position of that operation, 0 when it was none.
+        /// Position of that operation, 0 if there was none.
         seqno: Sequence,
-        /// It completed that operation, which is the last that it did in the communicator. Otherwise it is the one that failed.
+        /// The rank completed that operation, its last one in the communicator. Otherwise it is the operation that failed.
         completed: bool,
-        /// The source file: from the source root if it lies there, else as the program names it; or the name of a program or
-        /// library of which only that is known.
+        /// The source file: relative to the source root if it lies there, else as the program names it; or only the name of a
+        /// program or library, if nothing else is known.
         file: String,
         /// Line, from 1; 0 where it is not known.
         line: u32,
@@ -73,8 +73,8 @@ report! {
         missing: Vec<Rank>,
         /// Global ranks that each wait for the next, the last for the first; empty when there is no such cycle.
         cycle: Vec<Rank>,
-        /// Where the program called what these ranks wait in and, for a missing rank, what it completed last there. By rank; a rank
-        /// whose place is not known is left out.
+        /// Where the program called the operation that each of these ranks waits in, or the last one that a missing rank completed
+        /// there. By rank; a rank whose place is not known is left out.
         #[serde(default)]
         sites: Vec<FindingSite>,
     }
@@ -83,9 +83,9 @@ report! {
     HangWait {
         /// Global rank.
         rank: Rank,
-        /// The communicator's number in this report; absent while it forms.
+        /// The communicator's number in this report; absent while it is forming.
         comm_id: Option<CommunicatorId>,
-        /// Which collective of it; 0 for a send, a recv and a communicator that forms.
+        /// Position of the collective in it; 0 for a send, a recv, or a communicator that is forming.
         seqno: Sequence,
         /// The call, in words.
         operation: String,
@@ -113,7 +113,7 @@ report! {
         index: u64,
         /// Number of the communicator in this report; absent before one formed.
         comm_id: Option<CommunicatorId>,
-        /// Position of the failed operation, 0 when it was none.
+        /// Position of the failed operation, 0 if there was none.
         seqno: Sequence,
         /// Rank at fault in the communicator, when one is.
         local_rank: Option<Rank>,
@@ -161,9 +161,9 @@ report! {
         rank: Option<Rank>,
         /// Number of the communicator in this report; absent for a fault at no operation.
         comm_id: Option<CommunicatorId>,
-        /// Position of the collective, or of the send or recv among the rank's own; 0 when it was none.
+        /// Position of the collective, or of the send or recv among the rank's own; 0 if there was none.
         seqno: Sequence,
-        /// The operation; "none" for a fault at none.
+        /// The operation; "none" if there was none.
         operation: String,
         /// What happened to the health of a GPU; absent for any other fault.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +176,7 @@ report! {
         gpu: String,
         /// What happened, as "xid 79, lost".
         health: String,
-        /// Whether work that was on it could not end well.
+        /// Whether the change fails work on it.
         is_fatal: bool,
     }
 }
@@ -188,17 +188,17 @@ words! {
         Kill = "kill",
         /// The rank's process is stopped.
         Stop = "stop",
-        /// The rank comes later.
+        /// The rank arrives late.
         Delay = "delay",
         /// The collective fails on the rank.
         NcclError = "nccl_error",
         /// A bit of the rank's contribution is flipped.
         Corrupt = "corrupt",
-        /// The rank never comes.
+        /// The rank never arrives.
         Drop = "drop",
-        /// What crosses a link takes longer.
+        /// Operations that cross a link take longer.
         SlowLink = "slow_link",
-        /// What crosses a link fails.
+        /// Operations that cross a link fail.
         CutLink = "cut_link",
         /// The health of a GPU changes.
         Gpu = "gpu",
@@ -208,19 +208,19 @@ words! {
     FailureSource {
         /// The suite asked for it.
         Injected = "injected",
-        /// Ranks did not come to a collective.
+        /// Ranks did not arrive at a collective.
         CollectiveTimeout = "collective_timeout",
-        /// The other side of a transfer did not come.
+        /// The other side of a transfer did not arrive.
         PointToPointTimeout = "point_to_point_timeout",
-        /// Ranks did not come to a rendezvous, split or shrink.
+        /// Ranks did not arrive at a rendezvous, split or shrink.
         RendezvousTimeout = "rendezvous_timeout",
         /// A process ended.
         RankLost = "rank_lost",
-        /// Nothing came from a host any more.
+        /// A host went silent.
         Unreachable = "unreachable",
         /// A rank aborted or revoked the communicator.
         Aborted = "aborted",
-        /// Ranks disagreed or came twice.
+        /// Ranks disagreed or joined twice.
         Mismatch = "mismatch",
         /// Anything else.
         Other = "other",
@@ -228,7 +228,7 @@ words! {
 }
 
 impl ErrorCode {
-    /// What kind of cause it speaks of.
+    /// The kind of cause.
     pub fn source(self) -> FailureSource {
         match self {
             Self::InjectedRankFailure => FailureSource::Injected,

@@ -15,7 +15,7 @@ report! {
         markdown_report_path: Option<String>,
         /// Where the coordinator listened.
         coordinator_address: String,
-        /// The directory from which the files of findings are named; absent where none was given.
+        /// The directory that the files of findings are relative to; absent if none was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source_root: Option<String>,
         /// Per rank.
@@ -76,8 +76,8 @@ report! {
         rendezvous_wait_us: f64,
         /// Longest time from all present to done, us.
         execution_time_us: f64,
-        /// When each of the entry's ranks came, us since the first operation of the timeline began; null for one that
-        /// did not report it. Ranks on machines of their own have clocks of their own.
+        /// When each of the entry's ranks arrived, us since the first operation of the timeline began; null for one that
+        /// did not report it. Ranks on different machines have different clocks.
         #[serde(default)]
         began_us: Vec<Option<f64>>,
         /// When each was done.
@@ -89,7 +89,7 @@ report! {
     MeasuredFinding {
         /// Of the finding.
         index: u64,
-        /// Wall clock when it was made, us since 1970. Ranks on machines of their own have clocks of their own.
+        /// Wall clock when it was made, us since 1970. Ranks on different machines have different clocks.
         made_at_us: u64,
     }
 

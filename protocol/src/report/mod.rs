@@ -60,7 +60,7 @@ report! {
         cluster: ClusterSection,
         /// Every communicator that formed, in the order of `comm_id`.
         communicators: Vec<CommunicatorSection>,
-        /// Per collective, all of them, also those never called.
+        /// Totals per collective, including those never called.
         collectives: BTreeMap<String, CollectiveTotals>,
         /// Sends and receives.
         point_to_point: PointToPointTotals,
@@ -73,12 +73,12 @@ report! {
         /// What went wrong between ranks, even if the program went on, in the order of communicators and positions.
         #[serde(default)]
         findings: Vec<Finding>,
-        /// What is unusual and may be meant, in the order of communicators.
+        /// What is unusual but may be intended, in the order of communicators.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<Note>,
         /// Failures and recoveries.
         resilience: Resilience,
-        /// Why nothing moved any more, when that was found out.
+        /// Why nothing moved any more, if that is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         hang: Option<Hang>,
         /// The last operations, ordered by communicator and position in it.
@@ -125,7 +125,7 @@ report! {
         calls: u64,
         /// Request bytes of all ranks together.
         bytes: u64,
-        /// Modelled time, us.
+        /// Modeled time, us.
         estimated_time_us_total: f64,
         /// Part of it due to oversubscription, us.
         contention_penalty_us_total: f64,
@@ -139,7 +139,7 @@ report! {
         sends: u64,
         /// Bytes sent.
         bytes: u64,
-        /// Modelled time, us.
+        /// Modeled time, us.
         estimated_time_us_total: f64,
         /// Part of it due to oversubscription, us.
         contention_penalty_us_total: f64,
@@ -153,7 +153,7 @@ report! {
         node: Option<String>,
         /// Waits that ended at the deadline.
         timeouts: u64,
-        /// Communicators it came into, splits included.
+        /// Communicators it joined, splits included.
         communicator_inits: u64,
         /// Collectives it completed, without barriers.
         collective_calls: u64,
@@ -199,7 +199,7 @@ report! {
         ranks: Vec<Rank>,
         /// Request bytes of all ranks together.
         logical_payload_bytes: u64,
-        /// Modelled time, us.
+        /// Modeled time, us.
         modeled_time_us: f64,
     }
 }

@@ -19,7 +19,7 @@ report! {
         collective_operations: u64,
         /// Transfers among them.
         point_to_point_operations: u64,
-        /// Modelled bytes on the wire.
+        /// Modeled bytes on the wire.
         bytes: u64,
         /// Most bytes of one operation.
         peak_bytes_per_operation: u64,
@@ -27,11 +27,11 @@ report! {
         bandwidth_gbps: f64,
         /// Of the fabric, us.
         avg_latency_us: f64,
-        /// Modelled time, us.
+        /// Modeled time, us.
         estimated_time_us_total: f64,
         /// Part of it due to oversubscription, us.
         contention_penalty_us_total: f64,
-        /// Bytes over modelled time, Gbit/s.
+        /// Bytes over modeled time, Gbit/s.
         average_estimated_throughput_gbps: f64,
         /// Highest of one operation, Gbit/s.
         peak_estimated_throughput_gbps: f64,
@@ -59,11 +59,11 @@ report! {
         total_bytes: u64,
         /// Most bytes of one operation, both ways together.
         peak_combined_bytes_per_operation: u64,
-        /// Modelled time both ways, us.
+        /// Modeled time both ways, us.
         estimated_time_us_total: f64,
         /// Part of it due to oversubscription, us.
         contention_penalty_us_total: f64,
-        /// Bytes over modelled time, Gbit/s.
+        /// Bytes over modeled time, Gbit/s.
         average_estimated_throughput_gbps: f64,
         /// Highest of one operation, Gbit/s.
         peak_estimated_throughput_gbps: f64,
@@ -73,7 +73,7 @@ report! {
     Direction {
         /// Edges of operations.
         transfers: u64,
-        /// Modelled bytes on the wire.
+        /// Modeled bytes on the wire.
         total_bytes: u64,
         /// Most bytes of one operation.
         peak_bytes_per_operation: u64,
@@ -81,11 +81,11 @@ report! {
         model_bandwidth_gbps: f64,
         /// Of the fabric, us.
         avg_latency_us: f64,
-        /// Modelled time, us.
+        /// Modeled time, us.
         estimated_time_us_total: f64,
         /// Part of it due to oversubscription, us.
         contention_penalty_us_total: f64,
-        /// Bytes over modelled time, Gbit/s.
+        /// Bytes over modeled time, Gbit/s.
         average_estimated_throughput_gbps: f64,
         /// Highest of one operation, Gbit/s.
         peak_estimated_throughput_gbps: f64,

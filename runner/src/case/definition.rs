@@ -32,7 +32,7 @@ pub struct Case {
     pub tags: Vec<String>,
     /// Name of the suite.
     pub suite: String,
-    /// Where the case is written.
+    /// Where the case is defined.
     pub place: SourceLocation,
     /// Matrix values of this expansion, in order of their names.
     pub matrix: BTreeMap<String, serde_json::Value>,

@@ -111,7 +111,7 @@ pub fn findings(observation: &Observation) -> Vec<Finding> {
 pub fn notes(observation: &Observation) -> Vec<String> {
     let sentence = |note: Note| {
         let parts: Vec<String> = std::iter::once(note.sentence).chain(site::describe(&note.sites)).collect();
-        format!("{} (this may be meant; docs/findings.md#order)", parts.join("; "))
+        format!("{} (this may be intended; docs/findings.md#order)", parts.join("; "))
     };
     part::<Note>(observation, "/notes").into_iter().map(sentence).collect()
 }
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(
             notes(&observation),
             ["ranks called all_reduce from different lines; rank 0 called all_reduce at train.py:31 (step); \
-                 rank 1 called all_reduce at train.py:29 (step) (this may be meant; docs/findings.md#order)"]
+                 rank 1 called all_reduce at train.py:29 (step) (this may be intended; docs/findings.md#order)"]
         );
         assert_eq!(failures(&[], (&[], false), &observation), []);
     }

@@ -98,11 +98,10 @@ fn advice(library: &str, name: &str, detail: Option<&str>, failed: bool) -> Stri
     match detail {
         Some(Gap::NO_FUNCTION) if failed => format!(
             "ftest's {library} has no {name}, and the program cannot run without it: `allow_gaps` does not help. Build it \
-             with headers that are not newer than the version that {library} reports, or call the function only where \
-             `dlsym` finds it"
+             with headers no newer than the version that {library} reports, or call the function only if `dlsym` finds it"
         ),
         Some(Gap::NO_LIBRARY) if failed => format!(
-            "ftest does not stand in for {name}, and the program cannot run without it: `allow_gaps` does not help. \
+            "ftest does not replace {name}, and the program cannot run without it: `allow_gaps` does not help. \
              Install the library where the program looks for it, or leave out what needs it"
         ),
         _ => format!("ftest does not implement it; `allow_gaps: [{library}.{name}]` lets the case go on"),

@@ -96,9 +96,10 @@ impl OutputWant {
             OutputWant::Absent(text) => match stream::find(stream, text) {
                 Found::At(at) => Err(stream::line(stream, at)),
                 Found::Nowhere => Ok(()),
-                Found::Unknown { searched } => {
-                    Err(format!("not in what was kept, but it cannot be known:{}", unsearched(stream, searched)))
-                }
+                Found::Unknown { searched } => Err(format!(
+                    "not in the part that was kept; the rest cannot be checked:{}",
+                    unsearched(stream, searched)
+                )),
             },
             OutputWant::Matches(regex) => {
                 let text = Text::of(stream);

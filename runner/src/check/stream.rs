@@ -127,7 +127,7 @@ impl<'a> Text<'a> {
             return String::new();
         }
         format!(
-            " `matches` does not see {} bytes behind the first {} (`contains` and `absent` do);",
+            " `matches` does not see {} bytes after the first {} (`contains` and `absent` do);",
             self.missing,
             self.cut.unwrap_or_default()
         )
@@ -145,7 +145,7 @@ pub fn line(stream: &Captured, at: u64) -> String {
     let begins = stream.bytes - stream.tail.len() as u64;
     match at.checked_sub(begins) {
         Some(at) => format!("byte {}: {}", begins + at, line_at(&stream.tail, at as usize)),
-        None => format!("byte {at}, behind the {kept} bytes that are kept"),
+        None => format!("byte {at}, after the {kept} bytes that are kept"),
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         stream.searched.insert("nowhere".into(), None);
         assert_eq!(find(&stream, "in the hole"), Found::At(500));
         assert_eq!(find(&stream, "nowhere"), Found::Nowhere);
-        assert_eq!(line(&stream, 500), "byte 500, behind the 10 bytes that are kept");
+        assert_eq!(line(&stream, 500), "byte 500, after the 10 bytes that are kept");
         assert_eq!((line(&stream, 5), line(&stream, 997)), ("line 2: abc".into(), "byte 997: end".into()));
         let text = "0123456789".repeat(30_000);
         std::fs::write(file.path(), &text).unwrap();
@@ -223,7 +223,7 @@ mod tests {
         }
         assert_eq!(
             text.unsearched(),
-            " `matches` does not see 978 bytes behind the first 10 (`contains` and `absent` do);"
+            " `matches` does not see 978 bytes after the first 10 (`contains` and `absent` do);"
         );
         let regex = Regex::new("e(..)").unwrap();
         assert_eq!(&text.first_captures(&regex).unwrap()[1], b"ad");

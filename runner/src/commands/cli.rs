@@ -91,7 +91,7 @@ pub enum Command {
     Init(InitArgs),
     /// Write a suite to start from, or copy a case under another id
     New(NewArgs),
-    /// Check what works on this machine, and what you cannot do without what is missing
+    /// Check what works on this machine, what is missing, and what you cannot do without it
     Doctor(DoctorArgs),
     /// Write the manual pages of ftest and its commands
     Man(ManArgs),
@@ -121,7 +121,7 @@ pub struct RunArgs {
     /// Run again whenever a suite, or a script or directory that it names, changes; Ctrl-C ends it
     #[arg(long, conflicts_with_all = ["list", "debug_rank", "shard"], help_heading = "Running")]
     pub watch: bool,
-    /// For programs: start each case when its id comes on standard input, one per line, and print the events of the run's log;
+    /// For programs: start each case when its id arrives on standard input, one per line, and print the events of the run's log;
     /// the end of the input ends the run
     #[arg(
         long,

@@ -19,7 +19,7 @@ use crate::verdict::exit_code::ExitCode;
 /// Arguments of `ftest doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct DoctorArgs {
-    /// Do not ask the package index whether it answers
+    /// Do not check whether the package index can be reached
     #[arg(long)]
     pub offline: bool,
 }
@@ -79,7 +79,7 @@ pub fn run(arguments: &DoctorArgs) -> ExitCode {
     found.extend(pythons(arguments.offline));
     found.extend([
         tool("gdb", "a hang's report has no native stacks, only the threads' states; `--debugger gdb` does not work"),
-        tool("cc", "what compiles while it runs (C extensions, torch.compile for the CPU) fails"),
+        tool("cc", "programs that compile code at run time (C extensions, torch.compile for the CPU) fail"),
     ]);
     let width = found.iter().map(|one| one.thing.len()).max().unwrap_or_default();
     let mut out = output::stdout();
@@ -110,7 +110,7 @@ fn parts(install: &Install) -> Diagnosis {
 
 fn cpus(count: u32) -> Diagnosis {
     match count {
-        1 => limited("CPUs", "1: cases run one after the other, and ranks in turns"),
+        1 => limited("CPUs", "1: cases run one after another, and ranks take turns"),
         count => works("CPUs", format!("{count}: as many cases at once, unless -j says otherwise")),
     }
 }
@@ -122,7 +122,7 @@ fn memory(bytes: Option<u64>) -> Diagnosis {
     const THING: &str = "memory";
     let Some(bytes) = bytes else { return limited(THING, "unknown: /proc/meminfo cannot be read") };
     let text = format!(
-        "{}, enough for about {} ranks with PyTorch at once, besides what they allocate on their GPUs",
+        "{}, enough for about {} ranks with PyTorch at once, not counting what they allocate on their GPUs",
         describe(bytes),
         bytes / RANK
     );
@@ -132,7 +132,7 @@ fn memory(bytes: Option<u64>) -> Diagnosis {
 fn shared_memory(bytes: Option<u64>) -> Diagnosis {
     const THING: &str = "/dev/shm";
     const ENOUGH: u64 = 1 << 30;
-    const COST: &str = "programs that share tensors (workers of PyTorch's DataLoader) end by SIGBUS when it is full; \
+    const COST: &str = "programs that share tensors (workers of PyTorch's DataLoader) are killed by SIGBUS when it is full; \
                         containers: `--shm-size=2g`";
     match bytes {
         None => limited(THING, format!("there is none: {COST}")),
@@ -148,7 +148,7 @@ fn descriptors(soft: Option<u64>) -> Diagnosis {
     match soft {
         Some(limit) if limit < ENOUGH => limited(
             THING,
-            format!("{limit} (`ulimit -Hn`): cases with many ranks are broken; a case takes about three for each rank"),
+            format!("{limit} (`ulimit -Hn`): cases with many ranks are broken; a case takes about three per rank"),
         ),
         Some(limit) => works(THING, limit.to_string()),
         None => works(THING, "no limit"),
@@ -159,8 +159,8 @@ fn limits() -> Diagnosis {
     const THING: &str = "limits";
     match (machine::too_small(), machine::inherited_limits()) {
         (Some(why), _) => missing(THING, why),
-        (None, Some(inherited)) => limited(THING, format!("{inherited}; a program that meets one is `broken`")),
-        (None, None) => works(THING, "none that programs would meet"),
+        (None, Some(inherited)) => limited(THING, format!("{inherited}; a case whose program hits one is `broken`")),
+        (None, None) => works(THING, "none that programs would hit"),
     }
 }
 
@@ -196,10 +196,17 @@ fn pythons(offline: bool) -> Vec<Diagnosis> {
         Err(error) => return vec![limited(THING, format!("{error}: {without}"))],
         Ok(Some(program)) => {
             return vec![match python::Python::describe(&program) {
-                Ok(python) if python.torch_libraries.is_some() => {
-                    works(THING, format!("{}, chosen, with PyTorch", program.display()))
-                }
-                Ok(_) => limited(THING, format!("{}, chosen, has no PyTorch: {without}", program.display())),
+                Ok(python) if python.torch_libraries.is_some() => works(
+                    THING,
+                    format!("{}, selected by FTEST_PYTHON or the active environment, with PyTorch", program.display()),
+                ),
+                Ok(_) => limited(
+                    THING,
+                    format!(
+                        "{}, selected by FTEST_PYTHON or the active environment, has no PyTorch: {without}",
+                        program.display()
+                    ),
+                ),
                 Err(error) => limited(THING, format!("{error}: {without}")),
             }];
         }
@@ -235,7 +242,7 @@ fn index() -> Diagnosis {
         Err(error) => limited(
             THING,
             format!(
-                "{}: environments that are not there yet cannot be made",
+                "{}: environments that do not exist yet cannot be made",
                 error.to_string().lines().last().unwrap_or_default().trim()
             ),
         ),

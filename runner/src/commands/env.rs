@@ -147,7 +147,10 @@ fn path(requirements: &[String]) -> Result<(), python::Error> {
 
 fn make(suites: &[Suite]) -> Result<(), python::Error> {
     if let Some(program) = python::chosen()? {
-        eprintln!("ftest env: nothing to make: cases run in {}, which was chosen", program.display());
+        eprintln!(
+            "ftest env: nothing to make: cases run in {}, selected by FTEST_PYTHON or the active environment",
+            program.display()
+        );
         return Ok(());
     }
     needs(suites).iter().try_for_each(|requirements| path(requirements))

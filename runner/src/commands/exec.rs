@@ -56,7 +56,7 @@ pub struct ExecArgs {
     /// The devices
     #[command(flatten)]
     pub devices: DeviceArguments,
-    /// What happens to the health of GPUs, as under `gpu` in a suite: '{ node0/3: { at: { after: 5s }, xid: 79 } }'
+    /// Events that change the health of GPUs, as under `gpu` in a suite: '{ node0/3: { at: { after: 5s }, xid: 79 } }'
     #[arg(long, value_name = "YAML")]
     pub gpu: Option<String>,
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated

@@ -24,7 +24,7 @@ pub struct ListArgs {
     /// How --list prints them
     #[arg(long, value_enum, value_name = "FORMAT", requires = "list", help_heading = "Selecting")]
     pub format: Option<Format>,
-    /// Into how many parts github-matrix deals the cases: 5 or hash:5
+    /// How many parts github-matrix splits the cases into: 5 or hash:5
     #[arg(
         long,
         value_name = "N",

@@ -58,7 +58,7 @@ pub fn run(arguments: &NewArgs) -> ExitCode {
 /// Writes the suite below `root`.
 fn new_suite(root: &Path, name: &str, program: &str) -> Result<String, String> {
     if !suite::is_name(name) {
-        return Err(format!("`{name}` cannot be the name of a suite: letters, digits, `-`, `_` and `.` can"));
+        return Err(format!("`{name}` cannot be the name of a suite: use letters, digits, `-`, `_` and `.`"));
     }
     if !root.join(program).is_file() {
         return Err(format!("there is no {program} here"));

@@ -36,7 +36,7 @@ pub(super) fn nccl(environment: &Environment) -> Result<Option<PathBuf>, Trouble
     }
     match dist_mode(environment) {
         Some("proxy") if given(env::COORDINATOR_ADDR.name).is_none() => Err(usage(format!(
-            "FAKEGPU_DIST_MODE=proxy: a coordinator keeps the books; start fakegpu-coordinator and give its address (--coordinator-addr, {})",
+            "FAKEGPU_DIST_MODE=proxy needs a coordinator; start fakegpu-coordinator and give its address (--coordinator-addr, {})",
             env::COORDINATOR_ADDR.name
         ))),
         Some("proxy") => Install::find().proxy().map(Some).map_err(infra),

@@ -113,7 +113,7 @@ impl Seen {
                 }
             })
             .collect();
-        let means = ": ftest does not implement this, and what the command took from there proves nothing";
+        let means = ": ftest does not implement this, and results that depend on it prove nothing";
         list(&mut text, &format!("{program}: {}{means}", count(gaps.len(), "gap")), &gaps);
         if !text.is_empty() {
             text.push_str(program);

@@ -12,7 +12,7 @@ pub struct SelectArgs {
     /// Names of suites, suite files, or directories of them
     #[arg(value_name = "SUITE")]
     pub suites: Vec<String>,
-    /// Only cases that this accepts: a part of the id, or `tag(smoke) & world(>=4) & not case(/killed/)`; of several, any
+    /// Only cases that this accepts: part of an id, or `tag(smoke) & world(>=4) & not case(/killed/)`; given several times, those that any accepts
     #[arg(
         long = "filter",
         short = 'E',
@@ -37,7 +37,7 @@ pub struct SelectArgs {
     /// What to do when no case is selected
     #[arg(long, value_enum, default_value_t = NoTests::Fail, value_name = "WHAT", help_heading = "Selecting")]
     pub no_tests: NoTests,
-    /// Multiplies every deadline of the suites, for a slow machine
+    /// Multiply every deadline of the suites, for a slow machine
     #[arg(long, value_name = "FACTOR", value_parser = factor, help_heading = "Running")]
     pub timeout_scale: Option<f64>,
 }

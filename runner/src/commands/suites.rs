@@ -58,7 +58,7 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
             Ok(suite) => match suites.iter().find(|other| other.name == suite.name) {
                 Some(other) => {
                     eprintln!(
-                        "ftest: {} and {} are both the suite `{}`; give one another name",
+                        "ftest: {} and {} are both the suite `{}`; rename one of them",
                         other.file.display(),
                         file.display(),
                         suite.name

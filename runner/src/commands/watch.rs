@@ -63,7 +63,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
         {
             return code;
         }
-        eprintln!("ftest: waiting for a change of {}; Ctrl-C to quit", sources.describe());
+        eprintln!("ftest: waiting for a change to {}; Ctrl-C to quit", sources.describe());
         let changed = tokio::select! {
             changed = settled(&mut changes) => changed,
             code = ended(&mut signals) => return code,

@@ -465,10 +465,9 @@ impl CaseExecution<'_> {
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
         if !killed && !self.observation.cancelled {
             self.observation.shared_memory = left.own;
-            let unclear = left
-                .unclear
-                .iter()
-                .map(|object| format!("{} was left by this case or one that ran beside it", object.display()));
+            let unclear = left.unclear.iter().map(|object| {
+                format!("{} was left by this case or by one that ran at the same time", object.display())
+            });
             self.observation.notes.extend(unclear);
         }
     }

@@ -70,7 +70,7 @@ impl Control {
             } else {
                 secure(connect(endpoint).await.map_err(failed)?, &endpoint.token).await.map_err(|source| {
                     if secrecy::is_other_token(&source) {
-                        let reason = "it has another token (FAKEGPU_COORDINATOR_TOKEN)".to_owned();
+                        let reason = "it has a different token (FAKEGPU_COORDINATOR_TOKEN)".to_owned();
                         return ControlError::Refused { address: address(), reason };
                     }
                     failed(source)

@@ -35,8 +35,8 @@ fn hint(fault: &protocol::fault::Fault, report: Option<&Value>) -> String {
     let Trigger::Collective { rank, communicator, operation, sequence } = &fault.at else {
         let hint = match (fault.action.link(), fault.action.gpu()) {
             (Some(_), _) => "; no operation crossed the link then",
-            (_, Some(_)) => "; the case ended before, or no process of it called CUDA, NCCL or NVML",
-            _ => "; the rank ended before, or never called NCCL",
+            (_, Some(_)) => "; the case ended before that, or none of its processes called CUDA, NCCL or NVML",
+            _ => "; the rank ended before that, or never called NCCL",
         };
         return hint.to_owned();
     };
@@ -44,7 +44,7 @@ fn hint(fault: &protocol::fault::Fault, report: Option<&Value>) -> String {
     let there = sequence.filter(|_| *communicator == Some(1)).and_then(|sequence| collective(report, sequence.0));
     match there {
         Some(other) if other != operation.name() => return format!("; that collective was {other}"),
-        Some(_) => return "; the rank gave nothing to it".to_owned(),
+        Some(_) => return "; the rank contributed nothing to it".to_owned(),
         None => {}
     }
     let own = |entry: &&Value| entry.get("rank") == Some(&Value::from(rank.0));
@@ -105,9 +105,9 @@ mod tests {
             fired.missed,
             [
                 "s.yaml:8:5: `kill` at rank 1, collective 2 (all_reduce) never fired; that collective was all_gather",
-                "s.yaml:9:5: `corrupt` at rank 1, collective 1 (broadcast) never fired; the rank gave nothing to it",
+                "s.yaml:9:5: `corrupt` at rank 1, collective 1 (broadcast) never fired; the rank contributed nothing to it",
                 "s.yaml:10:5: `drop` at rank 1, first gather never fired; the rank completed 1 collective",
-                "s.yaml:11:5: `stop` of rank 0 after 2s never fired; the rank ended before, or never called NCCL",
+                "s.yaml:11:5: `stop` of rank 0 after 2s never fired; the rank ended before that, or never called NCCL",
                 "s.yaml:12:5: `cut_link` between node0 and node1 never fired; no operation crossed the link then",
                 "s.yaml:14:14: `gpu` node1/0 (xid 79, lost) after 2s never fired; the case ended before, or no process of \
                  it called CUDA, NCCL or NVML",

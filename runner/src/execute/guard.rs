@@ -76,7 +76,7 @@ impl Post {
                 Err(error) => {
                     return eprintln!(
                         "ftest: the guard of this run ended with {how}, and another cannot be started ({error}): if ftest is \
-                         killed now, its processes stay"
+                         killed now, its processes keep running"
                     );
                 }
             }

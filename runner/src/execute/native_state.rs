@@ -119,7 +119,7 @@ fn word(state: char) -> &'static str {
         'T' => "stopped by a signal",
         't' => "stopped by a debugger",
         'Z' => "a zombie",
-        _ => "in a state of its own",
+        _ => "in an unknown state",
     }
 }
 

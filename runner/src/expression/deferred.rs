@@ -49,7 +49,7 @@ pub fn placeholder(expression: &str) -> Result<Option<String>, String> {
     // A mistake in the expression is reported where it is evaluated.
     let names = expression::names(expression).unwrap_or_default();
     if names.iter().any(|name| name == "fixtures") {
-        return Err("what a fixture gives is known only when the case runs; name it and no more: \
+        return Err("a fixture's outputs are known only when the case runs; write only the name: \
                     `${{ fixtures.NAME.OUTPUT }}`"
             .to_owned());
     }

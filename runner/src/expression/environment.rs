@@ -28,7 +28,7 @@ fn pluck(list: &JinjaValue, path: &str) -> Result<Vec<JinjaValue>, Error> {
 /// The items of a list. Jinja iterates over a name that is not there as if it were empty.
 fn items(list: &JinjaValue) -> Result<ValueIter, Error> {
     if list.is_undefined() {
-        return Err(Error::new(ErrorKind::UndefinedError, "the list is not there"));
+        return Err(Error::new(ErrorKind::UndefinedError, "there is no such list"));
     }
     list.try_iter()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What may be written, for `--help` and for mistakes.
 pub const SYNTAX: &str = "\
-A filter is a part of `suite/id[matrix]` (a whole one means that case alone), or an expression:
+A filter is a part of `suite/id[matrix]` (a complete one selects only that case), or an expression:
   tag(smoke)  suite(dist)  case(all-reduce*)  id(dist/all-reduce*)   by name
   world(>=4)                                                        by the number of ranks
   matrix.dtype = bf16   matrix.size >= 1024                         by a matrix value

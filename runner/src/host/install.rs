@@ -20,8 +20,8 @@ const PROXY: &str = "libfakegpu_nccl.so";
 pub enum Missing {
     /// It is nowhere.
     #[error(
-        "{what} not found; looked for {}; {} names the installation. `cargo install` brings ftest and fgpu alone: in a checkout, \
-         `packaging/install PREFIX` installs all parts, and `cargo build --release` with {}=CHECKOUT finds them there",
+        "{what} not found; looked for {}; {} names the installation. `cargo install` installs only ftest and fgpu: in a \
+         checkout, `packaging/install PREFIX` installs all parts, or run `cargo build --release` and set {}=CHECKOUT",
         list(.tried), protocol::env::HOME.name, protocol::env::HOME.name
     )]
     Part {

@@ -28,7 +28,7 @@ pub const VERSION: u32 = 1;
 pub enum Event {
     /// The first line.
     RunStarted(RunInfo),
-    /// A managed environment or another thing that cases wait for is being made.
+    /// A managed environment, or something else that cases wait for, is being prepared.
     Preparing {
         /// What, in words.
         what: String,
@@ -56,7 +56,7 @@ pub enum Event {
         /// It passed after an attempt that did not.
         #[serde(default)]
         flaky: bool,
-        /// Failures outside the attempts: a policy that made the verdict.
+        /// Failures outside the attempts, of a policy that decided the verdict.
         #[serde(default)]
         failures: Vec<Failure>,
         /// Other things a reader should know.
@@ -71,7 +71,7 @@ pub enum Event {
         /// What went wrong.
         failure: Failure,
     },
-    /// The last line. A log without it is of a run that was killed.
+    /// The last line. A log without it is from a run that was killed.
     RunFinished {
         /// Wall clock, ms since 1970.
         at_ms: u64,
@@ -117,13 +117,13 @@ pub struct RunInfo {
     #[serde(serialize_with = "lossy_path::serialize")]
     #[schemars(with = "PathBuf")]
     pub directory: PathBuf,
-    /// `2/5` or `hash:2/5` where only a part ran.
+    /// `2/5` or `hash:2/5` if only a part ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
-    /// The seed of the order in which cases started, where that was random.
+    /// The seed of the order in which cases started, if that was random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// How often cases ran, in words, where that was not once: their attempts are iterations, all of which count.
+    /// How often cases ran, in words, if not once: their attempts are iterations, all of which count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<String>,
     /// The selected cases, in suite order.
@@ -145,7 +145,7 @@ pub struct CaseInfo {
     /// Words to filter by.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Where the case is written.
+    /// Where the case is defined.
     pub place: SourceLocation,
     /// Matrix values of this expansion.
     #[serde(default)]
@@ -184,16 +184,16 @@ pub struct Attempt {
     /// Which ranks waited for which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hang: Option<Box<Hang>>,
-    /// Uses of what ftest does not implement.
+    /// Uses of APIs and kernels that ftest does not implement.
     #[serde(default)]
     pub gaps: Vec<Gap>,
     /// What was done on purpose (kills, faults), in words.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// How its processes were started, where warm starts were wanted: measured, and not a matter of the verdict.
+    /// How its processes were started, if warm starts were wanted. Measured; does not affect the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Box<Starts>>,
-    /// The cluster report, a file; relative paths are of the run's directory.
+    /// The cluster report, a file; relative paths start in the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub cluster_report: Option<PathBuf>,
@@ -201,7 +201,7 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub device_reports: Option<PathBuf>,
-    /// The scratch directory, where it was left; likewise.
+    /// The scratch directory, if it was left; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub kept: Option<PathBuf>,
@@ -238,13 +238,13 @@ pub struct Stream {
     pub bytes: u64,
     /// The first of them: all unless `truncated`.
     pub head: String,
-    /// The last of them where `head` is not all.
+    /// The last of them if `head` is not all.
     #[serde(default)]
     pub tail: String,
-    /// Something between the two is only in the file, or was dropped.
+    /// Some bytes between the two are only in the file, or were dropped.
     #[serde(default)]
     pub truncated: bool,
-    /// The file with every byte, where it was kept; relative paths are of the run's directory.
+    /// The file with every byte, if it was kept; relative paths start in the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub file: Option<PathBuf>,

@@ -25,7 +25,7 @@ pub enum LogError {
         error: io::Error,
     },
     /// Its version.
-    #[error("{} is of version {version}, and this ftest reads up to {VERSION}: use a later one", .path.display())]
+    #[error("{} has version {version}, and this ftest reads versions up to {VERSION}: use a newer ftest", .path.display())]
     Later {
         /// The log.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum LogError {
         version: u32,
     },
     /// A line that is not an event.
-    #[error("{}:{line}: no event: {error}", .path.display())]
+    #[error("{}:{line}: not an event: {error}", .path.display())]
     Line {
         /// The log.
         path: PathBuf,

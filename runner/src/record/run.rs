@@ -22,7 +22,7 @@ pub struct Run {
     pub teardowns: Vec<(String, Failure)>,
     /// How it ended; none while it goes on, and in the log of a run that was killed.
     pub end: Option<RunEnd>,
-    /// Where the files of its attempts are; empty where no directory is known.
+    /// Where the files of its attempts are; empty if no directory is known.
     pub directory: PathBuf,
     index: HashMap<String, usize>,
     /// Bytes of streams in memory.
@@ -255,7 +255,7 @@ impl Run {
         match &self.end {
             None => "not run: the run did not end",
             Some(end) if end.interrupted => "not run: the run was interrupted",
-            Some(_) => "not run: another case did not pass before",
+            Some(_) => "not run: an earlier case did not pass",
         }
     }
 

@@ -17,7 +17,7 @@ const MARKDOWN_LIMIT: usize = 8 << 20;
 /// Which of these reports are wanted.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FileArgs {
-    /// Write one HTML page of the run to this file
+    /// Write the run as a single HTML page to this file
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub html: Option<PathBuf>,
     /// Write a trace for ui.perfetto.dev and chrome://tracing to this file

@@ -9,7 +9,7 @@ const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
 
-const QUESTION: &str = "a accept  r reject  s skip  d whole text  |  A R S this and all that follow  |  q quit";
+const QUESTION: &str = "a accept  r reject  s skip  d full text  |  A R S this and all that follow  |  q quit";
 
 /// What became of the pending snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -69,7 +69,7 @@ pub fn below(directory: &Path, suites: &[Suite]) -> io::Result<(Vec<Pending>, Ve
         let (accepted, waiting): (Vec<Pending>, Vec<Pending>) = copies.into_iter().partition(Pending::is_accepted);
         let mut waiting = waiting.into_iter();
         let Some(first) = waiting.next() else { continue };
-        let differs = format!("{} is another text for `{name}`", first.found.display());
+        let differs = format!("{} is a different text for `{name}`", first.found.display());
         let others = waiting.filter(|other| other.text != first.text);
         refused.extend(others.map(|other| Refused { found: other.found, why: differs.clone() }));
         let why = format!("it is as accepted, but {differs}");
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(names(&pending), ["s/a report", "s/b report"]);
         let why: Vec<&str> = refused.iter().map(|refused| refused.why.as_str()).collect();
         assert!(why[0].starts_with("no case of these suites has"), "{why:?}");
-        assert!(why[1].ends_with("is another text for `s/b report`"), "{why:?}");
+        assert!(why[1].ends_with("is a different text for `s/b report`"), "{why:?}");
         pending[0].accept().unwrap();
         assert_eq!(snapshot_file::read(&root.path().join("snapshots/s/a.snap")).unwrap(), "2\n");
         assert!(pending[0].found.exists(), "the artifact is not changed");
@@ -205,7 +205,7 @@ mod tests {
             leave(&other, "s/a report", "2\n");
             let (pending, refused) = below(&artifact, &suites).unwrap();
             assert_eq!(pending.iter().map(|one| &one.found).collect::<Vec<_>>(), [&other]);
-            let why = format!("it is as accepted, but {} is another text for `s/a report`", other.display());
+            let why = format!("it is as accepted, but {} is a different text for `s/a report`", other.display());
             assert_eq!(refused, [Refused { found: same, why }]);
         }
     }

@@ -39,7 +39,7 @@ pub struct PaceArgs {
     /// Run all cases again and again, N times or for a time (10m), until one does not pass; --no-fail-fast continues
     #[arg(long, value_name = "N|TIME", help_heading = "Running")]
     pub stress: Option<Rounds>,
-    /// Try every case with N seeds of delays, and report those that end otherwise than without delays
+    /// Try every case with N seeds of delays, and report those that end differently than without delays
     #[arg(
         long,
         value_name = "N",
@@ -59,7 +59,7 @@ pub struct PaceArgs {
 /// Where cases run.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ExecutorArgs {
-    /// Start each case by srun: as a step of the allocation that ftest runs in, else as a job of its own
+    /// Start each case with srun: as a step of the allocation that ftest runs in, else as a job of its own
     #[arg(
         long,
         value_name = "NAME",
@@ -67,7 +67,7 @@ pub struct ExecutorArgs {
         help_heading = "Running"
     )]
     pub executor: Option<Executor>,
-    /// With --executor: an option for srun, such as --srun=--partition=debug; several times for several
+    /// With --executor: an option for srun, such as --srun=--partition=debug; may be repeated
     #[arg(long, value_name = "OPTION", requires = "executor", allow_hyphen_values = true, help_heading = "Running")]
     pub srun: Vec<String>,
 }

@@ -76,7 +76,7 @@ pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shar
         (Some(mark), _) => policy::apply(mark, &mut conclusion),
         (None, Some(expired)) => {
             let until = expired.until.map(|until| until.to_string()).unwrap_or_default();
-            conclusion.notes.push(format!("`xfail` ({}) counted until {until}, and no longer", expired.place));
+            conclusion.notes.push(format!("`xfail` ({}) expired after {until}", expired.place));
         }
         (None, None) => {}
     }

@@ -106,7 +106,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         reader.mistake(
             &entry.key_span,
             "`schedule` without a cluster",
-            "add `cluster: ...`: the simulated GPUs are what is late",
+            "add `cluster: ...`: the delays happen in the simulated GPUs",
         );
     }
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
@@ -295,10 +295,10 @@ fn read_timeout(reader: &Reader<'_>, node: &Node, before: Timeout) -> Timeout {
     if let Some(node) = mapping.get("idle")
         && timeout.idle.is_some_and(|idle| idle >= timeout.kill)
     {
-        reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be seen");
+        reader.mistake(&node.span, "`idle` is not shorter than `kill`", "a hang would never be noticed");
     }
     if mapping.get("slow").is_some() && timeout.slow > timeout.kill {
-        reader.mistake(&node.span, "`slow` is longer than `kill`", "a case that slow is never seen");
+        reader.mistake(&node.span, "`slow` is longer than `kill`", "a case is ended before it is that slow");
     }
     timeout.slow = timeout.slow.min(timeout.kill);
     mapping.finish();

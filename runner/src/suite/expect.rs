@@ -319,7 +319,7 @@ fn read_captures(reader: &Reader<'_>, node: &Node, wants: &[(OutputWant, &Node)]
                 None
             }
             _ => {
-                reader.mistake(&item.span, format!("two `matches` have a group `{name}`"), "give one another name");
+                reader.mistake(&item.span, format!("two `matches` have a group `{name}`"), "rename one of them");
                 None
             }
         }
@@ -334,7 +334,7 @@ fn captured_names(reader: &Reader<'_>, checks: &[OutputCheck]) -> Vec<String> {
         for name in &check.capture {
             if names.contains(name) {
                 let span = reader.offset(&check.place);
-                reader.mistake(&span, format!("`{name}` is captured twice"), "give one group another name");
+                reader.mistake(&span, format!("`{name}` is captured twice"), "rename one of the groups");
             } else {
                 names.push(name.clone());
             }

@@ -169,7 +169,7 @@ fn read_link(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, cluster: &ClusterPl
         return None;
     };
     if one == other {
-        reader.mistake(&node.span, "a link is between two nodes", format!("`{one}` is here twice"));
+        reader.mistake(&node.span, "a link is between two nodes", format!("`{one}` is listed twice"));
         return None;
     }
     let items = reader.list("between", node)?;

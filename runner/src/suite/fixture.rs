@@ -207,7 +207,7 @@ fn wrong(
         let places = if in_fixture {
             "`setup`, `teardown` and `env`"
         } else {
-            "`argv`, `args`, `options`, `env` and in what `stdout` and `stderr` contain"
+            "`argv`, `args`, `options`, `env` and `contains` of `stdout` and `stderr`"
         };
         return Some((
             format!("`fixtures.{fixture}.{output}` is known only when the case runs"),

@@ -161,8 +161,8 @@ fn read_ecc(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<EccEr
     ecc.finish();
     let id = &place.profile.id;
     if market::ecc(place.profile) != Some(true) {
-        let help = "error correction is on for models of data centers: `a100`, `h100`, `t4`";
-        reader.mistake(&node.span, format!("`{id}` counts no errors of its memory"), help);
+        let help = "error correction is on for data center models: `a100`, `h100`, `t4`";
+        reader.mistake(&node.span, format!("`{id}` does not count memory errors"), help);
     } else if errors == EccErrors::default() {
         reader.mistake(&node.span, "`ecc` without an error", "write `ecc: { corrected: 12 }`");
     }
@@ -176,8 +176,7 @@ fn read_rows(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<Repa
     rows.finish();
     repairs.failed = failed.unwrap_or(false);
     if !market::remaps_rows(place.profile) {
-        let help =
-            "models of data centers and workstations remap rows from Ampere on; those before have `retired_pages`";
+        let help = "data center and workstation models remap rows from Ampere on; earlier ones have `retired_pages`";
         reader.mistake(&node.span, format!("`{}` remaps no rows", place.profile.id), help);
     }
     Some(repairs)
@@ -188,8 +187,7 @@ fn read_pages(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<Rep
     let repairs = read_repairs(reader, &pages);
     pages.finish();
     if !market::retires_pages(place.profile) {
-        let help =
-            "models of data centers and workstations before Ampere retire pages; later ones have `remapped_rows`";
+        let help = "data center and workstation models before Ampere retire pages; later ones have `remapped_rows`";
         reader.mistake(&node.span, format!("`{}` retires no pages", place.profile.id), help);
     }
     Some(repairs)
@@ -282,7 +280,7 @@ mod tests {
     fn a_board_without_error_correction_counts_none() {
         let text = suite("node0/1: {ecc: {corrected: 1}}").replace("h100", "rtx4090");
         let error = suite::parse(Path::new("s.yaml"), &text, Path::new("/")).unwrap_err().to_string();
-        assert!(error.contains("`rtx4090` counts no errors of its memory"), "{error}");
+        assert!(error.contains("`rtx4090` does not count memory errors"), "{error}");
         let text = suite("node0/1: {xid: 1}").replace("  cluster: {", "  coordinator: false\n  cluster: {");
         let error = suite::parse(Path::new("s.yaml"), &text, Path::new("/")).unwrap_err().to_string();
         assert!(error.contains("`gpu` without a coordinator"), "{error}");

@@ -173,7 +173,7 @@ fn scalar(reader: &Reader<'_>, what: &str, node: &Node) -> Option<serde_json::Va
         Value::Text(_) => {
             reader.mistake(
                 &node.span,
-                format!("the value of `{what}` holds one of , [ ] = or a line end"),
+                format!("the value of `{what}` contains one of , [ ] = or a line end"),
                 "matrix values are part of the case's id; use a plain word",
             );
             None

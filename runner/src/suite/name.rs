@@ -18,7 +18,7 @@ pub(super) fn slug(reader: &Reader<'_>, what: &str, node: &Node) -> Option<Strin
     }
     reader.mistake(
         &node.span,
-        format!("`{what}: {text}` holds other characters than letters, digits, `-`, `_` and `.`"),
+        format!("`{what}: {text}` has characters other than letters, digits, `-`, `_` and `.`"),
         "free text goes into `title` or `description`",
     );
     None

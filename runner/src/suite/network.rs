@@ -126,7 +126,7 @@ fn read_ends(reader: &Reader<'_>, node: &Node, cluster: &ClusterPlan) -> Option<
     let (one, other) = (end(one, first), end(other, second));
     let (one, other) = (one?, other?);
     if one == other {
-        reader.mistake(&node.span, "a link has two ends", format!("`{}` is here twice", names[0]));
+        reader.mistake(&node.span, "a link has two ends", format!("`{}` is listed twice", names[0]));
         return None;
     }
     Some([one.min(other), one.max(other)])

@@ -31,7 +31,7 @@ pub(super) fn regex(reader: &Reader<'_>, node: &Node, text: &str) -> Option<rege
             let reason = error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             reader.mistake(
                 &node.span,
-                format!("wrong regular expression: {reason}"),
+                format!("invalid regular expression: {reason}"),
                 "its syntax is that of Rust's regex crate",
             );
         })

@@ -48,10 +48,10 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
             reader.mistake(&node.span, format!("{what}: {low_value} is above {high_value}"), "exchange them");
         }
     };
-    misplaced(lower, upper, "nothing is from `lower` to `upper`");
-    misplaced(warn_lower, warn_upper, "nothing is from `warn_lower` to `warn_upper`");
-    misplaced(lower, warn_lower, "`warn_lower` lies behind `lower` and is never seen");
-    misplaced(warn_upper, upper, "`warn_upper` lies behind `upper` and is never seen");
+    misplaced(lower, upper, "no value is between `lower` and `upper`");
+    misplaced(warn_lower, warn_upper, "no value is between `warn_lower` and `warn_upper`");
+    misplaced(lower, warn_lower, "`warn_lower` is below `lower`, so it never warns");
+    misplaced(warn_upper, upper, "`warn_upper` is above `upper`, so it never warns");
     if lower.or(upper).or(warn_lower).or(warn_upper).is_none() && reader.count() == 0 {
         reader.mistake(&node.span, "this `perf` has no bound", "add `lower: -10%` or `upper: 5`");
     }

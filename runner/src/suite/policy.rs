@@ -68,7 +68,7 @@ pub(super) fn read_schedule(reader: &Reader<'_>, node: &Node) -> Option<Schedule
         Some(node) => reader.duration("jitter", node).filter(|jitter| {
             let is_short = *jitter <= Schedule::MOST;
             if !is_short {
-                let help = format!("write at most {} s: every collective may be as late", Schedule::MOST.as_secs());
+                let help = format!("write at most {} s: any collective may be that late", Schedule::MOST.as_secs());
                 reader.mistake(&node.span, "`jitter` is too long", help);
             }
             is_short

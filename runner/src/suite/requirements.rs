@@ -190,7 +190,7 @@ fn requirements(path: &Path, limits: bool, depth: usize, found: &mut Vec<String>
             "--find-links" => found.push(format!("--find-links {}", local(&rest, directory))),
             _ => match OPTIONS.iter().find(|(option, _)| *option == word) {
                 Some((_, true)) if rest.is_empty() => {
-                    return Err(wrong(format!("`{word}` needs a value"), "write it behind the option"));
+                    return Err(wrong(format!("`{word}` needs a value"), "write it after the option"));
                 }
                 Some((_, true)) => found.push(format!("{word} {rest}")),
                 Some((_, false)) => found.push(word),

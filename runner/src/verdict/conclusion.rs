@@ -13,7 +13,7 @@ pub struct Conclusion {
     pub verdict: Verdict,
     /// It passed after an attempt that did not.
     pub flaky: bool,
-    /// Failures outside the attempts: a policy that made the verdict.
+    /// Failures outside the attempts, of a policy that decided the verdict.
     pub failures: Vec<Failure>,
     /// Other things a reader should know.
     pub notes: Vec<String>,

@@ -60,14 +60,14 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     let ended_by = |numbers: &[i32]| ended_by(case, observation, numbers);
     if let (Some(value), Some(role)) = (machine.file_size, ended_by(&[SIGXFSZ])) {
         failures.push(failure(
-            format!("SIGXFSZ ended {role}: a file became larger than it may"),
+            format!("SIGXFSZ ended {role}: a file became larger than allowed"),
             Limit::FileSize.advice(value),
         ));
     }
     // At the hard limit the kernel does not warn.
     if let (Some(value), Some(role)) = (machine.cpu_time, ended_by(&[SIGXCPU, SIGKILL])) {
         failures.push(failure(
-            format!("a signal ended {role}, which may have exceeded its processor time"),
+            format!("a signal ended {role}, which may have exceeded its limit on processor time"),
             Limit::CpuTime.advice(value),
         ));
     }
@@ -76,7 +76,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     {
         let victim = ended_by(&[SIGKILL]).map(|role| format!(": SIGKILL ended {role}")).unwrap_or_default();
         let next = "give the machine or the container more memory, run fewer cases at once (`--jobs`), or make tensors \
-                    smaller: what a program has in device memory is in this machine's";
+                    smaller: simulated device memory is in this machine's memory";
         failures.push(failure(format!("{sentence}{victim}"), next.to_owned()));
     }
     failures
@@ -87,7 +87,7 @@ pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
     let small = observation.machine.shared_memory.filter(|bytes| *bytes < SMALL);
     let hint = small.zip(ended_by(case, observation, &[SIGBUS])).map(|(bytes, role)| {
         let size = machine::describe(bytes);
-        format!("SIGBUS ended {role}: /dev/shm has {size} in all here, and a program that uses more ends so (containers: `--shm-size`)")
+        format!("SIGBUS ended {role}: /dev/shm has {size} in all here, and a program that uses more ends this way (containers: `--shm-size`)")
     });
     hint.into_iter().chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
 }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_signal_of_a_limit_that_is_set_is_the_environments() {
         let file = || Machine { file_size: Some(1024), ..Machine::default() };
-        let expected = "SIGXFSZ ended rank 1: a file became larger than it may / \
+        let expected = "SIGXFSZ ended rank 1: a file became larger than allowed / \
                         the limit on the size of files (`ulimit -f`) is 1024 bytes: raise it";
         assert_eq!(got(file(), &[Exit::Code(0), Exit::Signal(SIGXFSZ)]), [expected]);
         assert_eq!(got(file(), &[Exit::Code(0), Exit::Code(128 + SIGXFSZ)]), [expected]);

@@ -63,7 +63,7 @@ pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
                 kind: "xfail".into(),
                 expected: format!("the case fails: {}", xfail.describe()),
                 got: "it passed".to_owned(),
-                next: "if it is repaired, remove `xfail`; if it passes now and then, write `strict: false`".to_owned(),
+                next: "if it is fixed, remove `xfail`; if it only passes sometimes, write `strict: false`".to_owned(),
             });
         }
         Verdict::Passed => {

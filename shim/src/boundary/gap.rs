@@ -60,7 +60,7 @@ pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
         match known {
             0 => eprintln!(
                 "fakegpu: {name} ({library}){colon}{detail}: not supported on this simulated GPU; counted as a gap \
-                 (FAKEGPU_UNSUPPORTED_API=warn goes on, =allow silences this)"
+                 (FAKEGPU_UNSUPPORTED_API=warn continues, =allow silences this)"
             ),
             gaps::NAMED => {
                 eprintln!("fakegpu: {name} ({library}): more of them follow, which are counted but not listed")

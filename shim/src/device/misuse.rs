@@ -35,7 +35,7 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
     match trap.kind {
         TrapKind::IllegalAddress => match trap.touched.and_then(|touched| touched.space) {
             Some("image") => {
-                let what = "uses a texture or surface object that is none, or that has other dimensions";
+                let what = "uses an invalid texture or surface object, or one with other dimensions";
                 say(FindingKind::KernelTrap, what.to_owned());
             }
             Some("surface") => {
@@ -67,7 +67,7 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
         TrapKind::InvalidBarrier => {
             say(
                 FindingKind::BarrierMisuse,
-                "uses a barrier whose number or count is not allowed, or not the others'".to_owned(),
+                "uses a barrier whose number or count is not allowed, or differs from that of the others".to_owned(),
             );
         }
         TrapKind::Deadlock => {
@@ -76,7 +76,7 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
             let lines = lines.join(", ");
             say(
                 FindingKind::BarrierMisuse,
-                format!("waits for ever: the threads of the block wait at PTX lines {lines}"),
+                format!("waits forever: the threads of the block wait at PTX lines {lines}"),
             );
         }
         TrapKind::Cancelled => {}
@@ -116,7 +116,7 @@ pub(crate) fn noticed(mistake: &Mistake, site: Option<SiteId>, allocated: impl F
         MistakeKind::SharedRace { writes, wrote } => (
             FindingKind::SharedRace,
             format!(
-                "{who} {} {bytes} at byte {address} of shared memory that {other} {}, and no barrier is between",
+                "{who} {} {bytes} at byte {address} of shared memory that {other} {}, with no barrier in between",
                 does(writes),
                 does(wrote)
             ),
@@ -198,7 +198,7 @@ fn place(what: String, address: usize) -> (FindingKind, String) {
             Some(Trace::Behind { device, size, distance }) => (
                 FindingKind::OutOfRangeCopy,
                 format!(
-                    "{what} on device {device}, {} behind the end of an allocation of {}{}",
+                    "{what} on device {device}, {} past the end of an allocation of {}{}",
                     count(distance),
                     count(size),
                     owner::at(address - distance - 1)

@@ -171,7 +171,7 @@ fn board() -> Option<&'static Board> {
             Ok(board) => Some(board),
             Err(error) => {
                 let what = format!(
-                    "{}={}: what other processes hold of the GPUs is not seen",
+                    "{}={}: what other processes hold on the GPUs is not seen",
                     protocol::env::GPUS.name,
                     path.display()
                 );

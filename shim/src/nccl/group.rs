@@ -112,7 +112,7 @@ pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     Ok(out.set(info)?)
 }
 
-/// The modelled time of `operations` one after the other, us: that of the cluster report (model v1).
+/// The modeled time of `operations` one after the other, us: that of the cluster report (model v1).
 fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
     let process = process()?;
     let Some(plan) = process.cluster() else { return Ok(None) };

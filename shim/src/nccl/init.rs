@@ -163,8 +163,9 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
         let _inside = parent.enter();
         let (out, ranks) = (out.required()?, parent.parent(false)?);
         if color < NO_COLOR {
-            return Err(NcclError::INVALID_ARGUMENT
-                .because(format!("color {color} is neither 0 or more nor NCCL_SPLIT_NOCOLOR")));
+            return Err(
+                NcclError::INVALID_ARGUMENT.because(format!("color {color} is negative, but not NCCL_SPLIT_NOCOLOR"))
+            );
         }
         let in_background = config::in_background(config, parent.in_background)?;
         let (process, participant) = (process()?, same_participant(&parent, &ranks)?);

@@ -54,7 +54,7 @@ pub(crate) fn put_signal(
         }
         // The other rank's window is as long as ours, or the put fails in its stream.
         if offset.checked_add(bytes).is_none_or(|end| end > target.size) {
-            return Err(invalid(format!("{bytes} bytes at {offset} leave the window of {} bytes", target.size)));
+            return Err(invalid(format!("{bytes} bytes at {offset} exceed the window of {} bytes", target.size)));
         }
         call.remote = Some(Remote { window: target.number, offset: offset as u64 });
         call.send = place(&communicator, "local", call.send.address, bytes)?;

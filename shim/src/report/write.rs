@@ -61,9 +61,7 @@ fn write(status: i32) {
         // Where ftest reads the journal it prints this itself, once for all processes.
         if settings.journal.is_none() && !report.gaps.is_empty() {
             let gaps = if report.gaps.len() == 1 { "1 gap" } else { &format!("{} gaps", report.gaps.len()) };
-            eprintln!(
-                "fakegpu: {gaps}: what the program took from there was not computed, and its result proves nothing"
-            );
+            eprintln!("fakegpu: {gaps}: not everything was computed, so the program's result proves nothing");
         }
     }
     if settings.terminal_report {

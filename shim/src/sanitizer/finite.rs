@@ -35,7 +35,7 @@ pub(crate) fn made_at(site: SiteId, name: &'static str, count: Count) {
         made.len() < REPORTED && made.insert((name, site, forward))
     };
     if is_new {
-        let sentence = format!("{name} makes {} of finite numbers{}", count.words(), forward::words(forward));
+        let sentence = format!("{name} returns {} for finite inputs{}", count.words(), forward::words(forward));
         finding::record_at(FindingKind::NotFinite, name, sentence, site);
     }
 }

@@ -192,12 +192,12 @@ pub(crate) fn outside(address: usize) -> Option<(FindingKind, String)> {
     match owner.is {
         Is::Whole | Is::Graphs => None,
         Is::Back if address < owner.end => {
-            Some((FindingKind::UseAfterFree, format!("of a block of {bytes} bytes that PyTorch had back{place}")))
+            Some((FindingKind::UseAfterFree, format!("of a block of {bytes} bytes that was returned to PyTorch{place}")))
         }
         Is::Block | Is::Back => (address >= owner.end).then(|| {
             let behind = address - owner.end;
             let what = format!(
-                "that PyTorch's allocator gave to nobody, {behind} bytes behind the end of a block of {bytes} bytes{place}"
+                "that PyTorch's allocator has not handed out, {behind} bytes past the end of a block of {bytes} bytes{place}"
             );
             (FindingKind::OutOfRangeCopy, what)
         }),

@@ -135,6 +135,11 @@ fn size(pid: u32) -> Option<(u64, usize, usize)> {
     Some((field("RssAnon:")?, descriptors, field("Threads:")? as usize))
 }
 
+/// "1 thread", "2 threads".
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Ranks that wait at a gate, then work.
 fn suite(transport: &str, calls: usize) -> String {
     format!(
@@ -237,13 +242,14 @@ impl<'a> Crowded<'a> {
             tally.fault(format!("the ranks were done after {tried} strangers"));
         }
         let (memory, descriptors, threads) = most;
+        let opened = format!("{}, {}", counted(descriptors, "descriptor"), counted(threads, "thread"));
         if memory > MEMORY || descriptors > MOST || threads > MOST {
-            tally.fault(format!("{memory} KiB more memory, {descriptors} descriptors, {threads} threads"));
+            tally.fault(format!("{memory} KiB more memory, {opened}"));
         }
         if refused > tried / 10 {
             tally.fault(format!("{refused} of {tried} could not even connect"));
         }
-        tally.note(format!("{} MiB more memory, {descriptors} descriptors, {threads} threads", memory.div_ceil(1024)));
+        tally.note(format!("{} MiB more memory, {opened}", memory.div_ceil(1024)));
         Ok(())
     }
 

@@ -20,8 +20,8 @@ const DIRECTORY: &str = "alone";
 const ISOLATE: &str = include_str!("isolate.py");
 
 /// What a reader has to know of the numbers.
-const WARNING: &str = "the other ranks did not exist: shapes, memory and calls are those of this rank, and numbers that came out of \
-                       communication mean nothing";
+const WARNING: &str = "the other ranks did not exist: shapes, memory and calls are those of this rank, and numbers that depend on \
+                       communication are meaningless";
 
 /// The options for one rank of a job.
 #[derive(Args, Clone, Debug)]

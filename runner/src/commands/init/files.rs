@@ -84,7 +84,7 @@ impl Choice {
                    torchrun: {{ nnodes: {nodes}, nproc_per_node: {gpus_per_node}, script: {script}, args: [] }}\n    \
                  expect:\n      \
                    exit: {{ all: any }}\n      \
-                   stderr: {{ contains: \"needs rank {last}, which will not come\" }}\n",
+                   stderr: {{ contains: \"needs rank {last}, which will not arrive\" }}\n",
             last = world - 1,
         )
     }

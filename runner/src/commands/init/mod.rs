@@ -79,7 +79,7 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
         println!("found {file}: `ftest {file}` runs its tests with @pytest.mark.cluster");
     }
     for file in &survey.tests {
-        println!("found {file}: with @pytest.mark.cluster, a test of it runs on every rank (docs/pytest.md)");
+        println!("found {file}: a test in it with @pytest.mark.cluster runs on every rank (docs/pytest.md)");
     }
     if answers == Answers::Asked {
         ask(&mut choice, &survey)?;

@@ -39,7 +39,7 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
     let file =
         options.preflight_report.as_deref().map(|path| exec::checked_report("--preflight-report", path)).transpose()?;
     if file.as_ref().is_some_and(|path| path.extension().is_some_and(|extension| extension == "md")) {
-        return Err(Trouble::usage("--preflight-report: name the JSON file; the Markdown is written beside it"));
+        return Err(Trouble::usage("--preflight-report: name the JSON file; the Markdown is written next to it"));
     }
     let mut targets = Vec::new();
     for id in &options.profiles {

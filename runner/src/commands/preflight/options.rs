@@ -13,10 +13,10 @@ pub struct PreflightArgs {
     /// The GPUs that it must fit on: the command runs on each, `h100,l40s` [default: the devices as they are]
     #[arg(long, value_name = "ID,...", value_delimiter = ',', requires = "preflight", help_heading = "Preflight")]
     pub profiles: Vec<String>,
-    /// Run with this value of an environment variable, which also replaces `{NAME}` in CMD; of several, report how memory grows
+    /// Run with this value of an environment variable, which also replaces `{NAME}` in CMD; given several times, report how memory grows
     #[arg(long, value_name = "NAME=NUMBER", requires = "preflight", help_heading = "Preflight")]
     pub probe: Vec<String>,
-    /// Write the preflight's report to this file as JSON, and beside it as Markdown (.md)
+    /// Write the preflight's report to this file as JSON, and next to it as Markdown (.md)
     #[arg(long, value_name = "FILE", requires = "preflight", help_heading = "Preflight")]
     pub preflight_report: Option<PathBuf>,
 }

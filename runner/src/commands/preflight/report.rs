@@ -13,12 +13,12 @@ const LINES: usize = 10;
 
 /// What nobody can know without the numbers, the driver or the GPU.
 pub(super) const NOT_KNOWN: &[&str] = &[
-    "Nothing was computed. A program whose course depends on numbers (early stopping, a loss that is tested for NaN, routing of \
-     experts, the length of generated text, `nonzero()` and masks) may allocate otherwise with the real ones.",
+    "Nothing was computed. A program whose control flow depends on computed values (early stopping, a loss that is tested for NaN, \
+     routing of experts, the length of generated text, `nonzero()` and masks) may allocate differently with the real ones.",
     "The CUDA context counts as 512 MiB (a sixteenth of a GPU with less than 8 GiB). On hardware it is 300 to 800 MiB, depending on \
      driver, GPU and the kernels that are loaded; buffers of NCCL and workspaces of cuDNN are not counted.",
-    "Memory that other allocators take (RAPIDS, CuPy, JAX beside PyTorch) is counted as they ask the driver for it; how they \
-     fragment it may differ.",
+    "Memory of other allocators (RAPIDS, CuPy, JAX next to PyTorch) is counted as they request it from the driver; their \
+     fragmentation may differ.",
 ];
 
 /// How a run ended.
@@ -160,10 +160,11 @@ impl Preflight {
         let left_out =
             self.profiles.iter().filter(|row| row.verdict == Verdict::Unsupported && !row.is_asked_for).count();
         if left_out > 0 {
-            text += &format!("\nLeft out are models for which this PyTorch has no code: {left_out}.\n");
+            text += &format!("\nModels left out because this PyTorch has no code for them: {left_out}.\n");
         }
-        text += "\nWhat is not marked `run` is computed from the run above. A GPU of another compute capability may choose other \
-                 kernels (attention, for one), which need other memory; `--profiles` runs there.\n\n## What this does not know\n\n";
+        text += "\nRows that are not marked `run` are computed from the run above. A GPU with another compute capability may use other \
+                 kernels (attention, for one) that need more or less memory; `--profiles` runs there.\n\n## What this does not \
+                 know\n\n";
         for sentence in self.not_known {
             text += &format!("- {sentence}\n");
         }
@@ -192,8 +193,8 @@ impl Preflight {
                     run.uses.iter().filter_map(|device| Some(device.torch.as_ref()?.retries)).max().unwrap_or_default();
                 let pressed = match retries {
                     0 => String::new(),
-                    1 => ", after PyTorch gave its reserves back once".to_owned(),
-                    times => format!(", after PyTorch gave its reserves back {times} times"),
+                    1 => ", after PyTorch released its cached memory once".to_owned(),
+                    times => format!(", after PyTorch released its cached memory {times} times"),
                 };
                 format!(
                     ": it needs {}, {} are left{pressed}",
@@ -206,7 +207,7 @@ impl Preflight {
             }
             (_, Some(run)) if run.outcome == Outcome::Failed => {
                 format!(
-                    ": the command ended with {} for another reason than memory, so there is no verdict",
+                    ": the command ended with {} for a reason other than memory, so there is no verdict",
                     run.exit_code
                 )
             }
@@ -221,7 +222,7 @@ impl Run {
     }
 
     fn table(&self) -> String {
-        let mut text = "| rank | peak | reserved | taken of the GPU |\n|---|---|---|---|\n".to_owned();
+        let mut text = "| rank | peak | reserved | taken on the GPU |\n|---|---|---|---|\n".to_owned();
         for device in &self.uses {
             let rank = device.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
             let of = |figure: fn(&super::observed::Allocator) -> u64| {
@@ -241,7 +242,8 @@ impl Run {
                 text += &format!("| {} | {count} | {} | {place} |\n", gib(*bytes), gib(*largest));
             }
             if !torch.history_is_whole {
-                text += "\nThe program allocated so often that not all of it was kept: the lines are those of a later peak.\n";
+                text +=
+                    "\nThe program made too many allocations to keep them all: the lines are those of a later peak.\n";
             }
             text.push('\n');
         }
@@ -382,7 +384,7 @@ mod tests {
         };
         let text = preflight.markdown();
         for part in [
-            "**rtx4090** (24.00 GiB): fits: it needs 12.50 GiB, 11.00 GiB are left, after PyTorch gave its reserves back 2 times\n",
+            "**rtx4090** (24.00 GiB): fits: it needs 12.50 GiB, 11.00 GiB are left, after PyTorch released its cached memory 2 times\n",
             "**t4** (16.00 GiB): does not fit: it ran out of memory\n",
             "| 3 | 10.00 GiB | 12.00 GiB | 12.00 GiB |\n",
             "| 9.00 GiB | 3 | 4.00 GiB | backward of `train.py:7` in `main` |\n",
@@ -390,7 +392,7 @@ mod tests {
             "128.0 MiB for each one",
             "On rtx4090 that leaves room for BATCH = 40",
             "| a10, a2 | 8.00 GiB | does not fit | -4.00 GiB |\n",
-            "Left out are models for which this PyTorch has no code: 1.",
+            "Models left out because this PyTorch has no code for them: 1.",
             "- Nothing was computed.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -200,8 +200,11 @@ fn describe(link: &Link, count: Count) -> Option<String> {
     let delay = (!link.delay.is_zero()).then(|| format!("{} ms", link.delay.as_secs_f64() * 1e3));
     let rate = link.gbps.map(|gbps| format!("{gbps} Gbit/s"));
     let slow: Vec<String> = [delay, rate].into_iter().flatten().collect();
-    let drops =
-        [(count.lost, "lost"), (count.overrun, "dropped for want of room"), (count.cut, "dropped while it was cut")];
+    let drops = [
+        (count.lost, "lost"),
+        (count.overrun, "dropped for lack of room"),
+        (count.cut, "dropped while the link was cut"),
+    ];
     let drops = drops.into_iter().filter(|(number, _)| *number > 0).map(|(number, how)| format!("{number} {how}"));
     let drops: Vec<String> = drops.collect();
     if slow.is_empty() && drops.is_empty() {

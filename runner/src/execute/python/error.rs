@@ -63,7 +63,7 @@ pub enum Error {
     #[error("{0}")]
     NoCache(String),
     /// No such environment.
-    #[error("no managed environment {key}; `ftest env list` names those there are")]
+    #[error("no managed environment {key}; `ftest env list` lists them")]
     Unknown {
         /// What was asked for.
         key: String,

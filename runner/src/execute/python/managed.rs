@@ -215,7 +215,7 @@ fn lock(home: &Path, key: &str, announce: &dyn Fn(&str)) -> Result<File, Error> 
     let wrong = |source| Error::Cache { place: place.clone(), source };
     let file = File::options().create(true).truncate(false).write(true).open(&place).map_err(wrong)?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        announce("waiting for another run that makes the same Python environment");
+        announce("waiting for another run that is making the same Python environment");
         rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
     }
     Ok(file)

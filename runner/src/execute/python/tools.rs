@@ -70,7 +70,7 @@ impl Tools {
         let Tools::Pip { python } = &self else { return self };
         let uv = directory.join("bin/uv");
         if !uv.is_file() {
-            announce("fetching uv, with which environments share their files (25 MB, once)");
+            announce("fetching uv, which lets environments share files (25 MB, once)");
             if let Err(error) = uv::fetch(python, directory) {
                 let why = error.to_string();
                 let why = why.lines().last().unwrap_or_default().trim().to_owned();

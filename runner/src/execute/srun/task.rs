@@ -57,7 +57,7 @@ fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), Str
     let (machine, host) = here();
     if machine != order.machine {
         return Err(format!(
-            "task {} runs on {host}, and ftest with its coordinator on {}: the nodes of Slurm must be of one machine",
+            "task {} runs on {host}, and ftest with its coordinator on {}: all Slurm nodes must be on one machine",
             task.id, order.host
         ));
     }
@@ -122,7 +122,7 @@ fn placed(order: &Order, task: Task) -> Result<Placement, String> {
         return Ok(*wanted);
     }
     Err(format!(
-        "Slurm has rank {} as task {} of {} on node {}, and the cluster as GPU {} on node {}, which has {} of the ranks: \
+        "Slurm has rank {} as task {} of {} on node {}, but the cluster has it as GPU {} on node {}, which has {} of the ranks: \
          set `ntasks_per_node`, or the option `--distribution`, or the `ranks` of the cluster's nodes",
         task.id, here.local_rank, here.local_size, here.node, wanted.local_rank, wanted.node, wanted.local_size
     ))

@@ -57,7 +57,7 @@ pub fn draw(report: &ClusterReport, id: &str) -> Option<String> {
             };
             let shade = shade(link.bytes, least, most);
             let tip = format!(
-                "{src} to {dst}: {} in {}, {} modelled",
+                "{src} to {dst}: {} in {}, {} modeled",
                 words::bytes(link.bytes),
                 words::counted(usize::try_from(link.operations).unwrap_or(usize::MAX), "operation"),
                 words::time(link.estimated_time_us_total)

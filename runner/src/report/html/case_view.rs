@@ -500,7 +500,7 @@ fn events(report: &ClusterReport) -> Vec<String> {
     });
     let recoveries = resilience.recovery_events.iter().map(|event| {
         format!(
-            "communicator {} shrank to {}: without ranks {}, on with {}",
+            "communicator {} shrank to {}: ranks {} left out, ranks {} remain",
             event.parent_comm_id,
             event.new_comm_id,
             global_ranks(&event.excluded_ranks),

@@ -42,13 +42,15 @@ impl Attempts<'_> {
         let word = plain.verdict.word();
         conclusion.notes.extend(interrupted);
         let Some((first, _)) = others.first() else {
-            conclusion.notes.push(format!("--chaos: all seeds that were tried end as the run without delays: {word}"));
+            conclusion
+                .notes
+                .push(format!("--chaos: all seeds that were tried end like the run without delays: {word}"));
             return;
         };
         conclusion.failures.push(Failure {
             place: Some(self.case.place.clone()),
             kind: "chaos".into(),
-            expected: format!("{count} seeds of delays end as the run without delays: {word}, with the same report"),
+            expected: format!("{count} seeds of delays end like the run without delays: {word}, with the same report"),
             got: in_words(&others),
             next: format!(
                 "one of them again: ftest run {} --filter {} --schedule {}",

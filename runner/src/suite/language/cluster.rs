@@ -13,8 +13,8 @@ pub(crate) static CLUSTER: Section = Section {
         optional(
             "extends",
             Shape::Text,
-            "a cluster under `clusters`, written out there, whose keys apply where this one has none; within `fabric`, each of \
-             its two. Cannot be chained",
+            "a cluster under `clusters`, written out there, that supplies the keys missing here; within `fabric`, either of its \
+             two. Cannot be chained",
         ),
         optional("version", Shape::Exactly(1), "version of cluster files"),
         optional("name", Shape::Text, "its name; else the name under `clusters`, or the case's id"),
@@ -37,7 +37,7 @@ pub(crate) static NAMES: Section = Section {
     about: "Names of a cluster.",
     keys: &[&[
         optional("name", Shape::Text, "its name"),
-        or("default_backend", Shape::Text, "nccl", "free text of the report"),
+        or("default_backend", Shape::Text, "nccl", "free text for the report"),
     ]],
     rules: &[],
 };

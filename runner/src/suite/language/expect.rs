@@ -54,12 +54,12 @@ pub(crate) static EXPECT: Section = Section {
             "leaks",
             Shape::Choice(&["none", "allow"]),
             "no process, no socket",
-            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` and on the GPUs either (device and pinned memory, streams, events, communicators); `allow`: anything; processes are still ended",
+            "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` or on the GPUs either (device and pinned memory, streams, events, communicators); `allow`: anything; processes are still ended",
         ),
         optional(
             "hang",
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
-            "parts of the sentence of a [hang](#hang), which is the expected result then",
+            "parts of the sentence of a [hang](#hang), which is then the expected result",
         ),
         optional(
             "findings",
@@ -142,7 +142,7 @@ pub(crate) static OUTPUT: Section = Section {
             "rank",
             Shape::Either(&[Shape::Integer(0, u32::MAX), RANKS, Shape::Choice(&["any", "all", "launcher"])]),
             "`any`; `all` for `absent`",
-            "whose: a global rank, each of several, at least one, every, or the launcher's. In a case without ranks every word means the one process",
+            "whose output: a global rank's, each of several ranks', at least one rank's, every rank's, or the launcher's. In a case without ranks, every word means the one process",
         ),
         optional("contains", SCALARS, "texts that must occur"),
         optional(
@@ -236,7 +236,7 @@ pub(crate) static PERF: Section = Section {
         optional(
             "lower",
             Shape::Either(&[Shape::Bound, Shape::Null]),
-            "the case fails below it: a number, or a percentage from the reference (`-10%`); `~` for no bound",
+            "the case fails below it: a number, or a percentage relative to the reference (`-10%`); `~` for no bound",
         ),
         optional("upper", Shape::Either(&[Shape::Bound, Shape::Null]), "the case fails above it"),
         optional("warn_lower", Shape::Either(&[Shape::Bound, Shape::Null]), "the case gets a note below it"),

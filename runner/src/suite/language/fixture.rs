@@ -60,7 +60,7 @@ pub(crate) static STEP_TIMEOUT: Section = Section {
     what: "`timeout`",
     about: "Deadlines of a step.",
     keys: &[&[
-        or("kill", Shape::Duration, "60s", "after this the step is ended, and has failed"),
+        or("kill", Shape::Duration, "60s", "after this the step is ended, and counts as failed"),
         or("grace", Shape::Duration, "3s", "between SIGTERM and SIGKILL"),
     ]],
     rules: &[],

@@ -41,16 +41,16 @@ pub(crate) static EVENT: Section = Section {
             "`true`: the GPU falls off the bus, which is Xid 79: CUDA fails on it for good, NVML answers \"GPU is lost\"",
         ),
         optional("xid", Shape::Integer(1, 999), "the driver logs this Xid; 79 is the same as `lost: true`"),
-        optional("ecc", Shape::Section(&ECC), "errors of the memory are counted"),
+        optional("ecc", Shape::Section(&ECC), "memory errors are counted"),
         optional(
             "remapped_rows",
             Shape::Section(&REMAPPED_ROWS),
-            "rows of the memory are remapped, beside one for each uncorrected error",
+            "memory rows are remapped, in addition to one for each uncorrected error",
         ),
         optional(
             "retired_pages",
             Shape::Section(&RETIRED_PAGES),
-            "pages of the memory are retired, beside one for each uncorrected error (before Ampere)",
+            "memory pages are retired, in addition to one for each uncorrected error (before Ampere)",
         ),
         optional(
             "throttle",
@@ -80,7 +80,7 @@ pub(crate) static AT: Section = Section {
         &[optional(
             "after",
             Shape::Duration,
-            "after this time, counted from the first call of CUDA, NCCL or NVML in the case",
+            "after this time, counted from the first CUDA, NCCL or NVML call in the case",
         )],
         AT_COLLECTIVE,
     ],
@@ -97,9 +97,9 @@ pub(crate) static ECC: Section = Section {
     about: "Errors that error correction counts.",
     keys: &[&[
         or("corrected", COUNT, "0", "corrected since the driver was loaded"),
-        or("uncorrected", COUNT, "0", "not correctable since then; processes that use the GPU at that time fail"),
-        or("earlier_corrected", COUNT, "0", "corrected before, in the GPU's life: only the aggregate counts them"),
-        or("earlier_uncorrected", COUNT, "0", "not correctable before"),
+        or("uncorrected", COUNT, "0", "uncorrectable since then; processes that use the GPU at that time fail"),
+        or("earlier_corrected", COUNT, "0", "corrected earlier in the GPU's life: only the aggregate counts them"),
+        or("earlier_uncorrected", COUNT, "0", "uncorrectable earlier"),
     ]],
     rules: &[],
 };
@@ -110,10 +110,10 @@ const FEW: Shape = Shape::Integer(0, 512);
 pub(crate) static REMAPPED_ROWS: Section = Section {
     name: "remapped_rows",
     what: "`remapped_rows`",
-    about: "Rows of the memory that spare ones replace, from Ampere on.",
+    about: "Memory rows that were replaced by spare ones, from Ampere on.",
     keys: &[&[
         or("corrected", FEW, "0", "because of corrected errors"),
-        or("uncorrected", FEW, "0", "because of errors that were not correctable"),
+        or("uncorrected", FEW, "0", "because of uncorrectable errors"),
         or("pending", Shape::Bool, "`false`", "`true`: one waits for a reset of the GPU"),
         or("failed", Shape::Bool, "`false`", "`true`: one could not be remapped"),
     ]],
@@ -123,10 +123,10 @@ pub(crate) static REMAPPED_ROWS: Section = Section {
 pub(crate) static RETIRED_PAGES: Section = Section {
     name: "retired_pages",
     what: "`retired_pages`",
-    about: "Pages of the memory that are not used any more, before Ampere.",
+    about: "Memory pages that are no longer used, before Ampere.",
     keys: &[&[
         or("corrected", FEW, "0", "because of several corrected errors"),
-        or("uncorrected", FEW, "0", "because of an error that was not correctable"),
+        or("uncorrected", FEW, "0", "because of an uncorrectable error"),
         or("pending", Shape::Bool, "`false`", "`true`: one waits for a reset of the GPU"),
     ]],
     rules: &[],

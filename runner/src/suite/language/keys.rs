@@ -30,7 +30,7 @@ pub(crate) static SUITE: Section = Section {
         optional(
             "timeout",
             Shape::Literal(&Shape::Duration),
-            "time for all its cases together, from the start of the first; after that their verdict is timeout, including those not started",
+            "time for all its cases together, from the start of the first; after that, cases that run or have not started get the verdict timeout",
         ),
         optional(
             "groups",
@@ -58,7 +58,7 @@ static COMMON: &[Key] = &[
         "cluster",
         Shape::Either(&[Shape::Text, Shape::Null, Shape::Section(&cluster::CLUSTER)]),
         "none: no shim, no coordinator",
-        "a name from `clusters`, or a cluster in place; `~` for none",
+        "a name from `clusters`, or a cluster written in place; `~` for none",
     ),
     or("coordinator", Shape::Bool, "`true` with a cluster", "`false`: a cluster without a coordinator (devices only)"),
     or(
@@ -70,8 +70,8 @@ static COMMON: &[Key] = &[
     optional(
         "network",
         Shape::Section(&network::NETWORK),
-        "the nodes are [apart](#network), each in a network namespace of its own, and connected by links like this: `{}` for perfect \
-         ones. Without the privileges for it the case is skipped",
+        "the nodes are [apart](#network), each in its own network namespace, and connected by links like this: `{}` for perfect \
+         ones. Without the privileges for this, the case is skipped",
     ),
     optional(
         "env",
@@ -161,7 +161,7 @@ pub(crate) static CASE: Section = Section {
                     Shape::Section(&gpu::EVENT),
                     Shape::List(1, &Shape::Section(&gpu::EVENT)),
                 ])),
-                "what happens to the health of GPUs: `node0/3` is the fourth of `node0`",
+                "events that change the health of GPUs; `node0/3` is the fourth of `node0`",
             ),
         ],
         COMMON,
@@ -230,7 +230,7 @@ pub(crate) static RETRIES: Section = Section {
     what: "`retries`",
     about: "Further attempts after one that did not pass.",
     keys: &[&[
-        required("count", Shape::Integer(0, MOST_RETRIES), "most attempts after the first"),
+        required("count", Shape::Integer(0, MOST_RETRIES), "maximum number of attempts after the first"),
         or(
             "only_if",
             Shape::Either(&[CLASS, Shape::List(1, &CLASS)]),
@@ -282,7 +282,7 @@ pub(crate) static SCHEDULE: Section = Section {
     what: "`schedule`",
     about: "Delays on purpose, the same for the same seed.",
     keys: &[&[
-        required("seed", Shape::Integer(0, u32::MAX), "another seed draws other delays"),
+        required("seed", Shape::Integer(0, u32::MAX), "a different seed draws different delays"),
         or("jitter", Shape::Duration, "5ms", "the longest delay, up to 60 s"),
     ]],
     rules: &[],
@@ -413,14 +413,14 @@ pub(crate) static MATRIX: Section = Section {
         optional(
             "include",
             Shape::Literal(&Shape::List(0, &Shape::Names(&CELL))),
-            "more values for the combinations that match it, or a combination of its own: GitHub's meaning",
+            "more values for the combinations that it matches, or a combination of its own, as on GitHub",
         ),
         optional(
             "exclude",
             Shape::Literal(&Shape::List(0, &Shape::Names(&CELL))),
             "combinations to leave out; an item that matches none is a mistake",
         ),
-        or("max", Shape::Literal(&Shape::Integer(1, 10_000)), "256", "most combinations"),
+        or("max", Shape::Literal(&Shape::Integer(1, 10_000)), "256", "maximum number of combinations"),
     ]],
     rules: &[],
 };

@@ -12,8 +12,8 @@ static LINK_KEYS: &[Key] = &[
     or(
         "gbps",
         Shape::Positive,
-        "what the machine can",
-        "Gbit/s in each direction; what waits longer than 200 ms is dropped",
+        "as fast as the machine can",
+        "Gbit/s in each direction; packets that wait longer than 200 ms are dropped",
     ),
 ];
 
@@ -24,13 +24,9 @@ pub(crate) static NETWORK: Section = Section {
     keys: &[
         LINK_KEYS,
         &[
-            or("seed", Shape::Integer(0, u32::MAX), "0", "another seed loses other packets"),
+            or("seed", Shape::Integer(0, u32::MAX), "0", "a different seed loses different packets"),
             optional("links", Shape::List(0, &Shape::Section(&LINK)), "links that are different"),
-            optional(
-                "cuts",
-                Shape::List(0, &Shape::Section(&CUT)),
-                "links that let nothing through from some moment on",
-            ),
+            optional("cuts", Shape::List(0, &Shape::Section(&CUT)), "links that go down at some point"),
         ],
     ],
     rules: &[],
@@ -39,7 +35,7 @@ pub(crate) static NETWORK: Section = Section {
 pub(crate) static LINK: Section = Section {
     name: "network_link",
     what: "a link",
-    about: "One link. What it leaves out is that of `network`, and for the link to the coordinator perfect.",
+    about: "One link. Keys that are left out have the values of `network`, or of a perfect link if it leads to the coordinator.",
     keys: &[&[required("between", ENDS, "its two ends: ids of nodes, or `coordinator`")], LINK_KEYS],
     rules: &[],
 };
@@ -50,7 +46,7 @@ pub(crate) static CUT: Section = Section {
     about: "What is cut, when, and for how long. A cut that is never triggered fails the case.",
     keys: &[&[
         optional("between", ENDS, "the two ends of a link: ids of nodes, or `coordinator`"),
-        optional("node", Shape::Text, "the id of a node: all its links, also that to the coordinator"),
+        optional("node", Shape::Text, "the id of a node: all its links, including the one to the coordinator"),
         required("when", Shape::Section(&WHEN), "the trigger; without `rank`, rank 0's stdout"),
         or("for", Shape::Duration, "to the end", "how long"),
     ]],

@@ -21,15 +21,15 @@ pub(crate) static PYTHON: Section = Section {
         optional(
             "project",
             Shape::Text,
-            "the directory of a `pyproject.toml`: its dependencies, and itself, editable, where it has a `[build-system]`",
+            "the directory of a `pyproject.toml`: its dependencies, and the project itself, editable, if it has a `[build-system]`",
         ),
         optional("extras", TEXTS, "extras of the project"),
         optional("packages", TEXTS, "further packages, as in a list"),
         optional(
             "compile",
             Shape::Bool,
-            "also Triton, in the version that PyTorch asks for: `torch.compile` [runs](compile.md). It may be among \
-             versions by name, too",
+            "also Triton, in the version that PyTorch asks for: `torch.compile` [runs](compile.md). It can also be \
+             one of the versions by name",
         ),
     ]],
     rules: &[Rule::AnyOf(&["requirements", "project", "compile"]), Rule::With("extras", "project")],
