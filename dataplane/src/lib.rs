@@ -53,6 +53,7 @@ mod losses;
 mod operation;
 pub mod process;
 pub mod refusal;
+pub mod report_file;
 pub mod settings;
 mod shared;
 pub mod site;

@@ -104,12 +104,12 @@ pub enum JournalLine {
 pub struct DeviceReport {
     /// [`REPORT_VERSION`].
     pub report_version: u32,
-    /// `simulate`.
+    /// `simulate`, `hybrid`.
     pub mode: String,
     /// `allow`, `warn` or `error`.
     pub unsupported_api_policy: String,
     /// `cpu`: PyTorch's operators computed on the CPU; `skip`: nothing was computed, and the contents of the GPU's memory mean
-    /// nothing.
+    /// nothing; `gpu`: everything ran on real GPUs (mode `hybrid`), whose launches and products are not counted here.
     #[serde(default)]
     pub compute: String,
     /// PyTorch operators that computed, and how often.
@@ -126,8 +126,67 @@ pub struct DeviceReport {
     /// The calls of the only rank that exists (`ftest exec --as-rank`), by communicator, operation and datatype.
     #[serde(default)]
     pub alone: Vec<AloneCalls>,
+    /// `clamp`, `managed`, `mapped_host` or `spill_cpu` (mode `hybrid`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_policy: Option<String>,
+    /// What was behind the allocations (mode `hybrid`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hybrid_stats: Option<HybridStats>,
+    /// The real GPUs behind the devices (mode `hybrid`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backing_gpus: Vec<BackingGpu>,
     /// What differs from run to run.
     pub measured: Measured,
+}
+
+impl DeviceReport {
+    /// As it is in its file.
+    ///
+    /// # Errors
+    /// None for a report: its keys are text.
+    pub fn text(&self) -> serde_json::Result<Vec<u8>> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        Ok(text)
+    }
+}
+
+/// What was behind the allocations of a process in mode `hybrid`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HybridStats {
+    /// Memory of the real GPU.
+    pub real_alloc: Allocations,
+    /// Managed memory: the policy's, and the program's own.
+    pub managed_alloc: Allocations,
+    /// Pinned memory of the host, by the policy.
+    pub mapped_host_alloc: Allocations,
+    /// Ordinary memory of the host, by the policy.
+    pub spilled_alloc: Allocations,
+    /// How often the real GPU had no room and the policy had.
+    pub oom_fallback_count: u64,
+}
+
+/// Allocations of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Allocations {
+    /// How many.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A real GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BackingGpu {
+    /// Its index among the real ones.
+    pub index: u32,
+    /// Capacity, bytes.
+    pub total_memory: u64,
+    /// Bytes that this process held of it at exit, as asked for.
+    pub used_memory: u64,
 }
 
 /// Operations of a rank that is looked at by itself.

@@ -4,6 +4,7 @@
 //!
 //! - [`mod@env`] lists every environment variable; [`launcher`] reads those of torchrun.
 //! - [`profile`] has the built-in GPU models of `profiles/`; [`plan`] is a cluster made of them.
+//! - [`machine`] has the GPUs of a machine, each a [`gpu`] with its [`gpu_attribute`]s.
 //! - [`message`] has the messages between ranks and coordinator, each sent in a [`frame`].
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] derives keys and proofs from the token of a run.
@@ -31,6 +32,7 @@
 pub mod activity;
 pub mod announcement;
 pub mod backlog;
+pub mod cuda_history;
 pub mod datatype;
 pub mod device_report;
 pub mod driver;
@@ -38,14 +40,18 @@ pub mod env;
 pub mod fault;
 pub mod finding;
 pub mod frame;
+pub mod gpu;
+pub mod gpu_attribute;
 pub mod gpu_event;
 pub mod ids;
 pub mod launcher;
 pub mod limit;
+pub mod machine;
 pub mod market;
 pub mod message;
 pub mod plan;
 pub mod profile;
+pub mod real_cuda;
 pub mod record;
 pub mod report;
 pub mod route;

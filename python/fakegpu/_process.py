@@ -54,7 +54,7 @@ class RuntimeInitResult:
 
     @property
     def lib_dir(self):
-        """The directory of libfakegpu.so; None in passthrough."""
+        """The directory of libfakegpu.so, or of libfakegpu_cuda.so in hybrid; None in passthrough."""
         return self.native_result.lib_dir if self.native_result else None
 
     @property
@@ -121,7 +121,9 @@ def init(
             )
         # Of the interpreter that runs here: its PyTorch's libraries are looked at.
         plan = _environment.plan({**os.environ, PYTHON: sys.executable}, arguments)
-        if plan.shim is None:
+        if plan.shim is None and plan.libraries:
+            native = enter_hybrid(plan, update_env)
+        elif plan.shim is None:
             apply(plan.environment, update_env)
             native = NativeResult(None, {})
         else:
@@ -230,15 +232,28 @@ def apply(environment, update_env):
             os.environ[name] = value
 
 
+def enter_hybrid(plan, update_env):
+    """Loads what stands before the real libcuda, under libcuda's name, unless this process was started with it."""
+    library = plan.libraries[0]
+    loaded = os.path.realpath(library) in mapped()
+    bound = [] if loaded else bound_libraries(plan)
+    if bound:
+        start_again(plan, bound)
+    apply(plan.environment, update_env)
+    return NativeResult(pathlib.Path(library).parent, {"libcuda.so.1": ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)})
+
+
+def mapped():
+    """The files that are mapped into this process."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
+    return {fields[5] for fields in lines if len(fields) == 6}
+
+
 def bound_libraries(plan):
     """The files in this process whose functions are bound already, to libraries other than ours."""
-    ours = {str(plan.shim.parent), *(str(pathlib.Path(library).parent) for library in plan.libraries)}
-    found = set()
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(maxsplit=5)
-            if len(fields) == 6 and BOUND.search(fields[5]) and os.path.dirname(fields[5]) not in ours:
-                found.add(os.path.basename(fields[5]))
+    ours = {str(pathlib.Path(library).parent) for library in (plan.shim, *plan.libraries) if library}
+    found = {os.path.basename(file) for file in mapped() if BOUND.search(file) and os.path.dirname(file) not in ours}
     return sorted(found)
 
 

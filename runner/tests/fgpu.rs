@@ -107,7 +107,6 @@ fn on_real_gpus_nccl_alone_is_preloaded() {
     let mode = |dist: &'static str| ["--mode", "passthrough", "--dist-mode", dist];
     refuses(&["--dist-mode", "proxy"], &[], "FAKEGPU_MODE=passthrough");
     refuses(&["--dist-mode", "passthrough"], &[], "FAKEGPU_MODE=passthrough");
-    refuses(&["--mode", "hybrid"], &[], "FAKEGPU_MODE=hybrid: ");
     refuses(&mode("simulate"), &[], "FAKEGPU_DIST_MODE=simulate");
     refuses(&mode("proxy"), &[], "FAKEGPU_COORDINATOR_ADDR");
     refuses(&mode("passthrough"), &[("FAKEGPU_REAL_NCCL_PATH", real)], real);
@@ -198,8 +197,34 @@ fn bad_values_name_their_variable_wherever_they_stand() {
         assert_eq!(refused.status.code(), Some(2), "{variable}");
         assert!(text(&refused.stderr).contains(&format!("{variable}={value}: expected ")), "{}", text(&refused.stderr));
     }
-    let hybrid = machine.fgpu(&["--mode", "hybrid", "true"], &[]);
-    assert_eq!((hybrid.status.code(), text(&hybrid.stderr).contains("hybrid")), (Some(2), true));
+}
+
+#[test]
+fn hybrid_preloads_what_stands_before_the_real_libcuda() {
+    let machine = Machine::new();
+    let at = |name: &str| machine.root.path().join(name);
+    let refuses = |arguments: &[&str], driver: &str, says: &str| {
+        let command = [&["--mode", "hybrid"], arguments, &["true"]].concat();
+        let output = machine.fgpu(&command, &[("FAKEGPU_REAL_CUDA_LIB_DIR", driver)]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    };
+    refuses(&[], "/nowhere", "set FAKEGPU_REAL_CUDA_LIB_DIR to its directory (looked for /nowhere/libcuda.so.1)");
+    std::fs::create_dir(at("driver")).unwrap();
+    std::fs::write(at("driver/libcuda.so.1"), "").unwrap();
+    refuses(&[], "driver", "build/lib/libfakegpu_cuda.so");
+    std::fs::write(at("build/lib/libfakegpu_cuda.so"), "").unwrap();
+    refuses(&["--dist-mode", "simulate"], "driver", "FAKEGPU_DIST_MODE=simulate with FAKEGPU_MODE=hybrid");
+    refuses(&["--oom-policy", "manged"], "driver", "FAKEGPU_OOM_POLICY=manged");
+    let words = ["--print-environment", "--mode", "hybrid", "--profile", "h100", "--coordinator-addr", "/run/c"];
+    let output = machine.fgpu(&words, &[("FAKEGPU_REAL_CUDA_LIB_DIR", "driver")]);
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (environment, library) = (&printed["environment"], at("build/lib/libfakegpu_cuda.so").display().to_string());
+    assert_eq!(environment["LD_PRELOAD"], library);
+    assert_eq!(environment["FAKEGPU_REAL_CUDA_LIB_DIR"], at("driver").display().to_string());
+    assert_eq!((&environment["FAKEGPU_MODE"], &environment["FAKEGPU_PROFILE"]), (&"hybrid".into(), &"h100".into()));
+    assert!(environment.get("LD_LIBRARY_PATH").is_none() && environment.get("FAKEGPU_DIST_MODE").is_none());
+    assert_eq!((&printed["shim"], &printed["libraries"]), (&serde_json::Value::Null, &serde_json::json!([library])));
 }
 
 #[test]

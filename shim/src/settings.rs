@@ -1,7 +1,6 @@
 //! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
 //! call answers "not initialized": the process is not killed for it, since it may never have wanted a GPU.
 
-mod gpu;
 pub(crate) mod visible;
 
 use std::env;
@@ -10,14 +9,11 @@ use std::sync::OnceLock;
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
 use protocol::fault::{self, Fault};
-use protocol::ids::Rank;
-use protocol::launcher::Launcher;
+use protocol::gpu::Gpu;
+use protocol::machine;
 use protocol::plan::ClusterPlan;
-use protocol::profile::{self, GpuProfile};
 use protocol::sanitizer::Sanitizers;
 use protocol::schedule::Schedule;
-
-pub(crate) use gpu::Gpu;
 
 /// What a gap does (`FAKEGPU_UNSUPPORTED_API`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,11 +173,8 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         Some(value) => [GapPolicy::Allow, GapPolicy::Warn, GapPolicy::Stop, GapPolicy::Error]
             [names::UNSUPPORTED_API.choose(&value, &["allow", "warn", "stop", "error"])?],
     };
-    let cluster = given(&names::CLUSTER).map(|value| cluster(&value)).transpose()?;
-    let gpus = match &cluster {
-        Some(cluster) => cluster_gpus(cluster, lookup)?,
-        None => listed_gpus(given(&names::PROFILES), given(&names::PROFILE), given(&names::DEVICE_COUNT))?,
-    };
+    let cluster = machine::cluster(lookup)?;
+    let gpus = machine::gpus(cluster.as_ref(), lookup)?;
     let driver = driver(given(&names::DRIVER), &gpus)?;
     let gemm = GemmPolicy {
         mode: match given(&names::CPU_GEMM_MODE) {
@@ -225,84 +218,11 @@ fn schedule(value: &str) -> Result<Schedule, BadValue> {
     value.parse().map_err(|_| protocol::env::SCHEDULE.bad(value))
 }
 
-fn cluster(value: &str) -> Result<ClusterPlan, BadValue> {
-    serde_json::from_str(value).map_err(|error| BadValue {
-        expected: format!("the JSON that ftest and fgpu make ({error})"),
-        ..protocol::env::CLUSTER.bad(&value.chars().take(60).collect::<String>())
-    })
-}
-
-/// Those of the node that ftest names; or else of the node on which the variables of torchrun or srun place this rank, which may use
-/// only some of its GPUs; or else every GPU of the cluster in rank order.
-fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
-    let variable = &protocol::env::NODE;
-    let named = match lookup(variable.name).filter(|value| !value.is_empty()) {
-        Some(value) => Some(variable.integer(&value, 0, cluster.nodes.len().saturating_sub(1) as u64)? as usize),
-        None => None,
-    };
-    let launcher = Launcher::read_or_task(lookup);
-    let mine = match (launcher.rank, launcher.local_rank, launcher.local_world_size) {
-        _ if named.is_some() => named,
-        (Some(rank), Some(local), Some(size)) => cluster.nodes.iter().position(|node| {
-            let mut own = node.ranks.clone();
-            own.sort_unstable();
-            own.get(local as usize) == Some(&rank) && size as usize <= own.len()
-        }),
-        _ => None,
-    };
-    let mut gpus = Vec::new();
-    for (index, node) in cluster.nodes.iter().enumerate() {
-        if mine.is_some_and(|mine| mine != index) {
-            continue;
-        }
-        for (local, (rank, id)) in node.ranks.iter().zip(&node.gpus).enumerate() {
-            let profile = cluster.profile(id).ok_or_else(|| BadValue {
-                expected: profile::unknown(id),
-                ..protocol::env::CLUSTER.bad(&cluster.name)
-            })?;
-            gpus.push(Gpu { profile: profile.clone(), rank: *rank, node: index as u32, local: local as u32 });
-        }
-    }
-    gpus.sort_by_key(|gpu| gpu.rank);
-    Ok(gpus)
-}
-
 /// A machine has one driver: the variable's, else that of the first profile that names one, else the newest.
 fn driver(given: Option<String>, gpus: &[Gpu]) -> Result<Driver, BadValue> {
     let bad = |value: &str| BadValue { expected: Driver::expected(), ..protocol::env::DRIVER.bad(value) };
     let text = given.or_else(|| gpus.iter().find_map(|gpu| gpu.profile.driver.clone()));
     text.map_or_else(|| Ok(Driver::newest()), |text| Driver::parse(&text).ok_or_else(|| bad(&text)))
-}
-
-fn listed_gpus(profiles: Option<String>, profile: Option<String>, count: Option<String>) -> Result<Vec<Gpu>, BadValue> {
-    use protocol::env as names;
-    let known = |variable: &Variable, value: &str, id: &str| {
-        profile::builtin(id.trim())
-            .ok_or_else(|| BadValue { expected: profile::unknown(id.trim()), ..variable.bad(value) })
-    };
-    let mut list = Vec::new();
-    if let Some(value) = profiles {
-        for entry in value.split(',') {
-            let (id, times) = match entry.split_once(':') {
-                Some((id, times)) => (id, times.trim().parse().ok().filter(|times| (1..=1024).contains(times))),
-                None => (entry, Some(1usize)),
-            };
-            let times = times.ok_or_else(|| names::PROFILES.bad(&value))?;
-            let profile = known(&names::PROFILES, &value, id)?;
-            list.extend(std::iter::repeat_n(profile, times));
-        }
-    } else {
-        let id = profile.as_deref().unwrap_or("a100");
-        let count = count.map_or(Ok(8), |value| names::DEVICE_COUNT.integer(&value, 1, 1024))?;
-        list = vec![known(&names::PROFILE, id, id)?; count as usize];
-    }
-    let gpu = |(index, profile): (usize, &GpuProfile)| Gpu {
-        profile: profile.clone(),
-        rank: Rank(index as u32),
-        node: 0,
-        local: index as u32,
-    };
-    Ok(list.into_iter().enumerate().map(gpu).collect())
 }
 
 #[cfg(test)]

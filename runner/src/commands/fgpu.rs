@@ -22,7 +22,7 @@ use crate::execute::launch::settings;
 use crate::execute::launch::settings::DeviceArguments;
 use crate::execute::launch::variables;
 use crate::execute::python;
-use crate::host::install::Install;
+use crate::host::install::{Install, Missing};
 
 /// Run a command on simulated GPUs.
 ///
@@ -35,7 +35,7 @@ pub struct FgpuArgs {
     /// What computes [env: FAKEGPU_MODE; default: simulate]
     #[arg(long, value_name = "simulate|hybrid|passthrough")]
     pub mode: Option<String>,
-    /// Oversubscription in hybrid mode [env: FAKEGPU_OOM_POLICY]
+    /// Hybrid mode: what becomes of memory that the real GPU has not [env: FAKEGPU_OOM_POLICY]
     #[arg(long, value_name = "clamp|managed|mapped_host|spill_cpu")]
     pub oom_policy: Option<String>,
     /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: stop]
@@ -89,7 +89,7 @@ pub fn run(arguments: &FgpuArgs) -> i32 {
 }
 
 fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trouble> {
-    let Prepared { mut environment, simulated } = prepare(arguments, &arguments.command[0])?;
+    let Prepared { mut environment, simulated, .. } = prepare(arguments, &arguments.command[0])?;
     if simulated.is_some() && environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
         environment.machine(&machine().map_err(infra)?);
     }
@@ -110,8 +110,10 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
 /// What a command gets.
 struct Prepared {
     environment: Environment,
-    /// The shim, and the `torch/lib` of the Python that is used; none in passthrough.
+    /// The shim, and the `torch/lib` of the Python that is used; none on real GPUs.
     simulated: Option<(PathBuf, Option<PathBuf>)>,
+    /// What stands before the real libcuda.
+    hybrid: Option<PathBuf>,
 }
 
 /// Checks everything, and gets what `command` needs.
@@ -119,16 +121,21 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
     variables::check_environment().map_err(usage)?;
     let mut environment = Environment::new();
     apply(arguments, &mut environment)?;
-    let mode = environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let mode = real_gpus::mode(&environment);
     match mode.as_str() {
-        "hybrid" => Err(usage(
-            "FAKEGPU_MODE=hybrid: simulated devices that compute on a real GPU are not implemented; use simulate, or passthrough",
-        )),
-        "passthrough" => {
+        "hybrid" | "passthrough" => {
+            let hybrid = if mode == "hybrid" {
+                real_gpus::cuda(&mut environment)?;
+                let library = library(arguments, "libfakegpu_cuda.so", &|install| install.hybrid())?;
+                environment.append("LD_PRELOAD", &library);
+                Some(library)
+            } else {
+                None
+            };
             if let Some(library) = real_gpus::nccl(&environment)? {
                 environment.append("LD_PRELOAD", &library);
             }
-            Ok(Prepared { environment, simulated: None })
+            Ok(Prepared { environment, simulated: None, hybrid })
         }
         _ => {
             if let Some(mode) = real_gpus::dist_mode(&environment) {
@@ -140,11 +147,12 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
             let python = python::for_command(command, &|step| steps.show(step));
             steps.done();
             let python = python.map_err(infra)?;
-            let shim = shim(arguments)?;
+            let shim = library(arguments, "libfakegpu.so", &|install| install.shim())?;
             let install = Install::find();
             let builder = EnvironmentBuilder::foreground(&install, environment, python.as_ref());
             let environment = builder.gpus(Some(&shim)).map_err(infra)?.finish();
-            Ok(Prepared { environment, simulated: Some((shim, python.and_then(|python| python.torch_libraries))) })
+            let simulated = Some((shim, python.and_then(|python| python.torch_libraries)));
+            Ok(Prepared { environment, simulated, hybrid: None })
         }
     }
 }
@@ -152,7 +160,7 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
 /// Prints what `fgpu python3` would set. The file that makes processes one machine is not part of it: whoever reads this
 /// outlives us.
 fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
-    let Prepared { environment, simulated } = prepare(arguments, OsStr::new("python3"))?;
+    let Prepared { environment, simulated, hybrid } = prepare(arguments, OsStr::new("python3"))?;
     let mut changes = Map::new();
     for (name, value) in environment.changes() {
         let text = |text: &OsStr| {
@@ -161,7 +169,7 @@ fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
         };
         changes.insert(text(name)?, value.map(text).transpose()?.map_or(Value::Null, Value::String));
     }
-    let mut libraries = Vec::new();
+    let mut libraries: Vec<PathBuf> = hybrid.into_iter().collect();
     if let Some((shim, torch)) = &simulated {
         let smi = Install::find().smi().ok();
         let directory = holder_cache::directory(shim, torch.as_deref(), smi.as_deref()).map_err(infra)?;
@@ -220,7 +228,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         None => {}
     }
     let addressed = environment.get(env::COORDINATOR_ADDR.name).is_some_and(|address| !address.is_empty());
-    let simulated = !environment.get(env::MODE.name).is_some_and(|mode| mode.eq_ignore_ascii_case("passthrough"));
+    let simulated = !matches!(real_gpus::mode(environment).as_str(), "passthrough" | "hybrid");
     if addressed && simulated && environment.get(env::DIST_MODE.name).is_none() {
         environment.set(env::DIST_MODE.name, "simulate");
     }
@@ -234,18 +242,22 @@ fn machine() -> std::io::Result<PathBuf> {
     Ok(PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.into_raw_fd())))
 }
 
-/// The shim that the flags name, else the installation's.
-fn shim(arguments: &FgpuArgs) -> Result<PathBuf, Trouble> {
+/// The library of that name where the flags say, else the installation's.
+fn library(
+    arguments: &FgpuArgs,
+    name: &str,
+    installed: &dyn Fn(&Install) -> Result<PathBuf, Missing>,
+) -> Result<PathBuf, Trouble> {
     let Some(directory) = arguments.lib_dir.as_ref().or(arguments.build_dir.as_ref()) else {
-        return Install::find().shim().map_err(infra);
+        return installed(&Install::find()).map_err(infra);
     };
     let tried: Vec<PathBuf> =
-        ["", "lib", "release", "debug"].iter().map(|place| directory.join(place).join("libfakegpu.so")).collect();
+        ["", "lib", "release", "debug"].iter().map(|place| directory.join(place).join(name)).collect();
     match tried.iter().find(|file| file.is_file()) {
         Some(file) => std::path::absolute(file).map_err(infra),
         None => {
             let tried: Vec<String> = tried.iter().map(|file| file.display().to_string()).collect();
-            Err(usage(format!("the shim not found; looked for {}", tried.join(", "))))
+            Err(usage(format!("{name} not found; looked for {}", tried.join(", "))))
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `fgpu` on real GPUs (`FAKEGPU_MODE=passthrough`): which library is preloaded for NCCL, and what is refused.
+//! `fgpu` on real GPUs (`FAKEGPU_MODE=passthrough` and `hybrid`): which libraries are preloaded, and what is refused.
 
 use std::path::PathBuf;
 
-use protocol::env;
+use protocol::{env, real_cuda};
 
 use crate::execute::launch::environment::Environment;
 use crate::host::install::Install;
@@ -18,6 +18,28 @@ pub(super) fn usage(error: impl ToString) -> Trouble {
 /// A missing part, or the system's refusal.
 pub(super) fn infra(error: impl ToString) -> Trouble {
     (3, error.to_string())
+}
+
+/// The word of `FAKEGPU_MODE`, in lower case; empty where it is not set.
+pub(super) fn mode(environment: &Environment) -> String {
+    environment.get(env::MODE.name).unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
+/// Names the real libcuda of mode `hybrid` by its whole path, wherever the command goes from here.
+pub(super) fn cuda(environment: &mut Environment) -> Result<(), Trouble> {
+    let given = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
+    let tried = real_cuda::candidates(given);
+    let Some(found) = tried.iter().find(|file| file.is_file()) else {
+        let tried: Vec<String> = tried.iter().map(|file| file.display().to_string()).collect();
+        return Err(usage(format!(
+            "FAKEGPU_MODE=hybrid: the real GPU computes, and there is no libcuda of NVIDIA's driver; set {} to its directory (looked for {})",
+            env::REAL_CUDA_LIB_DIR.name,
+            tried.join(", ")
+        )));
+    };
+    let file = std::path::absolute(found).map_err(infra)?;
+    environment.set(env::REAL_CUDA_LIB_DIR.name, file.parent().unwrap_or(&file));
+    Ok(())
 }
 
 /// `proxy` or `passthrough`, where `FAKEGPU_DIST_MODE` is one of those: the modes of the real NCCL.
@@ -41,9 +63,12 @@ pub(super) fn nccl(environment: &Environment) -> Result<Option<PathBuf>, Trouble
         ))),
         Some("proxy") => Install::find().proxy().map(Some).map_err(infra),
         Some(_) => named.map(std::path::absolute).transpose().map_err(infra),
-        None if given(env::DIST_MODE.name).is_some_and(|mode| mode.eq_ignore_ascii_case("simulate")) => Err(usage(
-            "FAKEGPU_DIST_MODE=simulate with FAKEGPU_MODE=passthrough: the simulated NCCL cannot reach the memory of real GPUs; use proxy or passthrough",
-        )),
+        None if given(env::DIST_MODE.name).is_some_and(|mode| mode.eq_ignore_ascii_case("simulate")) => {
+            Err(usage(format!(
+                "FAKEGPU_DIST_MODE=simulate with FAKEGPU_MODE={}: the simulated NCCL cannot reach the memory of real GPUs; use proxy or passthrough",
+                mode(environment)
+            )))
+        }
         None => Ok(None),
     }
 }

@@ -14,6 +14,7 @@ pub const VERSION: &str = match option_env!("FTEST_VERSION") {
 
 const SHIM: &str = "libfakegpu.so";
 const PROXY: &str = "libfakegpu_nccl.so";
+const HYBRID: &str = "libfakegpu_cuda.so";
 
 /// A part of the installation is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +97,14 @@ impl Install {
     /// [`Missing`].
     pub fn proxy(&self) -> Result<PathBuf, Missing> {
         self.library("the proxy of NCCL", PROXY)
+    }
+
+    /// `libfakegpu_cuda.so`, which stands before the real libcuda.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn hybrid(&self) -> Result<PathBuf, Missing> {
+        self.library("the library of mode hybrid", HYBRID)
     }
 
     fn library(&self, what: &'static str, name: &str) -> Result<PathBuf, Missing> {

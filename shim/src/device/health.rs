@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use protocol::fault::{Fault, Trigger};
+use protocol::gpu::Gpu;
 use protocol::gpu_event::{GpuEvent, GpuHealth, Repairs, Throttle};
 
 use super::error::CudaError;
 use super::meter;
 use super::neighbors::{self, Times};
-use crate::settings::{self, Gpu};
+use crate::settings;
 
 /// What happens to GPUs in this case.
 fn events() -> &'static [Fault] {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use protocol::device_report::Left;
 
 use crate::report::{self, counters::Counters};
-use crate::settings::Gpu;
 use crate::settings::visible::{self, Visible};
+use protocol::gpu::Gpu;
 
 pub(crate) mod address;
 pub(crate) mod allocator;

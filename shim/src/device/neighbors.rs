@@ -22,7 +22,7 @@ use protocol::gpu_event::board as layout;
 use super::energy::{Ledger, Spent, Work};
 use super::meter::{self, Meter};
 use super::{Device, all};
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// Entries: processes times the GPUs that each uses.
 const ENTRIES: usize = 8192;

@@ -9,7 +9,7 @@ use super::error::{NvmlError, NvmlResult};
 use super::model::{self, Market};
 use super::system::{self, gpus, put};
 use crate::boundary::args::{Out, Text};
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// Thirteen digits, from the UUID; boards for consumers have none.
 fn serial_of(gpu: &Gpu) -> NvmlResult<String> {

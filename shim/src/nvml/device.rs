@@ -9,7 +9,7 @@ use super::error::{NvmlError, NvmlResult};
 use super::system::{gpus, put};
 use crate::boundary::args::{Out, Text};
 use crate::device::health;
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// Distance from one handle to the next, and their mark: no handle is a valid address or a handle of another library.
 const STEP: usize = 1 << 8;

@@ -19,7 +19,7 @@ use crate::boundary::args::Out;
 use crate::boundary::handle::Handles;
 use crate::device::health::{self, Notice};
 use crate::device::meter;
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// `nvmlEventType*`.
 const CORRECTED: u64 = 0x1;

@@ -9,7 +9,7 @@ use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::{link, model, sensors};
 use crate::device::health::{self, Condition};
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// A value and its `NVML_VALUE_TYPE_*`.
 struct Value {

@@ -6,7 +6,7 @@ use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use crate::boundary::args::Out;
 use crate::device::health;
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// FP32 lanes of one SM (CUDA C++ Programming Guide, "Arithmetic Instructions").
 fn cores_per_sm(capability: &str) -> Option<u32> {

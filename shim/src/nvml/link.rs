@@ -8,8 +8,10 @@ use super::abi::{
 use super::device::{Handle, place};
 use super::error::{NvmlError, NvmlResult};
 use super::system::gpus;
+use protocol::gpu::Gpu;
+
 use crate::boundary::args::Out;
-use crate::settings::{self, Gpu};
+use crate::settings;
 
 /// True where the cluster file joins the GPUs of a node by NVLink, or does not name a link and the model has some.
 fn node_has_nvlink() -> bool {

@@ -11,7 +11,7 @@ use super::error::{NvmlError, NvmlResult};
 use super::model::{self, Load, Market};
 use crate::boundary::args::Out;
 use crate::device::{health, meter, neighbors};
-use crate::settings::Gpu;
+use protocol::gpu::Gpu;
 
 /// What all processes of the machine do with the GPU.
 pub(crate) fn load(gpu: &Gpu) -> Load {

@@ -4,9 +4,11 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::{NvmlError, NvmlResult};
+use protocol::gpu::Gpu;
+
 use crate::boundary::args::{self, Out};
 use crate::device::version;
-use crate::settings::{self, Gpu};
+use crate::settings;
 
 static USERS: AtomicU32 = AtomicU32::new(0);
 

@@ -1,14 +1,14 @@
 //! The device report: written at exit by a process that used a device, and not by its forked children.
 
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, io, mem, ptr};
 
+use dataplane::report_file::{place, save, unwritten};
 use dataplane::{alone, refusal};
 use protocol::device_report::{
     DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
-    Summary, Tally, UNWRITTEN,
+    Summary, Tally,
 };
 
 use super::counters::{self, Counters};
@@ -69,19 +69,6 @@ fn write(status: i32) {
     }
 }
 
-/// The file that marks the report at `path` as not written.
-fn unwritten(path: &Path) -> PathBuf {
-    let mut marker = path.as_os_str().to_owned();
-    marker.push(UNWRITTEN);
-    PathBuf::from(marker)
-}
-
-/// `{pid}` and `{rank}` replaced; a process without a rank is `none`.
-fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
-    let rank = rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string());
-    PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
-}
-
 /// Calls `write` with the descriptors that the process may have at most, for it ends now. A file that becomes too large is an
 /// error and no signal: that would change how the program ends.
 fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
@@ -103,25 +90,6 @@ fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
         written
     }
-}
-
-/// Written beside its place and moved there, so that a reader never sees half of it.
-fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", report.measured.pid));
-    let mut text = serde_json::to_vec_pretty(report)?;
-    text.push(b'\n');
-    // A device or pipe (`/dev/null`) is written to; a rename would put a file in its place.
-    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
-        return fs::write(path, text);
-    }
-    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // A full disk still takes a name. A reader of the reports must not take a missing one for a process without gaps.
-        let _ = fs::rename(&beside, unwritten(path));
-    })
 }
 
 fn make(settings: &Settings) -> DeviceReport {
@@ -151,6 +119,9 @@ fn make(settings: &Settings) -> DeviceReport {
         devices,
         gaps: gaps::all().into_iter().map(gap).collect(),
         alone: alone::calls(),
+        oom_policy: None,
+        hybrid_stats: None,
+        backing_gpus: Vec::new(),
         measured: Measured {
             pid: std::process::id(),
             rank: rank(),
@@ -213,12 +184,6 @@ fn summary(report: &DeviceReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_place_has_pid_and_rank_in_it() {
-        assert_eq!(place("/r/{rank}-{pid}.json", 7, Some(3)), Path::new("/r/3-7.json"));
-        assert_eq!(place("{rank}.json", 7, None), Path::new("none.json"));
-    }
 
     #[test]
     fn a_report_is_saved_whole() {

@@ -1,0 +1,51 @@
+//! Where a device report goes, and how it is written: whole or not at all.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use protocol::device_report::{DeviceReport, UNWRITTEN};
+
+/// The file that marks the report at `path` as not written.
+pub fn unwritten(path: &Path) -> PathBuf {
+    let mut marker = path.as_os_str().to_owned();
+    marker.push(UNWRITTEN);
+    PathBuf::from(marker)
+}
+
+/// `{pid}` and `{rank}` replaced; a process without a rank is `none`.
+pub fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
+    let rank = rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string());
+    PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
+}
+
+/// Written beside its place and moved there, so that a reader never sees half of it.
+///
+/// # Errors
+/// What the operating system says; a marker is left in its place where there can be one.
+pub fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", report.measured.pid));
+    let text = report.text()?;
+    // A device or pipe (`/dev/null`) is written to; a rename would put a file in its place.
+    if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
+        return fs::write(path, text);
+    }
+    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+        // A full disk still takes a name. A reader of the reports must not take a missing one for a process without gaps.
+        let _ = fs::rename(&beside, unwritten(path));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_has_pid_and_rank_in_it() {
+        assert_eq!(place("/r/{rank}-{pid}.json", 7, Some(3)), Path::new("/r/3-7.json"));
+        assert_eq!(place("{rank}.json", 7, None), Path::new("none.json"));
+    }
+}

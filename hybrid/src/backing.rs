@@ -1,0 +1,84 @@
+//! What is behind an allocation: the real device, or by the policy something else where the real one has no room.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::real::call;
+use crate::settings::Policy;
+use crate::trouble::{CudaResult, OUT_OF_MEMORY};
+
+/// What an allocation consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Memory of the real device.
+    Real,
+    /// Managed memory.
+    Managed,
+    /// Pinned memory of the host; its address there.
+    Mapped(usize),
+    /// Memory of the host that the real device does not know, and its length.
+    Spilled(usize),
+}
+
+/// How much there is of it, so that copies look for it only then.
+static SPILLED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether any memory is the host's alone.
+pub(crate) fn any_spilled() -> bool {
+    SPILLED.load(Ordering::Relaxed) != 0
+}
+
+/// What the policy has in place of real memory: its address, and what it is.
+///
+/// # Errors
+/// `CUDA_ERROR_OUT_OF_MEMORY` where there is none either, and what the real library answers.
+pub(crate) fn instead(policy: Policy, bytes: usize) -> CudaResult<(usize, Backing)> {
+    let mut address = 0;
+    match policy {
+        Policy::Clamp => Err(OUT_OF_MEMORY),
+        Policy::Managed => {
+            // `CU_MEM_ATTACH_GLOBAL`
+            call!(cuMemAllocManaged(&raw mut address => *mut usize, bytes => usize, 1 => u32))?;
+            Ok((address, Backing::Managed))
+        }
+        Policy::MappedHost => {
+            let mut host = 0;
+            // `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`
+            call!(cuMemHostAlloc(&raw mut host => *mut usize, bytes => usize, 3 => u32))?;
+            call!(cuMemHostGetDevicePointer_v2(&raw mut address => *mut usize, host => usize, 0 => u32))?;
+            Ok((address, Backing::Mapped(host)))
+        }
+        Policy::SpillCpu => {
+            // SAFETY: new memory, wherever there is room.
+            let made = unsafe {
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+            };
+            if made == libc::MAP_FAILED {
+                return Err(OUT_OF_MEMORY);
+            }
+            SPILLED.fetch_add(1, Ordering::Relaxed);
+            Ok((made as usize, Backing::Spilled(bytes)))
+        }
+    }
+}
+
+/// Gives back memory of the host.
+pub(crate) fn release(address: usize, backing: Backing) -> CudaResult {
+    match backing {
+        Backing::Mapped(host) => call!(cuMemFreeHost(host => usize)),
+        Backing::Spilled(length) => {
+            SPILLED.fetch_sub(1, Ordering::Relaxed);
+            // SAFETY: it was mapped with this length, and left the books, so nobody else gives it back.
+            unsafe { libc::munmap(address as *mut libc::c_void, length) };
+            Ok(())
+        }
+        Backing::Real | Backing::Managed => Ok(()),
+    }
+}
+
+/// The context of an allocation is gone. Pinned memory went with it; what the real library does not know is given back here.
+pub(crate) fn ended(address: usize, backing: Backing) {
+    if let Backing::Spilled(_) = backing {
+        let _ = release(address, backing);
+    }
+}

@@ -1,0 +1,124 @@
+//! Memory without an address (`cuMemCreate`): booked from its creation until nothing refers to it, neither a handle nor a mapping. The
+//! real device alone can have it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_ulonglong;
+
+use dataplane::lock::Mutex;
+
+use crate::backing::Backing;
+use crate::book::{self, Kind};
+use crate::guard::{exports, put, take};
+use crate::real::call;
+use crate::translate::AllocationProperties;
+use crate::trouble::CudaResult;
+use crate::{device, policy};
+
+/// Numbers of allocations, and what refers to each.
+#[derive(Debug, Default)]
+struct References {
+    made: usize,
+    handles: HashMap<usize, usize>,
+    /// By address: its length, and which allocation.
+    mapped: BTreeMap<usize, (usize, usize)>,
+    counts: HashMap<usize, u64>,
+}
+
+impl References {
+    fn add(&mut self, allocation: usize) {
+        *self.counts.entry(allocation).or_default() += 1;
+    }
+
+    /// One reference less; whether it was the last.
+    fn drop_one(&mut self, allocation: usize) -> bool {
+        let Some(count) = self.counts.get_mut(&allocation) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&allocation);
+            self.handles.retain(|_, known| *known != allocation);
+            return true;
+        }
+        false
+    }
+}
+
+static REFERENCES: Mutex<Option<References>> = Mutex::new(None);
+
+fn with<R>(body: impl FnOnce(&mut References) -> R) -> R {
+    body(REFERENCES.lock().get_or_insert_default())
+}
+
+exports! {
+    fn cuMemCreate(out: *mut usize, size: usize, properties: *const AllocationProperties, flags: c_ulonglong) = |out, size, properties, flags| {
+        // SAFETY: promised by the caller.
+        let given = unsafe { take(properties) }?;
+        let real = given.real()?;
+        let make = |made: *mut usize| call!(cuMemCreate(made => *mut usize, size => usize, &raw const real => *const AllocationProperties, flags => c_ulonglong));
+        // What is not on a device takes nothing of one; mistakes are the real library's to refuse.
+        if out.is_null() || size == 0 || given.location.kind != 1 {
+            return make(out);
+        }
+        let allocation = with(|references| {
+            references.made += 1;
+            references.made
+        });
+        let mut handle = 0;
+        let place = (0, device::get(given.location.id)?);
+        let (kind, bytes) = ((Kind::Physical, Backing::Real), (size as u64, size as u64));
+        policy::allocate_as(place, kind, bytes, || make(&raw mut handle).map(|()| allocation))?;
+        with(|references| {
+            references.handles.insert(handle, allocation);
+            references.add(allocation);
+        });
+        // SAFETY: promised by the caller.
+        unsafe { put(out, handle) }
+    };
+    fn cuMemRelease(handle: usize) = |handle| {
+        // First: the real library may give the handle to another thread before it has returned here.
+        let ended = with(|references| {
+            let allocation = references.handles.get(&handle).copied()?;
+            references.drop_one(allocation).then_some(allocation)
+        });
+        call!(cuMemRelease(handle => usize))?;
+        end(ended)
+    };
+    fn cuMemMap(address: usize, size: usize, offset: usize, handle: usize, flags: c_ulonglong) = |address, size, offset, handle, flags| {
+        call!(cuMemMap(address => usize, size => usize, offset => usize, handle => usize, flags => c_ulonglong))?;
+        with(|references| {
+            if let Some(allocation) = references.handles.get(&handle).copied() {
+                references.mapped.insert(address, (size, allocation));
+                references.add(allocation);
+            }
+        });
+        Ok(())
+    };
+    fn cuMemUnmap(address: usize, size: usize) = |address, size| {
+        call!(cuMemUnmap(address => usize, size => usize))?;
+        let ended: Vec<usize> = with(|references| {
+            let inside: Vec<usize> = references.mapped.range(address..address.saturating_add(size)).map(|(at, _)| *at).collect();
+            let gone = inside.iter().filter_map(|at| references.mapped.remove(at)).map(|(_, allocation)| allocation).collect::<Vec<_>>();
+            gone.into_iter().filter(|allocation| references.drop_one(*allocation)).collect()
+        });
+        ended.into_iter().try_for_each(|allocation| end(Some(allocation)))
+    };
+    fn cuMemRetainAllocationHandle(out: *mut usize, address: usize) = |out, address| {
+        call!(cuMemRetainAllocationHandle(out => *mut usize, address => usize))?;
+        // SAFETY: promised by the caller, and written by the real library.
+        let handle = unsafe { take(out) }?;
+        with(|references| {
+            let found = references.mapped.range(..=address).next_back().filter(|(at, (size, _))| address - **at < *size);
+            if let Some(allocation) = found.map(|(_, (_, allocation))| *allocation) {
+                references.handles.insert(handle, allocation);
+                references.add(allocation);
+            }
+        });
+        Ok(())
+    };
+}
+
+fn end(allocation: Option<usize>) -> CudaResult {
+    if let Some(allocation) = allocation {
+        book::remove(Kind::Physical, allocation);
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! What an address is: the real library's answer, with the virtual device in place of the real one. What the real library does not know,
+//! memory of the host in place of a device's, is answered here.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use crate::backing::Backing;
+use crate::book::{self, Held};
+use crate::device;
+use crate::guard::{exports, put, take};
+use crate::real::call;
+use crate::trouble::{CudaResult, INVALID_VALUE};
+
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
+const DEVICE_ORDINAL: c_uint = 9;
+
+exports! {
+    fn cuPointerGetAttribute(out: *mut c_void, number: c_uint, address: usize) = |out, number, address| {
+        if let Some((base, held)) = spilled(address) {
+            // SAFETY: promised by the caller.
+            return unsafe { answer(out, number, address, base, &held) };
+        }
+        call!(cuPointerGetAttribute(out => *mut c_void, number => c_uint, address => usize))?;
+        // SAFETY: promised by the caller, and written by the real library.
+        if number == DEVICE_ORDINAL { unsafe { rename(out, address) } } else { Ok(()) }
+    };
+    fn cuPointerGetAttributes(count: c_uint, numbers: *const c_uint, outs: *const *mut c_void, address: usize) = |count, numbers, outs, address| {
+        let spilled = spilled(address);
+        if spilled.is_none() {
+            call!(cuPointerGetAttributes(count => c_uint, numbers => *const c_uint, outs => *const *mut c_void, address => usize))?;
+        }
+        for index in 0..count as usize {
+            // SAFETY: both lists have `count` entries, promised by the caller.
+            let (number, out) = unsafe { (take(numbers.wrapping_add(index))?, take(outs.wrapping_add(index))?) };
+            match &spilled {
+                // SAFETY: promised by the caller.
+                Some((base, held)) => unsafe { answer(out, number, address, *base, held)? },
+                // SAFETY: as above, and written by the real library.
+                None if number == DEVICE_ORDINAL => unsafe { rename(out, address)? },
+                None => {}
+            }
+        }
+        Ok(())
+    };
+}
+
+fn spilled(address: usize) -> Option<(usize, Held)> {
+    book::find(address).filter(|(_, held)| matches!(held.backing, Backing::Spilled(_)))
+}
+
+/// # Safety
+/// `out` holds an `int`.
+unsafe fn rename(out: *mut c_void, address: usize) -> CudaResult {
+    let out = out.cast::<c_int>();
+    // SAFETY: promised by the caller.
+    let real = unsafe { take(out) }?;
+    let ordinal = match book::find(address) {
+        Some((_, held)) => held.device as c_int,
+        // A negative number is no device.
+        None if real < 0 => real,
+        None => device::first_of(real)?.ordinal,
+    };
+    // SAFETY: promised by the caller.
+    unsafe { put(out, ordinal) }
+}
+
+/// As for memory of a device (`CUpointer_attribute`).
+///
+/// # Safety
+/// `out` has room for that attribute.
+unsafe fn answer(out: *mut c_void, number: c_uint, address: usize, base: usize, held: &Held) -> CudaResult {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match number {
+            // CONTEXT, DEVICE_POINTER, HOST_POINTER
+            1 => put(out.cast(), held.context),
+            3 | 4 => put(out.cast(), address),
+            // MEMORY_TYPE: device
+            2 => put(out.cast::<c_uint>(), 2),
+            // IS_MANAGED
+            8 => put(out.cast::<c_uint>(), 0),
+            DEVICE_ORDINAL => put(out.cast(), held.device as c_int),
+            // RANGE_START_ADDR, RANGE_SIZE
+            11 => put(out.cast(), base),
+            12 => put(out.cast(), held.bytes as usize),
+            // MAPPED
+            13 => put(out.cast::<u8>(), 1),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+}

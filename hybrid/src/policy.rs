@@ -1,0 +1,108 @@
+//! How memory is allocated and given back: booked, made by the real library, and by the policy in another way where the real device has
+//! no room.
+
+use dataplane::lock::Mutex;
+use protocol::device_report::{Allocations, HybridStats};
+
+use crate::backing::{self, Backing};
+use crate::book::{self, Held, Kind};
+use crate::device::Device;
+use crate::real::call;
+use crate::settings::{self, Policy};
+use crate::trouble::{CudaResult, OUT_OF_MEMORY};
+
+static STATS: Mutex<HybridStats> = {
+    const NONE: Allocations = Allocations { count: 0, bytes: 0 };
+    Mutex::new(HybridStats {
+        real_alloc: NONE,
+        managed_alloc: NONE,
+        mapped_host_alloc: NONE,
+        spilled_alloc: NONE,
+        oom_fallback_count: 0,
+    })
+};
+/// What the mode did.
+pub(crate) fn stats() -> HybridStats {
+    *STATS.lock()
+}
+
+fn policy() -> Policy {
+    settings::get().map_or(Policy::Clamp, |settings| settings.policy)
+}
+
+/// Books `bytes` of `device` for `context`, makes them by `real`, or by the policy where the real device has no room.
+///
+/// # Errors
+/// `CUDA_ERROR_OUT_OF_MEMORY` beyond the virtual device, and what the real library answers.
+pub(crate) fn allocate(
+    (context, device): (usize, &Device),
+    bytes: u64,
+    real: impl FnOnce() -> CudaResult<usize>,
+) -> CudaResult<usize> {
+    book::reserve(device, bytes)?;
+    let made = match real() {
+        Ok(address) => Ok((address, Backing::Real)),
+        Err(OUT_OF_MEMORY) => {
+            backing::instead(policy(), bytes as usize).inspect(|_| STATS.lock().oom_fallback_count += 1)
+        }
+        Err(code) => Err(code),
+    };
+    match made {
+        Ok((address, backing)) => {
+            count(backing, bytes);
+            book::hold(
+                Kind::Address,
+                address,
+                Held { device: device.ordinal as usize, bytes, booked: bytes, backing, context },
+            );
+            Ok(address)
+        }
+        Err(code) => {
+            book::cancel(device, bytes, code == OUT_OF_MEMORY);
+            Err(code)
+        }
+    }
+}
+
+/// The same for what can only be of one kind: arrays and allocations without an address are the real device's. `booked` may be less
+/// than `bytes`, of managed memory that is not all on the device.
+pub(crate) fn allocate_as(
+    (context, device): (usize, &Device),
+    (kind, backing): (Kind, Backing),
+    (bytes, booked): (u64, u64),
+    real: impl FnOnce() -> CudaResult<usize>,
+) -> CudaResult<usize> {
+    book::reserve(device, booked)?;
+    let made = real().inspect_err(|code| book::cancel(device, booked, *code == OUT_OF_MEMORY))?;
+    count(backing, bytes);
+    book::hold(kind, made, Held { device: device.ordinal as usize, bytes, booked, backing, context });
+    Ok(made)
+}
+
+fn count(backing: Backing, bytes: u64) {
+    let mut stats = STATS.lock();
+    let tally = match backing {
+        Backing::Real => &mut stats.real_alloc,
+        Backing::Managed => &mut stats.managed_alloc,
+        Backing::Mapped(_) => &mut stats.mapped_host_alloc,
+        Backing::Spilled(_) => &mut stats.spilled_alloc,
+    };
+    *tally = Allocations { count: tally.count + 1, bytes: tally.bytes + bytes };
+}
+
+/// Gives an allocation back that `real` frees if it is the real device's. All work of the context is done before memory of the host
+/// is gone, as `cuMemFree` waits for it.
+pub(crate) fn free(address: usize, real: impl FnOnce() -> CudaResult) -> CudaResult {
+    match book::get(Kind::Address, address) {
+        None | Some(Held { backing: Backing::Real | Backing::Managed, .. }) => {
+            book::give_back(Kind::Address, address, real)
+        }
+        Some(_) => {
+            call!(cuCtxSynchronize())?;
+            match book::remove(Kind::Address, address) {
+                Some(held) => backing::release(address, held.backing),
+                None => real(),
+            }
+        }
+    }
+}

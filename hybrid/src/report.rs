@@ -1,0 +1,102 @@
+//! The device report of a process in this mode, written at its exit and not by its forked children.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, panic, process};
+
+use dataplane::report_file;
+use protocol::device_report::{
+    BackingGpu, DeviceEntry, DeviceReport, HostIo, KernelLaunches, Measured, ProfileEntry, REPORT_VERSION, Summary,
+};
+
+use crate::device::{self, Device, Machine};
+use crate::settings::{self, Settings};
+use crate::{book, policy, traffic, trouble};
+
+/// The process that wants a report.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// This process used a device, so it leaves a report.
+pub(crate) fn used() {
+    if OWNER.swap(process::id(), Ordering::Relaxed) == 0 {
+        // SAFETY: a function of this library, which is never unloaded (`-z nodelete`).
+        unsafe { libc::atexit(ends) };
+    }
+}
+
+extern "C" fn ends() {
+    if OWNER.load(Ordering::Relaxed) == process::id() {
+        let _ = panic::catch_unwind(write);
+    }
+}
+
+fn write() {
+    let (Some(settings), Ok(machine)) = (settings::get(), device::machine()) else { return };
+    let Some(path) = &settings.report_path else { return };
+    let report = make(settings, machine);
+    let path = report_file::place(path, report.measured.pid, report.measured.rank);
+    if let Err(error) = report_file::save(&path, &report) {
+        trouble::say(&format!("the device report cannot be written to {}: {error}", path.display()));
+    }
+}
+
+fn make(settings: &Settings, machine: &Machine) -> DeviceReport {
+    let devices: Vec<DeviceEntry> = machine.devices.iter().map(entry).collect();
+    let mut summary = Summary { device_count: devices.len() as u64, ..Summary::default() };
+    for device in &devices {
+        summary.alloc += device.alloc;
+        summary.free += device.free;
+        summary.io += device.io;
+    }
+    let on_host = traffic::on_host();
+    let backing = |(index, total): (usize, &u64)| BackingGpu {
+        index: index as u32,
+        total_memory: *total,
+        used_memory: book::on_real_devices(|ordinal| {
+            machine.devices.get(ordinal).is_some_and(|of| of.real_index == index)
+        }),
+    };
+    DeviceReport {
+        report_version: REPORT_VERSION,
+        mode: "hybrid".to_owned(),
+        unsupported_api_policy: settings.gap_policy.clone(),
+        compute: "gpu".to_owned(),
+        host_io: HostIo { memcpy_calls: on_host.calls, memcpy_bytes: on_host.bytes },
+        summary,
+        devices,
+        oom_policy: Some(settings.policy.word().to_owned()),
+        hybrid_stats: Some(policy::stats()),
+        backing_gpus: machine.real.iter().enumerate().map(backing).collect(),
+        measured: Measured {
+            pid: process::id(),
+            rank: env::var("RANK").ok().and_then(|rank| rank.parse().ok()),
+            program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+        },
+        ..DeviceReport::default()
+    }
+}
+
+fn entry(device: &Device) -> DeviceEntry {
+    let profile = &device.gpu.profile;
+    let account = book::account(device.ordinal as usize);
+    DeviceEntry {
+        index: device.ordinal as u32,
+        name: profile.name.clone(),
+        uuid: device.gpu.uuid_text(),
+        gpu_profile: ProfileEntry {
+            id: profile.id.clone(),
+            architecture: format!("{:?}", profile.architecture).to_lowercase(),
+            compute_capability: profile.compute_capability.clone(),
+            supported_types: profile.supported_types.clone(),
+        },
+        total_memory: device.total,
+        used_memory_peak: account.peak,
+        used_memory_current: account.used,
+        alloc: account.alloc,
+        free: account.free,
+        refused: account.refused,
+        pages_peak: account.peak,
+        io: traffic::of(device.ordinal as usize),
+        compute: Default::default(),
+        kernel_launches: KernelLaunches::default(),
+    }
+}

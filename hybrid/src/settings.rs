@@ -1,0 +1,109 @@
+//! The environment, read once at the first call: the devices that the program is shown, and what happens when the real ones are too
+//! small. A bad value is reported once, and then every call fails.
+
+use std::env;
+use std::sync::OnceLock;
+
+use protocol::env::{self as names, BadValue, Variable};
+use protocol::gpu::Gpu;
+use protocol::machine;
+
+use crate::trouble;
+
+/// What becomes of an allocation that the virtual device has room for and the real one has not (`FAKEGPU_OOM_POLICY`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// It fails; and a virtual device is no larger than the real one.
+    Clamp,
+    /// It becomes managed memory, which the real driver moves.
+    Managed,
+    /// It becomes pinned memory of the host, which kernels reach over the bus.
+    MappedHost,
+    /// It becomes ordinary memory of the host, for copies and fills.
+    SpillCpu,
+}
+
+const POLICIES: [(&str, Policy); 4] = [
+    ("clamp", Policy::Clamp),
+    ("managed", Policy::Managed),
+    ("mapped_host", Policy::MappedHost),
+    ("spill_cpu", Policy::SpillCpu),
+];
+
+impl Policy {
+    /// Word of the variable and of the report.
+    pub(crate) fn word(self) -> &'static str {
+        POLICIES.iter().find(|(_, policy)| *policy == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// The environment after it was checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The devices that CUDA shows, in order.
+    pub(crate) shown: Vec<Gpu>,
+    /// Whether `CUDA_VISIBLE_DEVICES` chose them: it must not choose among the real ones as well.
+    pub(crate) is_masked: bool,
+    /// What happens when the real memory is used up.
+    pub(crate) policy: Policy,
+    /// Where the device report goes, with its placeholders.
+    pub(crate) report_path: Option<String>,
+    /// `FAKEGPU_UNSUPPORTED_API`, for the report.
+    pub(crate) gap_policy: String,
+}
+
+/// The settings, read at the first call; none where a value is bad, which has been said by then.
+pub(crate) fn get() -> Option<&'static Settings> {
+    static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+    let read = || read(&|name| env::var(name).ok());
+    SETTINGS
+        .get_or_init(|| {
+            read()
+                .map_err(|error| trouble::say(&format!("{error}; every CUDA call will fail until it is corrected")))
+                .ok()
+        })
+        .as_ref()
+}
+
+fn read(lookup: machine::Lookup<'_>) -> Result<Settings, BadValue> {
+    let given = |variable: &Variable| lookup(variable.name).filter(|value| !value.is_empty());
+    let cluster = machine::cluster(lookup)?;
+    let gpus = machine::gpus(cluster.as_ref(), lookup)?;
+    let mask = lookup("CUDA_VISIBLE_DEVICES");
+    let policy = match given(&names::OOM_POLICY) {
+        None => Policy::Clamp,
+        Some(value) => POLICIES[names::OOM_POLICY.choose(&value, &POLICIES.map(|(word, _)| word))?].1,
+    };
+    Ok(Settings {
+        shown: machine::choose(&gpus, mask.as_deref()).into_iter().map(|index| gpus[index].clone()).collect(),
+        is_masked: mask.is_some(),
+        policy,
+        report_path: given(&names::REPORT_PATH),
+        gap_policy: given(&names::UNSUPPORTED_API).unwrap_or_else(|| "stop".to_owned()).to_ascii_lowercase(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Result<Settings, BadValue> {
+        read(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn devices_and_policy_by_their_variables() {
+        let settings = with(&[
+            ("FAKEGPU_PROFILES", "a100:2,h100"),
+            ("CUDA_VISIBLE_DEVICES", "2,0"),
+            ("FAKEGPU_OOM_POLICY", "Mapped_Host"),
+        ])
+        .unwrap();
+        let ids: Vec<&str> = settings.shown.iter().map(|gpu| gpu.profile.id.as_str()).collect();
+        assert_eq!((ids, settings.is_masked, settings.policy), (vec!["h100", "a100"], true, Policy::MappedHost));
+        let plain = with(&[]).unwrap();
+        assert_eq!((plain.shown.len(), plain.is_masked, plain.policy.word()), (8, false, "clamp"));
+        let error = with(&[("FAKEGPU_OOM_POLICY", "manged")]).unwrap_err().to_string();
+        assert!(error.contains("did you mean `managed`?"), "{error}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Programs in C on virtual devices, with the simulated libcuda as the real one. The machine is a library of that name which sets an
+//! environment of its own (`c/machine.c`), so its GPUs are not those that the program is shown.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Where the workspace's libraries are built.
+fn built(name: &str) -> PathBuf {
+    let test = env::current_exe().unwrap();
+    let file = test.ancestors().nth(2).unwrap().join(name);
+    assert!(file.is_file(), "{} is not there: build the workspace (cargo build --workspace --lib)", file.display());
+    file
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
+}
+
+fn compile(arguments: &[&dyn AsRef<std::ffi::OsStr>]) {
+    let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler.args(["-Wall", "-Werror"]).args(arguments.iter().map(|argument| argument.as_ref()));
+    let output = compiler.output().unwrap();
+    assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A machine, and a program for it.
+struct Machine {
+    root: TempDir,
+}
+
+impl Machine {
+    fn new(program: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let (driver, shim) = (root.path().join("driver"), built("libfakegpu.so"));
+        fs::create_dir(&driver).unwrap();
+        let search = format!("-Wl,-rpath,{}", shim.parent().unwrap().display());
+        let library = driver.join("libcuda.so.1");
+        compile(&[&"-shared", &"-fPIC", &"-o", &library, &source("machine.c"), &"-Wl,--no-as-needed", &shim, &search]);
+        compile(&[&"-o", &root.path().join("program"), &source(program), &built("libfakegpu_cuda.so"), &"-ldl"]);
+        Self { root }
+    }
+
+    fn report(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.root.path().join("report.json")).unwrap()).unwrap()
+    }
+
+    fn run(&self, argument: &str, variables: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(self.root.path().join("program"));
+        command.arg(argument).env("LD_PRELOAD", built("libfakegpu_cuda.so")).env("FAKEGPU_MODE", "hybrid");
+        command.env("FAKEGPU_REAL_CUDA_LIB_DIR", self.root.path().join("driver"));
+        command.env("FAKEGPU_REPORT_PATH", self.root.path().join("report.json"));
+        command.env_remove("CUDA_VISIBLE_DEVICES").envs(variables.iter().copied());
+        finish(command)
+    }
+}
+
+/// Its output; a program that does not end fails the test.
+fn finish(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn succeeds(output: &Output, says: &str) {
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains(says), "{}\n{out}\n{error}", output.status);
+}
+
+#[test]
+fn every_name_of_libcuda_is_exported_and_nothing_else() {
+    let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(built("libfakegpu_cuda.so")).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    exported.retain(|name| *name != "fakegpu_cuda_hybrid");
+    exported.sort_unstable();
+    let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../shim/exports/libcuda.txt")).unwrap();
+    let mut names: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    names.sort_unstable();
+    assert_eq!(exported, names);
+}
+
+#[test]
+fn devices_are_virtual_and_their_contexts_know_it() {
+    let machine = Machine::new("devices.c");
+    let output = machine.run("", &[("FAKEGPU_PROFILES", "h100,a100:3")]);
+    succeeds(&output, "devices: ok");
+    let report = machine.report();
+    assert_eq!((&report["mode"], &report["compute"]), (&"hybrid".into(), &"gpu".into()));
+    assert_eq!(report["devices"][1]["gpu_profile"]["id"], "a100");
+}
+
+#[test]
+fn the_mask_chooses_among_the_virtual_devices_alone() {
+    let machine = Machine::new("entry_points.c");
+    // The real machine has one GPU, which a mask of its own would hide.
+    let two = [("FAKEGPU_PROFILES", "a100:2,h100:2"), ("CUDA_VISIBLE_DEVICES", "3,1")];
+    succeeds(&machine.run("", &two), "entry points: ok");
+    let report = machine.report();
+    let ids: Vec<&Value> =
+        report["devices"].as_array().unwrap().iter().map(|device| &device["gpu_profile"]["id"]).collect();
+    assert_eq!(ids, ["h100", "a100"]);
+}
+
+/// Bytes and counts that the program made on purpose, by hand; the rest is what `kin` and `use` allocate, which fits.
+fn policy(word: &str, field: &str) {
+    let machine = Machine::new("memory.c");
+    let output = machine.run(word, &[("FAKEGPU_PROFILES", "a100-1g"), ("FAKEGPU_OOM_POLICY", word)]);
+    succeeds(&output, &format!("{word}: ok"));
+    let report = machine.report();
+    let stats = &report["hybrid_stats"];
+    let mib = 1_u64 << 20;
+    assert_eq!(report["oom_policy"], word);
+    assert_eq!(report["backing_gpus"][0]["total_memory"], 512 * mib);
+    assert_eq!(report["backing_gpus"][0]["used_memory"], 10 * mib);
+    assert_eq!(report["devices"][0]["used_memory_current"], 10 * mib);
+    // The program's own managed allocation is 3 MiB.
+    let own = if field == "managed_alloc" { (1, 3 * mib) } else { (0, 0) };
+    if word == "clamp" {
+        assert_eq!(stats["oom_fallback_count"], 0);
+        assert_eq!(report["devices"][0]["refused"]["calls"], 3);
+        assert_eq!(report["devices"][0]["used_memory_peak"], 400 * mib);
+        assert_eq!(report["devices"][0]["total_memory"], 512 * mib);
+    } else {
+        assert_eq!(stats["oom_fallback_count"], 3);
+        assert_eq!(stats[field]["count"], 3 + own.0);
+        assert_eq!(stats[field]["bytes"], (300 + 324 + 300) * mib + own.1);
+        assert_eq!(report["devices"][0]["refused"]["calls"], 1);
+        assert_eq!(report["devices"][0]["used_memory_peak"], 1024 * mib);
+    }
+    for other in ["managed_alloc", "mapped_host_alloc", "spilled_alloc"].iter().filter(|other| **other != field) {
+        assert_eq!(stats[other]["count"], u64::from(*other == "managed_alloc"), "{other}");
+    }
+}
+
+#[test]
+fn clamp_refuses_what_the_real_gpu_has_no_room_for() {
+    policy("clamp", "real_alloc");
+}
+
+#[test]
+fn managed_memory_takes_its_place() {
+    policy("managed", "managed_alloc");
+}
+
+#[test]
+fn mapped_memory_of_the_host_takes_its_place() {
+    policy("mapped_host", "mapped_host_alloc");
+}
+
+#[test]
+fn ordinary_memory_of_the_host_takes_its_place() {
+    policy("spill_cpu", "spilled_alloc");
+}
+
+/// The whole way: `fgpu` finds the library and the real one, the program runs, the report is where it was asked for.
+#[test]
+fn fgpu_runs_a_program_on_them() {
+    let machine = Machine::new("memory.c");
+    let mut command = Command::new(built("fgpu"));
+    command.args(["--mode", "hybrid", "--profile", "a100-1g", "--device-count", "1", "--oom-policy", "mapped_host"]);
+    command.arg(machine.root.path().join("program")).arg("mapped_host");
+    command.env("FAKEGPU_REAL_CUDA_LIB_DIR", "driver").current_dir(machine.root.path());
+    command.env("FAKEGPU_REPORT_PATH", machine.root.path().join("report.json")).env_remove("LD_PRELOAD");
+    succeeds(&finish(command), "mapped_host: ok");
+    let report = machine.report();
+    assert_eq!((&report["mode"], &report["oom_policy"]), (&"hybrid".into(), &"mapped_host".into()));
+    assert_eq!(report["summary"]["device_count"], 1);
+    assert_eq!(report["hybrid_stats"]["mapped_host_alloc"]["count"], 3);
+    let program = report["measured"]["program"].as_str().unwrap();
+    assert!(program.ends_with("/program"), "{program}");
+}
+
+#[test]
+fn without_a_real_library_every_call_says_so() {
+    let machine = Machine::new("devices.c");
+    let output = machine.run("", &[("FAKEGPU_REAL_CUDA_LIB_DIR", "/nowhere")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    let says = "fakegpu: hybrid: the real libcuda, which FAKEGPU_MODE=hybrid needs, cannot be loaded: set FAKEGPU_REAL_CUDA_LIB_DIR";
+    assert_eq!((output.status.code(), error.matches(says).count()), (Some(1), 1), "{error}");
+    // It does not take itself for the real one.
+    let itself = machine.root.path().join("itself");
+    fs::create_dir(&itself).unwrap();
+    std::os::unix::fs::symlink(built("libfakegpu_cuda.so"), itself.join("libcuda.so.1")).unwrap();
+    let output = machine.run("", &[("FAKEGPU_REAL_CUDA_LIB_DIR", itself.to_str().unwrap())]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("that is this library itself"), "{error}");
+}
+
+#[test]
+fn a_bad_value_is_said_once_and_no_call_succeeds() {
+    let machine = Machine::new("entry_points.c");
+    let output = machine.run("", &[("FAKEGPU_OOM_POLICY", "manged")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    let says = "FAKEGPU_OOM_POLICY=manged: expected clamp, managed, mapped_host, spill_cpu; did you mean `managed`?";
+    assert_eq!((output.status.code(), error.matches(says).count()), (Some(1), 1), "{error}");
+}
