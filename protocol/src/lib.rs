@@ -5,6 +5,7 @@
 //! - [`mod@env`] lists every environment variable; [`launcher`] reads those of torchrun.
 //! - [`profile`] has the GPU models of `profiles/`, built in; [`plan`] is a cluster made of them.
 //! - [`message`] is what ranks and coordinator send each other, each in a [`frame`].
+//! - [`resumption`] has what makes a broken connection whole.
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] makes keys and proofs of the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] that of one process.
@@ -48,6 +49,7 @@ pub mod plan;
 pub mod profile;
 pub mod record;
 pub mod report;
+pub mod resumption;
 pub mod route;
 pub mod sanitizer;
 pub mod schedule;

@@ -14,10 +14,11 @@ use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use crate::plan::ClusterPlan;
 use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
+use crate::resumption::SessionKey;
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// A process of another host that answers nothing for so long counts as gone: its machine or the way there is. What is lost for
 /// less, tcp sends again.
@@ -185,6 +186,11 @@ pub enum ToCoordinator {
     },
     /// What the sender holds that every rank of a group should hold the same. Not answered.
     Holds(HoldingRecord),
+    /// How many messages of its session the sender has got; not counted itself. Not answered.
+    Received {
+        /// In all.
+        count: u64,
+    },
 }
 
 /// Who opened a connection.
@@ -194,6 +200,20 @@ pub enum Role {
     Process(ProcessInfo),
     /// A tool that only asks.
     Control,
+    /// A process of another host, which makes its connection again if it is reset.
+    Distant {
+        /// The process.
+        info: ProcessInfo,
+        /// By which it is known when it returns.
+        session: SessionKey,
+    },
+    /// A [`Self::Distant`] process whose connection was reset: answered by `Resumed`.
+    Returning {
+        /// Its session.
+        session: SessionKey,
+        /// How many messages it has got.
+        received: u64,
+    },
 }
 
 /// A rank process, as it sees itself.
@@ -366,6 +386,16 @@ pub enum ToRank {
     },
     /// The process that started the run is gone, and so is every process that would end this one.
     RunLost,
+    /// As [`ToCoordinator::Received`].
+    Received {
+        /// In all.
+        count: u64,
+    },
+    /// The connection takes the place of the one that was reset. Not counted.
+    Resumed {
+        /// How many messages of the session the coordinator has got.
+        received: u64,
+    },
 }
 
 impl ToRank {
@@ -385,6 +415,8 @@ impl ToRank {
             ToRank::Diagnosis { .. } => "a diagnosis",
             ToRank::FaultNoted { .. } => "a fault that was noted",
             ToRank::RunLost => "the end of its run",
+            ToRank::Received { .. } => "a confirmation",
+            ToRank::Resumed { .. } => "a resumption",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! This process among the others: its settings, its data socket, where its ranks meet the rest, and the communicators it holds.
 
 mod backlog;
+mod dial;
 mod journal;
+mod line;
 mod local;
 mod rendezvous;
 mod resize;

@@ -272,6 +272,7 @@ impl Cluster {
             ToCoordinator::Hello { .. }
             | ToCoordinator::RankEnded { .. }
             | ToCoordinator::Flushed { .. }
+            | ToCoordinator::Received { .. }
             | ToCoordinator::Active { .. }
             | ToCoordinator::Shutdown
             | ToCoordinator::Diagnose { .. }
