@@ -42,6 +42,7 @@ mod gathering;
 mod ledger;
 pub mod node;
 mod order;
+mod paths;
 mod placement;
 mod processes;
 mod rendezvous;

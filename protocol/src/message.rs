@@ -13,7 +13,7 @@ use crate::backlog::Backlog;
 use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use crate::plan::ClusterPlan;
-use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
+use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord, PathRecord};
 use crate::resumption::SessionKey;
 use crate::site::CallSite;
 
@@ -190,6 +190,15 @@ pub enum ToCoordinator {
     Received {
         /// In all.
         count: u64,
+    },
+    /// What was measured between a rank and others of a communicator. The last word counts. Not answered.
+    Paths {
+        /// Which.
+        communicator: CommunicatorId,
+        /// Rank of the sender in it.
+        rank: Rank,
+        /// One for each rank on another node to which it has a connection.
+        paths: Vec<PathRecord>,
     },
 }
 
