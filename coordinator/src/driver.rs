@@ -15,11 +15,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::console;
+use crate::conversation::LAST_WORDS;
+use crate::event::{Event, Opener};
 use crate::inquiry::{Inquiry, Quiet};
 use crate::left_behind::LeftBehind;
 use crate::machine::{self, Machine};
 use crate::report_file::{ReportError, ReportFile};
-use crate::session::{Event, LAST_WORDS, Opener};
 
 /// The report is refreshed at most this often.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);

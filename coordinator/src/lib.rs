@@ -1,8 +1,9 @@
 //! `fakegpu-coordinator`: the tokio shell around [`model::cluster::Cluster`]. It listens, passes incoming messages to the
 //! cluster, sends its outputs, and writes the report. It never sees a tensor byte.
 //!
-//! [`settings`] resolves flags and variables, [`run()`] serves until it is stopped. Inside, `endpoint` owns the listening socket
-//! and `session` one connection; `driver` is the single task that owns the cluster, and `report_file` writes the report.
+//! [`settings`] resolves flags and variables, [`run()`] serves until it is stopped. Inside, `endpoint` owns the listening socket,
+//! `session` opens one connection, `conversation` reads and writes it and the connections that replace it after a reset, `driver` is
+//! the single task that owns the cluster, and `report_file` writes the report.
 //!
 //! ```
 //! use clap::Parser;
@@ -26,16 +27,20 @@
 mod access;
 mod address;
 pub mod console;
+mod conversation;
 mod driver;
 mod endpoint;
+mod event;
 mod inquiry;
 mod left_behind;
 mod machine;
 mod pending;
 mod report_file;
+mod returns;
 mod run;
 mod session;
 pub mod settings;
+mod wire;
 
 pub use address::Address;
 pub use driver::End;

@@ -18,6 +18,7 @@ use crate::endpoint::{BindError, Endpoint};
 use crate::machine::{self, Machine};
 use crate::pending::Pending;
 use crate::report_file::{ReportError, ReportFile};
+use crate::returns::Returns;
 use crate::session::{self, Shared};
 use crate::settings::Settings;
 
@@ -93,7 +94,7 @@ pub async fn run(
     let over_network = address.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
     let token = settings.token.as_deref().filter(|_| over_network);
     let tls = token.map(|token| Secret::of(token).server()).transpose()?;
-    let shared = Shared { token: settings.token, tls, events: sender, closing };
+    let shared = Shared { token: settings.token, tls, events: sender, returns: Returns::default(), closing };
     let acceptor = tokio::spawn(accept(endpoint, shared));
     ready(&address);
     let result = driver.drive(&mut events, stop).await;

@@ -3,14 +3,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::exchange::ConnectionId;
-use protocol::frame::{self, FrameError, MAX_HELLO, MAX_TO_COORDINATOR};
-use protocol::message::{HELLO_DEADLINE, ProcessInfo, Role, ToCoordinator, ToRank};
+use protocol::frame::{self, MAX_HELLO};
+use protocol::message::{HELLO_DEADLINE, Role, ToCoordinator, ToRank};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, split};
+use tokio::io::{AsyncWriteExt, Interest, split};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,45 +17,20 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::access;
+use crate::conversation::{Conversation, OUTBOUND_MESSAGES, WRITE_DEADLINE};
+use crate::event::{Event, Opener};
 use crate::pending::Slot;
+use crate::returns::{Return, Returns};
+use crate::wire::{Frames, Reader, Wire, Writer};
 
-/// The connection of a peer that reads nothing for this long is closed.
-const WRITE_DEADLINE: Duration = Duration::from_secs(10);
-/// After its process died, a connection is read for at most this long: a process that was forked from it may hold the other end.
-pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The first byte of a TLS connection, its record type (RFC 8446, section 5.1). One hello in 256 begins with this byte as well,
 /// because of its length. In the clear from another host, it is refused in any case, but then without a reason.
 const TLS_HANDSHAKE: u8 = 22;
-/// Room for one read.
-const READ_BYTES: usize = 16 << 10;
-/// Messages that may wait for a slow peer before it is cut off.
-pub(crate) const OUTBOUND_MESSAGES: usize = 1024;
-
 /// An accepted socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
-}
-
-/// What a session reports to the driver.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// A hello was accepted. The driver sends through `outbound`; dropping it ends the session.
-    Opened { connection: ConnectionId, opener: Opener, outbound: mpsc::Sender<ToRank> },
-    /// The peer sent a message.
-    Received { connection: ConnectionId, message: ToCoordinator },
-    /// The connection is over, with a `reason` if its peer broke the rules.
-    Closed { connection: ConnectionId, reason: Option<String> },
-    /// Nothing arrives over the connection anymore, so it is over.
-    Unreachable { connection: ConnectionId },
-}
-
-/// The process that opened a connection.
-#[derive(Debug)]
-pub(crate) enum Opener {
-    Process(ProcessInfo),
-    Control,
 }
 
 /// What all sessions of a run have in common.
@@ -66,6 +40,8 @@ pub(crate) struct Shared {
     /// For connections from other hosts, if the run has a token.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) events: mpsc::Sender<Event>,
+    /// Sessions whose connection may be made again.
+    pub(crate) returns: Returns,
     /// Changes when the run ends: connections without a hello are no longer waited for.
     pub(crate) closing: watch::Receiver<bool>,
 }
@@ -78,7 +54,15 @@ pub(crate) async fn serve(stream: Stream, connection: ConnectionId, slot: Slot, 
             let same_user = credentials.zip(own_user()).map(|(peer, own)| peer.uid() == own);
             let process = credentials.and_then(|peer| peer.pid());
             let (reader, writer) = stream.into_split();
-            converse(reader, writer, connection, Peer { same_user, process, ..Peer::default() }, slot, shared).await;
+            converse(
+                Box::new(reader),
+                Box::new(writer),
+                connection,
+                Peer { same_user, process, ..Peer::default() },
+                slot,
+                shared,
+            )
+            .await;
         }
         Stream::Tcp(stream) => {
             let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
@@ -110,19 +94,19 @@ async fn serve_tcp(stream: TcpStream, is_local: bool, connection: ConnectionId, 
         return match secured {
             Ok(Ok(Ok(stream))) => {
                 let (reader, writer) = split(stream);
-                converse(reader, writer, connection, Peer::default(), slot, shared).await;
+                converse(Box::new(reader), Box::new(writer), connection, Peer::default(), slot, shared).await;
             }
             Ok(Ok(Err(stream))) => {
                 let (reader, writer) = stream.into_split();
                 let peer = Peer { is_exposed: true, ..Peer::default() };
-                converse(reader, writer, connection, peer, slot, shared).await;
+                converse(Box::new(reader), Box::new(writer), connection, peer, slot, shared).await;
             }
             // Another token, or nobody of ours: its end of the connection knows why.
             Ok(Err(_)) | Err(_) => {}
         };
     }
     let (reader, writer) = stream.into_split();
-    converse(reader, writer, connection, Peer::default(), slot, shared).await;
+    converse(Box::new(reader), Box::new(writer), connection, Peer::default(), slot, shared).await;
 }
 
 /// What the socket knows about its other end.
@@ -159,26 +143,26 @@ fn own_user() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|entry| entry.uid())
 }
 
-async fn converse<R, W>(reader: R, mut writer: W, connection: ConnectionId, peer: Peer, mut slot: Slot, shared: Shared)
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let mut frames = Frames { reader, buffer: Vec::new() };
-    let Shared { token, events, mut closing, .. } = shared;
+async fn converse(
+    reader: Reader,
+    mut writer: Writer,
+    connection: ConnectionId,
+    peer: Peer,
+    mut slot: Slot,
+    shared: Shared,
+) {
+    let mut frames = Frames::of(reader);
+    let Shared { token, events, returns, mut closing, .. } = shared;
     let hello = tokio::select! {
         biased;
         hello = timeout(HELLO_DEADLINE, frames.next(MAX_HELLO)) => hello,
         _ = closing.changed() => return,
         () = slot.evicted() => return,
     };
-    let opener = match hello {
+    let role = match hello {
         Ok(Ok(Some(ToCoordinator::Hello { version, token: given, role }))) => {
             match access::refusal(version, &given, token.as_deref(), peer.same_user, peer.is_exposed) {
-                None => match role {
-                    Role::Process(info) => Opener::Process(info),
-                    Role::Control => Opener::Control,
-                },
+                None => role,
                 Some(reason) => return refuse(&mut writer, reason).await,
             }
         }
@@ -186,68 +170,39 @@ where
         Ok(Ok(None)) => return,
         Ok(Err(error)) => {
             // Another version may have another hello.
-            let other = frame::version_of_hello(&frames.buffer).and_then(access::other_version);
+            let other = frame::version_of_hello(frames.rest()).and_then(access::other_version);
             return refuse(&mut writer, other.unwrap_or_else(|| error.to_string())).await;
         }
         Err(_) => return refuse(&mut writer, format!("no hello within {} s", HELLO_DEADLINE.as_secs())).await,
     };
     drop(slot);
+    let (opener, seat) = match role {
+        Role::Process(info) => (Opener::Process(info), None),
+        Role::Control => (Opener::Control, None),
+        Role::Distant { info, session } => match returns.open(session) {
+            Some(seat) => (Opener::Process(info), Some(seat)),
+            None => return refuse(&mut writer, "another process has its session".to_owned()).await,
+        },
+        Role::Returning { session, received } => {
+            let back = Return { wire: Wire { frames, writer }, received };
+            if let Err(mut back) = returns.deliver(session, back) {
+                refuse(&mut back.wire.writer, "its session is over".to_owned()).await;
+            }
+            return;
+        }
+    };
     let (outbound, queue) = mpsc::channel(OUTBOUND_MESSAGES);
     if events.send(Event::Opened { connection, opener, outbound }).await.is_err() {
         return;
     }
-    // Whichever side ends first ends the session: a closed queue is the driver's wish, a closed reader the peer's.
-    let reason = tokio::select! {
-        reason = receive(&mut frames, connection, &events) => reason,
-        reason = transmit(&mut writer, queue) => reason,
-        // What it said before is in the socket.
-        () = peer.dies() => timeout(LAST_WORDS, receive(&mut frames, connection, &events)).await.unwrap_or_default(),
-    };
+    let wire = Wire { frames, writer };
+    let conversation = Conversation { connection, events: events.clone(), queue, wire, seat };
+    let reason = conversation.last(peer.dies()).await;
     // The driver is gone only when the whole run ends.
     let _ = events.send(Event::Closed { connection, reason }).await;
 }
 
-/// Passes messages on until the peer closes (`None`) or breaks the rules.
-async fn receive<R: AsyncRead + Unpin>(
-    frames: &mut Frames<R>,
-    connection: ConnectionId,
-    events: &mpsc::Sender<Event>,
-) -> Option<String> {
-    loop {
-        match frames.next(MAX_TO_COORDINATOR).await {
-            Ok(Some(ToCoordinator::Hello { .. })) => return Some("sent a second hello".to_owned()),
-            Ok(Some(message)) => events.send(Event::Received { connection, message }).await.ok()?,
-            Ok(None) => return None,
-            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
-                let _ = events.send(Event::Unreachable { connection }).await;
-                return None;
-            }
-            // A process that is killed may leave half a frame behind: that is a death, not a broken rule.
-            Err(ReadError::Io(_) | ReadError::Cut) => return None,
-            Err(ReadError::Frame(error)) => return Some(format!("sent bytes that are not a message: {error}")),
-        }
-    }
-}
-
-/// Writes what the driver queues until it drops the queue (`None`) or the peer stops reading.
-async fn transmit<W: AsyncWrite + Unpin>(writer: &mut W, mut queue: mpsc::Receiver<ToRank>) -> Option<String> {
-    while let Some(message) = queue.recv().await {
-        let frame = frame::encode(&message);
-        let written = async {
-            writer.write_all(&frame).await?;
-            writer.flush().await
-        };
-        match timeout(WRITE_DEADLINE, written).await {
-            Ok(Ok(())) => {}
-            // The peer is gone, but what it said before may still wait to be read: reading finds the end.
-            Ok(Err(_)) => return std::future::pending().await,
-            Err(_) => return Some(format!("did not read for {} s", WRITE_DEADLINE.as_secs())),
-        }
-    }
-    None
-}
-
-async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W, reason: String) {
+async fn refuse(writer: &mut Writer, reason: String) {
     let frame = frame::encode(&ToRank::Refused { reason });
     // A peer that is refused and does not listen loses nothing but the reason.
     let _ = timeout(WRITE_DEADLINE, async {
@@ -257,44 +212,13 @@ async fn refuse<W: AsyncWrite + Unpin>(writer: &mut W, reason: String) {
     .await;
 }
 
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    #[error("the connection ended within a frame")]
-    Cut,
-}
-
-/// Extracts frames from a byte stream. Buffers at most one frame and one read.
-struct Frames<R> {
-    reader: R,
-    buffer: Vec<u8>,
-}
-
-impl<R: AsyncRead + Unpin> Frames<R> {
-    /// The next message, of at most `limit` bytes; `None` at a clean end. Cancel safe.
-    async fn next(&mut self, limit: usize) -> Result<Option<ToCoordinator>, ReadError> {
-        loop {
-            if let Some(message) = frame::decode(&mut self.buffer, limit)? {
-                return Ok(Some(message));
-            }
-            self.buffer.reserve(READ_BYTES.min(limit));
-            if self.reader.read_buf(&mut self.buffer).await? == 0 {
-                return if self.buffer.is_empty() { Ok(None) } else { Err(ReadError::Cut) };
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::pending::Pending;
     use protocol::frame::MAX_TO_RANK;
     use protocol::message::VERSION;
     use protocol::secrecy::{self, Secret};
-    use tokio::io::{DuplexStream, duplex};
+    use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 
     use super::*;
 
@@ -304,8 +228,15 @@ mod tests {
         let (reader, writer) = split(own);
         let (events, received) = mpsc::channel(16);
         let (close, closing) = watch::channel(false);
-        let shared = Shared { token: None, tls: None, events, closing };
-        tokio::spawn(converse(reader, writer, ConnectionId(1), Peer::default(), Pending::default().admit(1), shared));
+        let shared = Shared { token: None, tls: None, events, returns: Returns::default(), closing };
+        tokio::spawn(converse(
+            Box::new(reader),
+            Box::new(writer),
+            ConnectionId(1),
+            Peer::default(),
+            Pending::default().admit(1),
+            shared,
+        ));
         (peer, received, close)
     }
 
@@ -350,7 +281,8 @@ mod tests {
         let (events, mut received) = mpsc::channel(16);
         let (_close, closing) = watch::channel(false);
         let tls = Some(Secret::of("secret").server().unwrap());
-        let shared = Shared { token: Some("secret".to_owned()), tls, events, closing };
+        let returns = Returns::default();
+        let shared = Shared { token: Some("secret".to_owned()), tls, events, returns, closing };
         let accepted = door.accept().await.unwrap().0;
         tokio::spawn(serve_tcp(accepted, false, ConnectionId(1), Pending::default().admit(1), shared));
         tokio::spawn(async move {

@@ -43,6 +43,7 @@ mod gathering;
 mod ledger;
 pub mod node;
 mod order;
+mod paths;
 mod placement;
 mod processes;
 mod rendezvous;

@@ -6,6 +6,7 @@
 //! - [`profile`] has the built-in GPU models of `profiles/`; [`plan`] is a cluster made of them.
 //! - [`machine`] has the GPUs of a machine, each a [`gpu`] with its [`gpu_attribute`]s.
 //! - [`message`] has the messages between ranks and coordinator, each sent in a [`frame`].
+//! - [`resumption`] makes a broken connection whole.
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] derives keys and proofs from the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] the report of one process.
@@ -54,6 +55,7 @@ pub mod profile;
 pub mod real_cuda;
 pub mod record;
 pub mod report;
+pub mod resumption;
 pub mod route;
 pub mod sanitizer;
 pub mod schedule;

@@ -13,11 +13,12 @@ use crate::backlog::Backlog;
 use crate::fault::FaultRecord;
 use crate::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use crate::plan::ClusterPlan;
-use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord};
+use crate::record::{ErrorCode, FailureRecord, HoldingRecord, OperationRecord, PathRecord};
+use crate::resumption::SessionKey;
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// A process on another host that has not answered for this long counts as gone: its machine is, or the way there. Packets that
 /// are lost for less time are retransmitted by tcp.
@@ -185,6 +186,20 @@ pub enum ToCoordinator {
     },
     /// The sender's copy of what should be the same on every rank of a group. Not answered.
     Holds(HoldingRecord),
+    /// How many messages of its session the sender has got; not counted itself. Not answered.
+    Received {
+        /// In all.
+        count: u64,
+    },
+    /// What was measured between a rank and others of a communicator. The last word counts. Not answered.
+    Paths {
+        /// Which.
+        communicator: CommunicatorId,
+        /// Rank of the sender in it.
+        rank: Rank,
+        /// One for each rank on another node to which it has a connection.
+        paths: Vec<PathRecord>,
+    },
 }
 
 /// Who opened a connection.
@@ -194,6 +209,20 @@ pub enum Role {
     Process(ProcessInfo),
     /// A tool that only asks questions.
     Control,
+    /// A process of another host, which makes its connection again if it is reset.
+    Distant {
+        /// The process.
+        info: ProcessInfo,
+        /// By which it is known when it returns.
+        session: SessionKey,
+    },
+    /// A [`Self::Distant`] process whose connection was reset: answered by `Resumed`.
+    Returning {
+        /// Its session.
+        session: SessionKey,
+        /// How many messages it has got.
+        received: u64,
+    },
 }
 
 /// A rank process, as it sees itself.
@@ -366,6 +395,16 @@ pub enum ToRank {
     },
     /// The process that started the run is gone, and so is every other process that would end this one.
     RunLost,
+    /// As [`ToCoordinator::Received`].
+    Received {
+        /// In all.
+        count: u64,
+    },
+    /// The connection takes the place of the one that was reset. Not counted.
+    Resumed {
+        /// How many messages of the session the coordinator has got.
+        received: u64,
+    },
 }
 
 impl ToRank {
@@ -385,6 +424,8 @@ impl ToRank {
             ToRank::Diagnosis { .. } => "a diagnosis",
             ToRank::FaultNoted { .. } => "a fault that was noted",
             ToRank::RunLost => "the end of its run",
+            ToRank::Received { .. } => "a confirmation",
+            ToRank::Resumed { .. } => "a resumption",
         }
     }
 }

@@ -34,6 +34,23 @@ pub struct Issue {
     pub thread: u32,
 }
 
+/// What a rank's kernel measured of its connections to another rank of a communicator on another node, so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRecord {
+    /// The rank at the other end.
+    pub peer: Rank,
+    /// There and back, smoothed, us; with what waited on the way.
+    pub round_trip_us: u32,
+    /// The shortest there and back, us.
+    pub least_us: u32,
+    /// At which the other end confirmed what was sent, lately; 0 where nothing was.
+    pub bytes_per_s: u64,
+    /// Segments that were sent again.
+    pub resent: u32,
+    /// The time of an operation was up while bytes of it were on their way: not the other rank was late, but the link.
+    pub is_late: bool,
+}
+
 /// One operation as one rank completed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRecord {

@@ -12,7 +12,7 @@ use protocol::frame::{self, FrameError, MAX_TO_COORDINATOR, MAX_TO_RANK};
 use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
 use protocol::message::{Clock, Member, ProcessInfo, Role, SharedFile, ToCoordinator, ToRank, VERSION};
 use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
-use protocol::record::{BufferTransport, ErrorCode, FailureRecord, HoldingRecord, Issue, OperationRecord};
+use protocol::record::{BufferTransport, ErrorCode, FailureRecord, HoldingRecord, Issue, OperationRecord, PathRecord};
 use protocol::report::FaultKind;
 use protocol::site::CallSite;
 use serde::Serialize;
@@ -112,7 +112,25 @@ fn to_coordinator() -> Vec<(&'static str, ToCoordinator)> {
         collective: Some((communicator, Sequence(300), Operation::AllReduce)),
     };
     vec![
-        ("hello_process", hello(Role::Process(info))),
+        ("hello_process", hello(Role::Process(info.clone()))),
+        ("hello_distant", hello(Role::Distant { info, session: [7; 16] })),
+        ("hello_returning", hello(Role::Returning { session: [7; 16], received: 300 })),
+        ("received", ToCoordinator::Received { count: 300 }),
+        (
+            "paths",
+            ToCoordinator::Paths {
+                communicator,
+                rank,
+                paths: vec![PathRecord {
+                    peer: Rank(2),
+                    round_trip_us: 40_000,
+                    least_us: 300,
+                    bytes_per_s: 125_000,
+                    resent: 7,
+                    is_late: true,
+                }],
+            },
+        ),
         ("hello_control", hello(Role::Control)),
         (
             "init_communicator",
@@ -232,6 +250,8 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
         ("diagnosis", ToRank::Diagnosis { json: "null".to_owned() }),
         ("fault_noted", ToRank::FaultNoted { request, first: true }),
         ("run_lost", ToRank::RunLost),
+        ("received", ToRank::Received { count: 300 }),
+        ("resumed", ToRank::Resumed { received: 300 }),
     ]
 }
 
@@ -287,11 +307,11 @@ fn every_message_has_a_sample() {
     // The first byte after the prefix is the variant's number: the samples must leave no gap.
     let variants = |frames: Vec<Vec<u8>>| frames.into_iter().map(|frame| frame[4]).collect::<BTreeSet<u8>>();
     let samples = variants(to_coordinator().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..20).collect());
-    assert!(postcard_refuses::<ToCoordinator>(20));
+    assert_eq!(samples, (0..22).collect());
+    assert!(postcard_refuses::<ToCoordinator>(22));
     let samples = variants(to_rank().iter().map(|(_, message)| frame::encode(message)).collect());
-    assert_eq!(samples, (0..13).collect());
-    assert!(postcard_refuses::<ToRank>(13));
+    assert_eq!(samples, (0..15).collect());
+    assert!(postcard_refuses::<ToRank>(15));
 }
 
 /// Whether no variant has that number.

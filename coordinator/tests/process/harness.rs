@@ -182,6 +182,22 @@ pub(crate) fn record(rank: u32, sequence: u64) -> OperationRecord {
     }
 }
 
+/// Rank `rank` of `size` asks for a communicator.
+pub(crate) fn init(id: u8, size: u32, rank: u32) -> ToCoordinator {
+    let member = Member {
+        global_rank: Rank(rank),
+        device: 0,
+        pid: 100 + rank,
+        host: "host".to_owned(),
+        arena: None,
+        control: None,
+        data_address: "unix:@x".to_owned(),
+        site: SiteId::default(),
+        gpu: u64::from(rank),
+    };
+    ToCoordinator::InitCommunicator { request: 1, unique_id: vec![id; 128], size, rank: Rank(rank), member }
+}
+
 /// One connection.
 pub(crate) struct Client {
     pub(crate) stream: Stream,
@@ -274,19 +290,7 @@ impl Client {
     }
 
     pub(crate) fn init(&mut self, id: u8, size: u32, rank: u32) {
-        let member = Member {
-            global_rank: Rank(rank),
-            device: 0,
-            pid: 100 + rank,
-            host: "host".to_owned(),
-            arena: None,
-            control: None,
-            data_address: "unix:@x".to_owned(),
-            site: SiteId::default(),
-            gpu: u64::from(rank),
-        };
-        let unique_id = vec![id; 128];
-        self.send(&ToCoordinator::InitCommunicator { request: 1, unique_id, size, rank: Rank(rank), member });
+        self.send(&init(id, size, rank));
     }
 
     pub(crate) fn done(&mut self, rank: u32, sequence: u64) {

@@ -6,4 +6,5 @@ mod harness;
 mod lifecycle;
 mod misbehaviour;
 mod ranks;
+mod returns;
 mod usage;

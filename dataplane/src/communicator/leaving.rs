@@ -76,6 +76,7 @@ impl Communicator {
         if self.left.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.measure();
         self.hang_up(code, detail);
         self.journal.left(self.id, Rank(self.rank), aborted.then(|| (code, detail.to_owned())));
     }

@@ -79,11 +79,16 @@ pub struct Communicator {
     faults: Vec<Armed>,
 }
 
+/// How often the links to other nodes are measured.
+const MEASURED_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What only the running operation touches.
 struct Running {
     /// Of the last collective.
     sequence: u64,
     counted: fault::Counted,
+    /// When the links were measured last.
+    measured: Option<Instant>,
 }
 
 impl Communicator {
@@ -114,7 +119,7 @@ impl Communicator {
             journal,
             turns: Turns::default(),
             history: OpHistory::default(),
-            running: Mutex::new(Running { sequence: 0, counted: fault::Counted::default() }),
+            running: Mutex::new(Running { sequence: 0, counted: fault::Counted::default(), measured: None }),
             sockets,
             shared: OnceLock::new(),
             alone: settings.is_alone.then(Alone::default),
@@ -291,7 +296,19 @@ impl Communicator {
             let done = self.concluded(rest, result)?;
             rest = &rest[done..];
         }
+        if self.shared.get().is_none() && running.measured.is_none_or(|last| last.elapsed() >= MEASURED_EVERY) {
+            running.measured = Some(Instant::now());
+            self.measure();
+        }
         Ok(())
+    }
+
+    /// Reports what was measured of the links to other nodes.
+    pub(crate) fn measure(&self) {
+        let paths = self.sockets.paths(&self.context(0));
+        if !paths.is_empty() {
+            self.journal.measured(self.id, Rank(self.rank), paths);
+        }
     }
 
     /// Notes what became of the first of `calls`, as many as have a timing; their number.
@@ -382,6 +399,8 @@ impl Communicator {
             let mut held = self.failure.lock();
             held.get_or_insert_with(|| Failure { site: call.site, ..failure }).clone()
         };
+        // Before the connections go.
+        self.measure();
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);
         self.way().fail(&self.context(sequence), kept.code, &detail);
         self.journal.failed(FailureRecord {

@@ -10,6 +10,7 @@ use protocol::record::ErrorCode;
 use crate::failure::{Failure, name_ranks};
 use crate::losses::Losses;
 use crate::operation::history::OpHistory;
+use crate::sockets::path::Path;
 
 /// The communicator and the moment, as an operation sees them.
 pub(crate) struct OpContext<'a> {
@@ -63,13 +64,28 @@ impl OpContext<'_> {
             return self.lost(what, &[rank], Some((ErrorCode::RankLost, reason)));
         }
         let seconds = UNREACHABLE_AFTER.as_secs();
-        let reason = match (self.nodes.get(self.rank as usize), self.nodes.get(rank as usize)) {
-            (Some(own), Some(other)) if own != other => {
+        let reason = match self.link(rank) {
+            Some((own, other)) => {
                 format!("nothing came from {other} for {seconds} s: the link between {own} and {other} is down")
             }
-            _ => format!("nothing came from it for {seconds} s"),
+            None => format!("nothing came from it for {seconds} s"),
         };
         self.lost(what, &[rank], Some((ErrorCode::Unreachable, reason))).blaming(vec![rank])
+    }
+
+    /// This rank's node and that of `rank`, where they are apart.
+    pub(crate) fn link(&self, rank: u32) -> Option<(&str, &str)> {
+        let (own, other) = (self.nodes.get(self.rank as usize)?, self.nodes.get(rank as usize)?);
+        (own != other).then_some((own, other))
+    }
+
+    /// The end of a sentence about waiting for `rank` in vain: the link to it carried something when the time was up, so it is slow.
+    pub(crate) fn slow(&self, rank: u32, path: &Path) -> String {
+        let Some((own, other)) = self.link(rank) else { return String::new() };
+        let (milliseconds, kilobytes) = (path.round_trip_us / 1000, path.bytes_per_s / 1000);
+        format!(
+            "; the link between {own} and {other} is slow: bytes were on their way, {milliseconds} ms there and back, at {kilobytes} kB/s"
+        )
     }
 
     /// The failure of a collective that `missing` did not come to in time.

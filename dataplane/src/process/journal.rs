@@ -5,7 +5,7 @@ use std::sync::Weak;
 use protocol::fault::FaultRecord;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::ToCoordinator;
-use protocol::record::{ErrorCode, FailureRecord, OperationRecord};
+use protocol::record::{ErrorCode, FailureRecord, OperationRecord, PathRecord};
 
 use super::Process;
 use super::session::Session;
@@ -37,6 +37,10 @@ impl Journal for ProcessJournal {
                 session.send(&ToCoordinator::Failed { failure });
             }
         });
+    }
+
+    fn measured(&self, communicator: CommunicatorId, rank: Rank, paths: Vec<PathRecord>) {
+        self.with_session(|session| session.send(&ToCoordinator::Paths { communicator, rank, paths }));
     }
 
     fn fault_fires(&self, record: FaultRecord) -> bool {

@@ -1,7 +1,9 @@
 //! This process among the others: its settings, its data socket, where its ranks meet the rest, and the communicators it holds.
 
 mod backlog;
+mod dial;
 mod journal;
+mod line;
 mod local;
 mod rendezvous;
 mod resize;
@@ -296,14 +298,14 @@ impl Process {
         }
     }
 
+    fn held(&self) -> Vec<Arc<Communicator>> {
+        self.held.lock().communicators.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Reports to the coordinator which operation each communicator of this process is in.
     fn report_activity(&self, request: u64) {
         let Some(session) = self.rendezvous.session() else { return };
-        let held: Vec<Arc<Communicator>> = {
-            let held = self.held.lock();
-            held.communicators.values().filter_map(Weak::upgrade).collect()
-        };
-        let mut activities: Vec<_> = held.iter().map(|communicator| communicator.activity()).collect();
+        let mut activities: Vec<_> = self.held().iter().map(|communicator| communicator.activity()).collect();
         activities.sort_unstable_by_key(|activity| (activity.communicator, activity.rank));
         for activity in &activities {
             activity.current.iter().chain(&activity.recent).for_each(|activation| session.place(activation.site));
@@ -361,6 +363,9 @@ impl Process {
         if let Some(session) = self.rendezvous.session()
             && self.pid == std::process::id()
         {
+            if !session.is_leaving() {
+                self.held().iter().for_each(|communicator| communicator.measure());
+            }
             session.goodbye();
         }
     }

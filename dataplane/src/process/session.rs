@@ -14,6 +14,7 @@ use protocol::launcher::Launcher;
 use protocol::message::{ProcessInfo, Role, ToCoordinator, ToRank, UNREACHABLE_AFTER, VERSION};
 use protocol::plan::ClusterPlan;
 use protocol::record::{ErrorCode, OperationRecord};
+use protocol::resumption::SessionKey;
 use protocol::secrecy::{self, Secret};
 use protocol::site;
 
@@ -22,10 +23,11 @@ use crate::host;
 use crate::lock::{Condvar, Mutex};
 use crate::operation::timing::monotonic_ns;
 use crate::process::backlog::Backlog;
+use crate::process::dial::Caller;
+use crate::process::line::{Ear, Line, Out};
 use crate::process::stream::Stream;
 use crate::refusal;
 use crate::settings::{Address, Settings};
-use crate::sockets::wire::KNOCKS;
 
 /// A batch of this many records is sent at once.
 const BATCH: usize = 256;
@@ -46,7 +48,7 @@ pub(crate) type Notices = Box<dyn Fn(ToRank) + Send + Sync>;
 
 /// The connection.
 pub(crate) struct Session {
-    writer: Mutex<Stream>,
+    line: Line,
     /// Kept to interrupt nothing, only to learn our own address.
     local: Option<IpAddr>,
     /// What was made of the token, if the coordinator is on another host.
@@ -59,6 +61,8 @@ pub(crate) struct Session {
     next: AtomicU64,
     /// Either side said that the end of the connection is not an alarm.
     closing: AtomicBool,
+    /// The coordinator said so.
+    dismissed: AtomicBool,
     /// Nothing comes any more.
     ended: (Mutex<bool>, Condvar),
     cluster: OnceLock<ClusterPlan>,
@@ -78,6 +82,11 @@ struct Pending {
 impl Session {
     /// Connects, sends its hello and waits for the welcome.
     pub(crate) fn connect(address: &Address, settings: &Settings) -> Result<Arc<Self>, Failure> {
+        Self::over(address, settings, Stream::crosses_network)
+    }
+
+    /// As [`Self::connect`]. A connection that `may_break` is made again when it is reset.
+    fn over(address: &Address, settings: &Settings, may_break: fn(&Stream) -> bool) -> Result<Arc<Self>, Failure> {
         let failed = |error: io::Error| {
             let place = match address {
                 Address::Unix(path) => path.clone(),
@@ -101,18 +110,26 @@ impl Session {
             backlog: backlog.as_ref().map(Backlog::address),
         };
         let name = info.rank.map_or_else(|| format!("process {}", info.pid), |rank| format!("rank {rank}"));
-        let hello = ToCoordinator::Hello { version: VERSION, token: settings.token.clone(), role: Role::Process(info) };
-        let mut buffer = Vec::new();
-        let mut secret = None;
-        let (stream, welcome, asked_ns) =
-            say_hello(address, &hello, &settings.token, &mut secret, &mut buffer).map_err(failed)?;
+        let mut caller = Caller { address: address.clone(), token: settings.token.clone(), secret: None };
+        let mut key = None;
+        let token = settings.token.clone();
+        // Each attempt is a session of its own.
+        let hello = |stream: &Stream| {
+            key = new_key().filter(|_| may_break(stream));
+            let role = match key {
+                Some(session) => Role::Distant { info: info.clone(), session },
+                None => Role::Process(info.clone()),
+            };
+            ToCoordinator::Hello { version: VERSION, token: token.clone(), role }
+        };
+        let answered = caller.call(WELCOME_TIMEOUT, hello).map_err(failed)?;
         let cluster = OnceLock::new();
         let offset_ns;
-        match welcome {
+        match &answered.answer {
             ToRank::Welcome { version: VERSION, cluster: plan, clock } => {
-                offset_ns = clock.offset_ns(&host::boot(), asked_ns, monotonic_ns());
+                offset_ns = clock.offset_ns(&host::boot(), answered.asked_ns, monotonic_ns());
                 if let Some(plan) = plan {
-                    let _ = cluster.set(plan);
+                    let _ = cluster.set(plan.clone());
                 }
             }
             ToRank::Welcome { version, .. } => {
@@ -127,18 +144,19 @@ impl Session {
                 return Err(Failure::new(ErrorCode::System, detail));
             }
         }
-        stream.set_read_timeout(None).map_err(failed)?;
-        let reader = stream.try_clone().map_err(failed)?;
+        let secret = caller.secret.clone();
+        let (line, ear) = Line::over(caller, answered, key).map_err(failed)?;
         let session = Arc::new(Self {
-            local: stream.local(),
+            local: line.local(),
             secret,
             offset_ns,
-            writer: Mutex::new(stream),
+            line,
             pending: Mutex::new(Pending { records: Vec::new(), backlog }),
             filled: Condvar::new(),
             answers: Mutex::default(),
             next: AtomicU64::new(1),
             closing: AtomicBool::new(false),
+            dismissed: AtomicBool::new(false),
             ended: (Mutex::new(false), Condvar::new()),
             cluster,
             notices: OnceLock::new(),
@@ -151,7 +169,7 @@ impl Session {
             let detail = refusal::explain_thread("no thread for the session with the coordinator", &error);
             Failure::new(ErrorCode::System, detail)
         };
-        thread("ftest-session").spawn(move || reading.read(reader, buffer)).map_err(none)?;
+        thread("ftest-session").spawn(move || reading.read(ear)).map_err(none)?;
         thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(none)?;
         Ok(session)
     }
@@ -204,10 +222,9 @@ impl Session {
 
     /// Sends a message after all records noted so far.
     pub(crate) fn send(&self, message: &ToCoordinator) {
-        let mut writer = self.writer.lock();
-        self.flush_to(&mut writer);
-        // A broken connection shows itself to the reader, which knows what to do.
-        let _ = writer.write_all(&frame::encode(message));
+        let mut out = self.line.out();
+        self.flush_to(&mut out);
+        out.say(frame::encode(message));
     }
 
     /// Sends where the place `id` is, unless the coordinator knows it.
@@ -239,23 +256,23 @@ impl Session {
             pending.records.len() >= BATCH
         };
         if full {
+            self.line.wait_for_room();
             self.flush();
         }
     }
 
     /// Sends all records noted so far.
     pub(crate) fn flush(&self) {
-        let mut writer = self.writer.lock();
-        self.flush_to(&mut writer);
+        self.flush_to(&mut self.line.out());
     }
 
-    fn flush_to(&self, writer: &mut Stream) {
+    fn flush_to(&self, out: &mut Out) {
         let mut records = std::mem::take(&mut self.pending().records);
         while !records.is_empty() {
             let rest = records.split_off(records.len().min(4 * BATCH));
             let count = records.len();
-            let sent = writer.write_all(&frame::encode(&ToCoordinator::Completed { records }));
-            if let (Ok(()), Some(backlog)) = (sent, &mut self.pending().backlog) {
+            let sent = out.say(frame::encode(&ToCoordinator::Completed { records }));
+            if let Some(backlog) = self.pending().backlog.as_mut().filter(|_| sent) {
                 backlog.mark_reported(count);
             }
             records = rest;
@@ -274,7 +291,7 @@ impl Session {
             return;
         }
         self.send(&ToCoordinator::Goodbye);
-        let is_remote = self.writer.lock().say_no_more();
+        let is_remote = self.line.say_no_more();
         if !is_remote {
             return;
         }
@@ -301,14 +318,26 @@ impl Session {
                 }
             }
             std::thread::sleep(LINGER);
+            self.line.wait_for_room();
             self.flush();
         }
     }
 
-    fn read(&self, mut stream: Stream, mut buffer: Vec<u8>) {
+    fn read(&self, mut ear: Ear) {
         loop {
-            match read_message(&mut stream, &mut buffer) {
-                Ok(message) => self.dispatch(message),
+            let error = match ear.next(&self.line) {
+                Ok(message) => {
+                    self.dispatch(message);
+                    ear.take(&self.line);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            // A coordinator that has ended does not come back.
+            let mended =
+                if self.dismissed.load(Ordering::Acquire) { Err(error) } else { self.line.mend(&mut ear, error) };
+            match mended {
+                Ok(()) => {}
                 Err(error) => {
                     self.answers.lock().clear();
                     if !self.closing.load(Ordering::Acquire) {
@@ -340,6 +369,7 @@ impl Session {
         match message {
             ToRank::Flush { request } => self.send(&ToCoordinator::Flushed { request }),
             ToRank::ShuttingDown => {
+                self.dismissed.store(true, Ordering::Release);
                 self.closing.store(true, Ordering::Release);
                 self.answers.lock().clear();
             }
@@ -372,38 +402,10 @@ impl Session {
     }
 }
 
-/// Connects, sends `hello`, and returns the answer and when it was asked for, ns of this host's monotonic clock. A connection that
-/// ended before any answer came is made again: too many connections without a hello may have evicted it at the coordinator.
-/// `secret` is made of the token when it is needed.
-fn say_hello(
-    address: &Address,
-    hello: &ToCoordinator,
-    token: &str,
-    secret: &mut Option<Secret>,
-    buffer: &mut Vec<u8>,
-) -> io::Result<(Stream, ToRank, u64)> {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    let mut knocks = 0;
-    loop {
-        let stream = Stream::connect(address, WELCOME_TIMEOUT)?;
-        stream.set_read_timeout(Some(WELCOME_TIMEOUT))?;
-        let answer = stream.secure(token, secret).and_then(|mut stream| {
-            let asked_ns = monotonic_ns();
-            stream.write_all(&frame::encode(hello))?;
-            read_message(&mut stream, buffer).map(|answer| (stream, answer, asked_ns))
-        });
-        match answer {
-            Ok(answer) => return Ok(answer),
-            Err(error)
-                if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-                    && buffer.is_empty()
-                    && knocks < KNOCKS =>
-            {
-                knocks += 1;
-            }
-            Err(error) => return Err(error),
-        }
-    }
+/// None where the system has no randomness: a session that cannot return, then.
+fn new_key() -> Option<SessionKey> {
+    let mut key = SessionKey::default();
+    crate::unique::fill(&mut key).ok().map(|()| key)
 }
 
 fn program() -> String {
@@ -414,125 +416,5 @@ fn program() -> String {
     arguments.next().map(name).unwrap_or_default()
 }
 
-fn read_message(stream: &mut Stream, buffer: &mut Vec<u8>) -> io::Result<ToRank> {
-    let mut piece = [0; 16 * 1024];
-    loop {
-        let decoded = frame::decode(buffer, frame::MAX_TO_RANK);
-        if let Some(message) = decoded.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))? {
-            return Ok(message);
-        }
-        match stream.read(&mut piece) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(got) => buffer.extend_from_slice(&piece[..got]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
-    use std::os::unix::net::UnixListener;
-
-    use protocol::message::Clock;
-
-    use super::*;
-
-    /// What a rank says last crosses a slow network, and is lost where the rank ends before it has arrived.
-    #[test]
-    fn a_goodbye_over_a_network_has_arrived_when_it_was_said() {
-        let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = Address::Tcp(door.local_addr().unwrap().to_string());
-        let heard = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let (mut stream, _) = door.accept().unwrap();
-                let mut buffer = Vec::new();
-                let mut next = |stream: &mut TcpStream| {
-                    let mut piece = [0; 4096];
-                    loop {
-                        if let Some(message) =
-                            frame::decode::<ToCoordinator>(&mut buffer, frame::MAX_TO_COORDINATOR).unwrap()
-                        {
-                            return Some(message);
-                        }
-                        match stream.read(&mut piece).unwrap() {
-                            0 => return None,
-                            got => buffer.extend_from_slice(&piece[..got]),
-                        }
-                    }
-                };
-                assert!(matches!(next(&mut stream), Some(ToCoordinator::Hello { .. })));
-                stream
-                    .write_all(&frame::encode(&ToRank::Welcome {
-                        version: VERSION,
-                        cluster: None,
-                        clock: Box::default(),
-                    }))
-                    .unwrap();
-                std::thread::sleep(Duration::from_millis(200));
-                // It comes to a rank that has said goodbye already.
-                stream.write_all(&frame::encode(&ToRank::Flush { request: 7 })).unwrap();
-                let said: Vec<ToCoordinator> = std::iter::from_fn(|| next(&mut stream)).collect();
-                heard.store(said.contains(&ToCoordinator::Goodbye), Ordering::Release);
-            });
-            Session::connect(&address, &Settings::default()).map(|session| session.goodbye()).unwrap();
-            assert!(heard.load(Ordering::Acquire));
-        });
-    }
-
-    /// A rank on a host whose clock is an hour behind the coordinator's.
-    #[test]
-    fn what_ended_is_told_by_the_clock_of_the_coordinator() {
-        const HOUR_US: u64 = 3_600_000_000;
-        let path = std::env::temp_dir().join(format!("ftest-clock-{:016x}", crate::unique::random_u64().unwrap()));
-        let door = UnixListener::bind(&path).unwrap();
-        let address = Address::Unix(path.to_str().unwrap().to_owned());
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let (mut stream, _) = door.accept().unwrap();
-                let now_us = monotonic_ns() / 1000 + HOUR_US;
-                let clock = Box::new(Clock { boot: "another host".to_owned(), now_us });
-                stream.write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None, clock })).unwrap();
-                // Until it says goodbye.
-                stream.read_to_end(&mut Vec::new()).unwrap();
-            });
-            let before = monotonic_ns();
-            let session = Session::connect(&address, &Settings::default()).unwrap();
-            let error_ns = (monotonic_ns() - before) as i64;
-            let hour_ns = HOUR_US as i64 * 1000;
-            assert!((session.offset_ns - hour_ns).abs() <= error_ns, "{} ns", session.offset_ns);
-            session.goodbye();
-            let writer = session.writer.lock();
-            let Stream::Unix(stream) = &*writer else { panic!("not a socket file") };
-            stream.shutdown(std::net::Shutdown::Write).unwrap();
-        });
-        std::fs::remove_file(path).unwrap();
-    }
-
-    /// Too many connections without a hello evict the oldest at the coordinator, which may be a rank's.
-    #[test]
-    fn a_rank_that_was_pushed_out_before_it_was_heard_comes_again() {
-        let path = std::env::temp_dir().join(format!("ftest-session-{:016x}", crate::unique::random_u64().unwrap()));
-        let door = UnixListener::bind(&path).unwrap();
-        let address = Address::Unix(path.to_str().unwrap().to_owned());
-        let hello = ToCoordinator::Flushed { request: 7 };
-        let answer = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..3 {
-                    drop(door.accept().unwrap());
-                }
-                let (mut stream, _) = door.accept().unwrap();
-                let mut bytes = vec![0; frame::encode(&hello).len()];
-                stream.read_exact(&mut bytes).unwrap();
-                assert_eq!(bytes, frame::encode(&hello));
-                stream.write_all(&frame::encode(&ToRank::ShuttingDown)).unwrap();
-            });
-            say_hello(&address, &hello, "", &mut None, &mut Vec::new()).map(|(_, answer, _)| answer)
-        });
-        std::fs::remove_file(path).unwrap();
-        assert_eq!(answer.unwrap(), ToRank::ShuttingDown);
-    }
-}
+mod tests;

@@ -77,6 +77,11 @@ impl Stream {
         }
     }
 
+    /// Whether something between the hosts may reset it while both ends are there. What goes over the loopback interface nothing does.
+    pub(super) fn crosses_network(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     pub(super) fn local(&self) -> Option<IpAddr> {
         let socket = match self {
             Self::Unix(_) => return None,

@@ -3,17 +3,19 @@
 
 mod link;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use protocol::record::ErrorCode;
+use protocol::ids::Rank;
+use protocol::record::{ErrorCode, PathRecord};
 
 use super::connect::connect;
 use super::hello::Route;
 use super::listener::Listener;
+use super::path::Path;
 use super::socket::set_nonblocking;
 use super::wire::{HELD_PATIENCE, REASON_PATIENCE, notice};
 use crate::failure::Failure;
@@ -36,6 +38,8 @@ pub(crate) struct Mesh {
     links: BTreeMap<(u32, u8), Link>,
     next: u64,
     done: BTreeMap<MessageId, Vec<u8>>,
+    /// Ranks that an operation waited for in vain while the network carried something to or from them.
+    slow: BTreeSet<u32>,
     /// The others know that this rank will not come again.
     closed: bool,
     /// What a reduction sets aside, kept for the next one: fresh memory costs more than the copy into it.
@@ -52,6 +56,7 @@ impl Mesh {
             links: BTreeMap::new(),
             next: 0,
             done: BTreeMap::new(),
+            slow: BTreeSet::new(),
             closed: false,
             scratch: Vec::new(),
         }
@@ -199,10 +204,30 @@ impl Mesh {
         if left.is_zero() && until == context.deadline {
             let mut missing = self.needed();
             missing.dedup();
-            return Err(Stop::Late(missing));
+            let paths = missing.iter().filter_map(|peer| Some((*peer, self.path(context, *peer)?)));
+            let slow: Vec<(u32, Path)> = paths.filter(|(_, path)| path.is_busy(context.timeout)).collect();
+            self.slow.extend(slow.iter().map(|(peer, _)| *peer));
+            return Err(Stop::Late(missing, slow));
         }
         self.sleep(context.losses.wake(), i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
         Ok(())
+    }
+
+    /// What was measured of the connections to `peer`, which is on another node.
+    fn path(&self, context: &OpContext, peer: u32) -> Option<Path> {
+        context.link(peer)?;
+        let links = self.links.range((peer, 0)..=(peer, u8::MAX));
+        links.filter_map(|(_, link)| link.path()).reduce(Path::and)
+    }
+
+    /// What was measured so far.
+    pub(crate) fn paths(&self, context: &OpContext) -> Vec<PathRecord> {
+        let record = |peer: u32| {
+            let Path { round_trip_us, least_us, bytes_per_s, resent, .. } = self.path(context, peer)?;
+            let is_late = self.slow.contains(&peer);
+            Some(PathRecord { peer: Rank(peer), round_trip_us, least_us, bytes_per_s, resent, is_late })
+        };
+        (0..context.size).filter_map(record).collect()
     }
 
     /// Makes the connections that queued messages need. The lower rank connects, the higher one is connected to.
@@ -280,8 +305,8 @@ pub(crate) enum Stop {
     Lost(u32, Option<(ErrorCode, String)>),
     /// A connection ended or could not be made.
     Closed(u32, io::Error),
-    /// These ranks kept us waiting too long.
-    Late(Vec<u32>),
+    /// These ranks kept us waiting too long; behind the paths that carried something when the time was up.
+    Late(Vec<u32>, Vec<(u32, Path)>),
 }
 
 impl Stop {
@@ -293,7 +318,11 @@ impl Stop {
             }
             Self::Lost(rank, reason) => context.lost(what, &[rank], reason),
             Self::Closed(rank, error) => context.closed(what, rank, &error),
-            Self::Late(missing) => late(missing),
+            Self::Late(missing, slow) => {
+                let mut failure = late(missing);
+                failure.detail.extend(slow.iter().map(|(peer, path)| context.slow(*peer, path)));
+                failure
+            }
         }
     }
 }

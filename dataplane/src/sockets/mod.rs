@@ -8,6 +8,7 @@ mod inbox;
 pub(crate) mod listener;
 mod mesh;
 mod one_sided;
+pub(crate) mod path;
 mod put_link;
 mod request;
 mod socket;
@@ -17,7 +18,7 @@ pub(crate) mod wire;
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
-use protocol::record::{BufferTransport, ErrorCode};
+use protocol::record::{BufferTransport, ErrorCode, PathRecord};
 
 use crate::call::{Buffer, Call};
 use crate::failure::{Failure, name_ranks};
@@ -129,6 +130,11 @@ impl Sockets {
         }
         mesh.hang_up(SETUP_CHANNEL);
         Ok(all)
+    }
+
+    /// What was measured so far of the connections to ranks on other nodes. Nothing while an operation runs.
+    pub(crate) fn paths(&self, context: &OpContext) -> Vec<PathRecord> {
+        self.running.try_lock().map(|running| running.mesh.paths(context)).unwrap_or_default()
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {

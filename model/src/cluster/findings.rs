@@ -4,7 +4,7 @@ use protocol::datatype::Operation;
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, names};
 use protocol::plan::{ClusterPlan, NodePlan};
-use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure, MeasuredFinding};
+use protocol::report::{FailureEvent, Finding, FindingSite, MeasuredFailure, MeasuredFinding, MeasuredLink};
 
 use crate::replicas::Divergence;
 
@@ -15,6 +15,7 @@ pub(super) fn of(
     measured: &[MeasuredFailure],
     sites: Vec<(u64, Vec<FindingSite>)>,
     plan: Option<&ClusterPlan>,
+    links: &[MeasuredLink],
 ) -> Vec<(u64, Finding)> {
     let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), (at_us, sites))| {
         let kind = FindingKind::of(event.error_code)?;
@@ -23,7 +24,7 @@ pub(super) fn of(
         let finding = || Finding {
             index: 0,
             kind,
-            sentence: sentence(kind, event, &measured.error_detail, plan),
+            sentence: sentence(kind, event, &measured.error_detail, plan) + &slow(kind, event, plan, links),
             comm_id: event.comm_id,
             seqno: event.seqno,
             operation: event.operation.clone(),
@@ -89,6 +90,25 @@ fn sentence(kind: FindingKind, event: &FailureEvent, detail: &str, plan: Option<
             None => detail.to_owned(),
         },
     }
+}
+
+/// Which links to the ranks that were waited for were slow: the end of the sentence about a timeout.
+fn slow(kind: FindingKind, event: &FailureEvent, plan: Option<&ClusterPlan>, links: &[MeasuredLink]) -> String {
+    let there = nodes(&event.culprits, plan);
+    let is_meant =
+        |link: &&MeasuredLink| kind.is_timeout() && link.is_late && link.nodes.iter().any(|node| there.contains(node));
+    let late: Vec<&MeasuredLink> = links.iter().filter(is_meant).collect();
+    let [first, others @ ..] = &late[..] else { return String::new() };
+    if others.is_empty() {
+        return format!("; the link between {} is slow", list(&first.nodes));
+    }
+    // Where all of them are one node's, it is the node.
+    if let Some(slow) = first.nodes.iter().find(|node| others.iter().all(|link| link.nodes.contains(node))) {
+        let ends = late.iter().flat_map(|link| &link.nodes).filter(|node| *node != slow);
+        return format!("; {slow} is slow: its links to {} are", list(&ends.cloned().collect::<Vec<String>>()));
+    }
+    let late: Vec<String> = late.iter().map(|link| list(&link.nodes)).collect();
+    format!("; the links between {} are slow", late.join(", "))
 }
 
 /// The sentence about replicas that differ.
@@ -197,8 +217,34 @@ mod tests {
             ),
         ] {
             let (event, measured) = event(code, culprits, observed);
-            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()))[0].1.sentence, expected);
+            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()), &[])[0].1.sentence, expected);
         }
+    }
+
+    #[test]
+    fn a_timeout_names_the_links_that_were_slow() {
+        let link = |nodes: [&str; 2], is_late| MeasuredLink {
+            nodes: nodes.map(str::to_owned).to_vec(),
+            least_round_trip_us: 1,
+            round_trip_us: 1,
+            bytes_per_s: 1,
+            resent_segments: 0,
+            is_late,
+        };
+        let (late, other) = (link(["node0", "node1"], true), link(["node0", "node2"], true));
+        let sentence = |code, culprit: u32, links: &[MeasuredLink]| {
+            let (event, measured) = event(code, &[culprit], &[0]);
+            of(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()), links)[0].1.sentence.clone()
+        };
+        let timeout = ErrorCode::TimeoutWaitingForCollective;
+        let arrived = "rank 2 has not arrived in time at all_reduce, collective 13 of communicator 2";
+        let links = [late, other, link(["node1", "node2"], false)];
+        assert_eq!(sentence(timeout, 2, &links), format!("{arrived}; the link between node0 and node1 is slow"));
+        assert_eq!(sentence(timeout, 2, &links[1..]), arrived);
+        assert!(!sentence(ErrorCode::RankLost, 2, &links).contains("slow"));
+        let of_node = [link(["node0", "node1"], true), link(["node1", "node2"], true)];
+        let slow = "; node1 is slow: its links to node0 and node2 are";
+        assert_eq!(sentence(timeout, 2, &of_node), format!("{arrived}{slow}"));
     }
 
     #[test]
@@ -206,7 +252,7 @@ mod tests {
         let (event, measured) = event(ErrorCode::CountMismatch, &[0, 1], &[0]);
         let event = FailureEvent { operation: "send".to_owned(), seqno: Sequence(0), ..event };
         assert_eq!(
-            of(&[event], &[measured], vec![(7, Vec::new())], None)[0].1.sentence,
+            of(&[event], &[measured], vec![(7, Vec::new())], None, &[])[0].1.sentence,
             "ranks 0 and 1 differ in what they send and receive (send in communicator 2)"
         );
     }
@@ -220,7 +266,7 @@ mod tests {
             (ErrorCode::Revoked, &[0]),
         ] {
             let (event, measured) = event(code, &[1], observed);
-            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], None), []);
+            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], None, &[]), []);
         }
     }
 }

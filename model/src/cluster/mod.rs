@@ -26,6 +26,7 @@ use crate::fault::FiredFaults;
 use crate::gathering::{Applicant, Waiting};
 use crate::ledger::Ledger;
 use crate::order::Orders;
+use crate::paths::Paths;
 use crate::processes::Processes;
 use crate::rendezvous::Rendezvous;
 use crate::replicas::Replicas;
@@ -84,6 +85,7 @@ pub struct Cluster {
     orders: Orders,
     shifts: Shifts,
     replicas: Replicas,
+    paths: Paths,
     revision: u64,
     /// The time of the input that is being processed.
     now_us: u64,
@@ -110,6 +112,7 @@ impl Cluster {
             orders: Orders::default(),
             shifts: Shifts::default(),
             replicas: Replicas::default(),
+            paths: Paths::default(),
             revision: 0,
             now_us: 0,
         }
@@ -268,10 +271,21 @@ impl Cluster {
                 Ok(()) => self.revision += 1,
                 Err(reason) => close(out, from, reason),
             },
+            // That time passes is no news: the revision stays.
+            ToCoordinator::Paths { communicator, rank, paths } => {
+                let known = self.communicators.get(&communicator);
+                let Some(known) = known.filter(|known| known.participant(rank, from).is_some()) else {
+                    return close(out, from, "measured for a communicator that it is not in".to_owned());
+                };
+                if let Some(plan) = &self.settings.plan {
+                    self.paths.note(plan, known, rank, paths);
+                }
+            }
             // The connection's owner deals with these before they get here.
             ToCoordinator::Hello { .. }
             | ToCoordinator::RankEnded { .. }
             | ToCoordinator::Flushed { .. }
+            | ToCoordinator::Received { .. }
             | ToCoordinator::Active { .. }
             | ToCoordinator::Shutdown
             | ToCoordinator::Diagnose { .. }

@@ -61,10 +61,17 @@ impl Cluster {
         let (recovery_events, recoveries) = self.recoveries(&number);
         resilience.recovery_count = recovery_events.len() as u64;
         resilience.recovery_events = recovery_events;
+        let measured_links = self.paths.links(self.settings.plan.as_ref());
         let (findings, finding_times) = findings::numbered(
             self.order_findings(&number, facts.source_root.as_deref())
                 .into_iter()
-                .chain(findings::of(&resilience.failure_events, &failures, sites, self.settings.plan.as_ref()))
+                .chain(findings::of(
+                    &resilience.failure_events,
+                    &failures,
+                    sites,
+                    self.settings.plan.as_ref(),
+                    &measured_links,
+                ))
                 .chain(self.replica_findings(facts.source_root.as_deref())),
             facts.monotonic_zero_us,
         );
@@ -111,6 +118,7 @@ impl Cluster {
                 coordinator_address: facts.address.clone(),
                 source_root: facts.source_root.clone(),
                 ranks: self.measured_ranks(),
+                links: measured_links,
                 operations_began_at_ms: began_ns
                     .zip(facts.monotonic_zero_us)
                     .map(|(ns, zero)| (zero + ns / 1000) / 1000),

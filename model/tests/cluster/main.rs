@@ -8,6 +8,7 @@ mod hang;
 mod harness;
 mod model_v1;
 mod order;
+mod paths;
 mod properties;
 mod replicas;
 mod report_schema;

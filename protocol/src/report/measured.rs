@@ -20,6 +20,9 @@ report! {
         source_root: Option<String>,
         /// Per rank.
         ranks: Vec<MeasuredRank>,
+        /// Per pair of nodes whose ranks exchanged something over a network, in the order of the cluster; absent where none did.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        links: Vec<MeasuredLink>,
         /// Wall clock when the first operation of the timeline began, ms since 1970; for display only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         operations_began_at_ms: Option<u64>,
@@ -66,6 +69,22 @@ report! {
         pids: Vec<u32>,
         /// Time blocked waiting for other ranks, ms.
         wait_time_ms: f64,
+    }
+
+    /// What the kernels at both ends measured of the connections between two nodes.
+    MeasuredLink {
+        /// The ids of both.
+        nodes: Vec<String>,
+        /// The shortest time there and back, us.
+        least_round_trip_us: u64,
+        /// The longest, smoothed over several, us: with what waited on the way.
+        round_trip_us: u64,
+        /// The highest rate at which one connection delivered, of those that were last measured, bytes/s; 0 where nothing was sent.
+        bytes_per_s: u64,
+        /// TCP segments that were sent again.
+        resent_segments: u64,
+        /// The time of an operation was up while bytes of it were on their way here: the link was slow, not a rank late.
+        is_late: bool,
     }
 
     /// Measured facts of one operation.

@@ -44,6 +44,8 @@ pub struct Cut {
     pub output: regex::bytes::Regex,
     /// For how long; to the end where it is none.
     pub lasts: Option<Duration>,
+    /// Connections over it are reset at both ends, as by a firewall; else nothing is answered.
+    pub resets: bool,
     /// Where it is written.
     pub place: SourceLocation,
 }
@@ -59,8 +61,8 @@ pub enum Severed {
 
 impl PartialEq for Cut {
     fn eq(&self, other: &Cut) -> bool {
-        (self.what, self.watch, self.output.as_str(), self.lasts)
-            == (other.what, other.watch, other.output.as_str(), other.lasts)
+        (self.what, self.watch, self.output.as_str(), self.lasts, self.resets)
+            == (other.what, other.watch, other.output.as_str(), other.lasts, other.resets)
     }
 }
 

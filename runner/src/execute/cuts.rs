@@ -31,7 +31,7 @@ impl<'a> Cuts<'a> {
             if !*done && cut.watch == rank && cut.output.is_match(text) {
                 *done = true;
                 let text = String::from_utf8_lossy(text);
-                let what = network.cut(cut.what, cut.lasts);
+                let what = network.cut(cut.what, cut.lasts, cut.resets);
                 self.notes.push(format!("{}: {what} when rank {rank} wrote {text:?}", cut.place));
             }
         }

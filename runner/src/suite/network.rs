@@ -78,6 +78,7 @@ fn read_cut(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: &Clus
     let of = mapping.get("node");
     let when = mapping.required("when", "when: {output: REGEX}").and_then(|node| read_when(reader, node, world));
     let lasts: Option<Option<Duration>> = mapping.get("for").map(|node| reader.duration("for", node));
+    let resets = mapping.get("reset").and_then(|node| reader.boolean("reset", node)).unwrap_or(false);
     mapping.finish();
     let what = match (between, of) {
         (Some(ends), None) => Severed::Link(read_ends(reader, ends, cluster)?),
@@ -102,7 +103,7 @@ fn read_cut(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: &Clus
         Some(lasts) => Some(lasts?),
         None => None,
     };
-    Some(Cut { what, watch: watch.unwrap_or(0), output, lasts, place: reader.place(&node.span) })
+    Some(Cut { what, watch: watch.unwrap_or(0), output, lasts, resets, place: reader.place(&node.span) })
 }
 
 /// The numbers of two ends, the lower first.

@@ -1,11 +1,14 @@
 //! The verdict on one attempt: what was seen of it against what its case expects, and what counts more than what.
 
+use std::time::Duration;
+
 use crate::check::capture::Captures;
 use protocol::device_report::Left;
 use protocol::message::UNREACHABLE_AFTER;
 use serde_json::{Value, json};
 
 use super::environment;
+use crate::case::network::Severed;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
 use crate::check::{Failure, Leaks, capture, exit, finding, gap, need, report_shape};
@@ -180,10 +183,13 @@ fn left_by(left: &Left) -> String {
     }
 }
 
-/// Whether the case cuts links for so long that ranks give each other up.
+/// Whether the case cuts links for so long that ranks give each other up; where connections between ranks are reset, at once.
 fn cuts_for_long(case: &Case) -> bool {
     let cuts = case.network.as_ref().map(|network| &network.cuts[..]).unwrap_or_default();
-    cuts.iter().any(|cut| cut.lasts.is_none_or(|lasts| lasts >= UNREACHABLE_AFTER))
+    let nodes = case.cluster.as_ref().map_or(0, |cluster| cluster.nodes.len());
+    let is_of_control = |what: Severed| matches!(what, Severed::Link([_, other]) if other == nodes);
+    let is_long = |lasts: Option<Duration>| lasts.is_none_or(|lasts| lasts >= UNREACHABLE_AFTER);
+    cuts.iter().any(|cut| is_long(cut.lasts) || cut.resets && !is_of_control(cut.what))
 }
 
 /// The global ranks that a `kill` of the case ends.

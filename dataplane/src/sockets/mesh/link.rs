@@ -9,6 +9,7 @@ use protocol::record::ErrorCode;
 
 use super::MessageId;
 use crate::failure::code_of;
+use crate::sockets::path::Path;
 use crate::sockets::socket::{self, progress};
 use crate::sockets::wire::{DATA, HEADER, KNOCKS, MAX_NOTICE, NOTICE, WELCOME};
 
@@ -82,6 +83,11 @@ impl Link {
 
     pub(super) fn is_connected(&self) -> bool {
         self.stream.is_some()
+    }
+
+    /// What was measured of the connection, if it is one over a network.
+    pub(super) fn path(&self) -> Option<Path> {
+        self.stream.as_ref().and_then(Path::of)
     }
 
     /// Takes a connection: one that this rank made is welcomed by the other end, one that came has been.

@@ -3,6 +3,7 @@
 //! goes when this process does.
 
 pub(super) mod port;
+mod reset;
 mod switch;
 mod wire;
 
@@ -116,8 +117,8 @@ impl Network {
         self.namespaces.len() - 1
     }
 
-    /// Lets nothing through from now on, for a time or to the end. Says what was cut.
-    pub fn cut(&self, what: Severed, lasts: Option<Duration>) -> String {
+    /// Lets nothing through from now on, for a time or to the end; `resets` the connections that go on. Says what was cut.
+    pub fn cut(&self, what: Severed, lasts: Option<Duration>, resets: bool) -> String {
         let now = Instant::now();
         let mut wires = self.wires.lock();
         let ends = self.namespaces.len();
@@ -126,16 +127,17 @@ impl Network {
             Severed::Node(node) => (0..ends).filter(|other| *other != node).map(|other| [node, other]).collect(),
         };
         for [one, other] in pairs {
-            wires[one][other].cut(now, lasts);
-            wires[other][one].cut(now, lasts);
+            wires[one][other].cut(now, lasts, resets);
+            wires[other][one].cut(now, lasts, resets);
         }
         let of = match what {
             Severed::Link([one, other]) => self.link(one, other),
             Severed::Node(node) => format!("all links of {}", self.names[node]),
         };
+        let how = if resets { ", its connections reset" } else { "" };
         match lasts {
-            Some(lasts) => format!("{of} cut for {} s", lasts.as_secs_f64()),
-            None => format!("{of} cut"),
+            Some(lasts) => format!("{of} cut for {} s{how}", lasts.as_secs_f64()),
+            None => format!("{of} cut{how}"),
         }
     }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::port::MTU;
+use super::reset;
 use super::wire::Wire;
 
 /// Packets taken from one end before the others have their turn.
@@ -50,7 +51,20 @@ pub(super) fn carry(mut ports: Vec<File>, wires: &Wires, stop: &OwnedFd) {
                 let bytes = &packet[..length];
                 let Some(to) = receiver(bytes, ports.len()).filter(|to| *to != from) else { continue };
                 let now = Instant::now();
-                let Some(arrives) = wires.lock()[from][to].pass(length, now) else { continue };
+                let passed = {
+                    let wire = &mut wires.lock()[from][to];
+                    wire.pass(length, now).ok_or(wire.resets(now))
+                };
+                let arrives = match passed {
+                    Ok(arrives) => arrives,
+                    Err(resets) => {
+                        if let Some([back, on]) = reset::of(bytes).filter(|_| resets) {
+                            deliver(&mut ports[from], &back);
+                            deliver(&mut ports[to], &on);
+                        }
+                        continue;
+                    }
+                };
                 if arrives <= now {
                     deliver(&mut ports[to], bytes);
                 } else {

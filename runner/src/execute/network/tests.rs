@@ -110,13 +110,13 @@ fn losses_are_counted_and_a_cut_ends() {
     let expected = format!("carried {arrived} packets with {} bytes; of others {lost} lost", arrived * 29);
     assert!(network.account()[0].ends_with(&expected), "{:?}", network.account());
 
-    assert_eq!(network.cut(Severed::Node(1), None), "all links of node1 cut");
+    assert_eq!(network.cut(Severed::Node(1), None, false), "all links of node1 cut");
     second.send_to(b"x", to(2)).unwrap();
     third.set_read_timeout(Some(SILENCE)).unwrap();
     assert_eq!(receive(&third, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     let lasts = Duration::from_millis(50);
     assert_eq!(
-        network.cut(Severed::Link([1, 2]), Some(lasts)),
+        network.cut(Severed::Link([1, 2]), Some(lasts), false),
         "the link between node1 and coordinator cut for 0.05 s"
     );
     std::thread::sleep(lasts);

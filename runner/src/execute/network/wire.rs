@@ -16,6 +16,8 @@ pub(super) struct Wire {
     /// State of the generator that decides on losses.
     random: u64,
     cut: Option<Until>,
+    /// Connections that a cut stops are reset.
+    resets: bool,
     /// What became of the packets.
     pub(super) count: Count,
 }
@@ -45,11 +47,12 @@ pub(super) struct Count {
 impl Wire {
     /// A direction of `link`; other seeds lose other packets.
     pub(super) fn new(link: Link, seed: u64) -> Wire {
-        Wire { link, free: None, random: seed, cut: None, count: Count::default() }
+        Wire { link, free: None, random: seed, cut: None, resets: false, count: Count::default() }
     }
 
     /// Lets nothing through from `now` on, for a time or for good.
-    pub(super) fn cut(&mut self, now: Instant, lasts: Option<Duration>) {
+    pub(super) fn cut(&mut self, now: Instant, lasts: Option<Duration>, resets: bool) {
+        self.resets = resets;
         self.cut = Some(lasts.map_or(Until::Never, |lasts| Until::At(now + lasts)));
     }
 
@@ -60,6 +63,11 @@ impl Wire {
             Some(Until::Never) => true,
             None => false,
         }
+    }
+
+    /// Whether it is cut, and resets connections.
+    pub(super) fn resets(&self, now: Instant) -> bool {
+        self.resets && self.is_cut(now)
     }
 
     /// When a packet of `bytes` that is sent `now` arrives; `None` if it never does.
@@ -159,10 +167,12 @@ mod tests {
     fn a_cut_ends_when_it_says() {
         let now = Instant::now();
         let mut wire = Wire::new(Link::default(), 1);
-        wire.cut(now, Some(ms(100)));
+        wire.cut(now, Some(ms(100)), true);
+        assert!(wire.resets(now + ms(99)) && !wire.resets(now + ms(100)));
         assert_eq!(wire.pass(1, now + ms(99)), None);
         assert_eq!(wire.pass(1, now + ms(100)), Some(now + ms(100)));
-        wire.cut(now, None);
+        wire.cut(now, None, false);
+        assert!(!wire.resets(now));
         assert_eq!(wire.pass(1, now + ms(1_000_000)), None);
         assert_eq!(wire.count, Count { passed: 1, bytes: 1, cut: 2, ..Count::default() });
     }

@@ -64,7 +64,7 @@ cases:
     loss: 0.5
     gbps: 10
     links: [{between: [node1, coordinator], delay: 2ms, loss: 1, gbps: 1}]
-    cuts: [{between: [node0, node1], when: {output: x, rank: 1}, for: 1s}, {node: node0, when: {output: y}}]
+    cuts: [{between: [node0, node1], when: {output: x, rank: 1}, for: 1s, reset: true}, {node: node0, when: {output: y}}]
   faults:
   - {at: {rank: 1, collective: all_reduce, seq: 1, communicator: 1}, do: {delay: 1s}}
   - {at: {after: 1s}, do: {slow_link: {between: [node0, node1], delay: 1ms, gbps: 1}}}

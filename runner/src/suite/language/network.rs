@@ -49,6 +49,12 @@ pub(crate) static CUT: Section = Section {
         optional("node", Shape::Text, "the id of a node: all its links, including the one to the coordinator"),
         required("when", Shape::Section(&WHEN), "the trigger; without `rank`, rank 0's stdout"),
         or("for", Shape::Duration, "to the end", "how long"),
+        or(
+            "reset",
+            Shape::Bool,
+            "`false`",
+            "connections over it are reset at both ends, as by a firewall; else nothing is answered",
+        ),
     ]],
     rules: &[Rule::OneOf(&["between", "node"])],
 };

@@ -1,0 +1,266 @@
+//! What is said on the connection of one session once its hello was accepted, and how the session lives on when the connection is
+//! reset and its process makes it again.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use model::exchange::ConnectionId;
+use parking_lot::{Mutex, MutexGuard};
+use protocol::frame::{self, MAX_TO_COORDINATOR};
+use protocol::message::{ToCoordinator, ToRank};
+use protocol::resumption::{Kept, RETURN_WITHIN, Taken, WrongCount, is_reset};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::event::Event;
+use crate::returns::{Return, Seat};
+use crate::wire::{Frames, ReadError, Wire, Writer};
+
+/// A peer that takes nothing for this long is closed.
+pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Messages that may wait for a slow peer before it is cut off.
+pub(crate) const OUTBOUND_MESSAGES: usize = 1024;
+
+/// A session that talks.
+pub(crate) struct Conversation {
+    pub(crate) connection: ConnectionId,
+    pub(crate) events: mpsc::Sender<Event>,
+    /// What the driver wants said; its end is the session's.
+    pub(crate) queue: mpsc::Receiver<ToRank>,
+    pub(crate) wire: Wire,
+    /// Where its connection may be made again.
+    pub(crate) seat: Option<Seat>,
+}
+
+/// How a connection ended.
+enum End {
+    /// And the session with it; with the rule that the peer broke.
+    Over(Option<String>),
+    /// It was reset.
+    Reset,
+    /// Its process made another one, and knows of a reset that this side does not see yet.
+    Replaced(Return),
+}
+
+/// What both directions of a session note: one reads while the other writes.
+#[derive(Default)]
+struct Account {
+    /// The connection may be made again: what was sent is kept until it is confirmed.
+    lasts: bool,
+    kept: Mutex<Kept>,
+    taken: Mutex<Taken>,
+    /// Something is to be confirmed, or was.
+    changed: Notify,
+    /// The writing side found the connection reset. The reading side is told an end, then.
+    was_reset: AtomicBool,
+}
+
+impl Account {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock()
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock()
+    }
+
+    /// Whether more may be sent before something is confirmed.
+    fn has_room(&self) -> bool {
+        self.kept().count() < OUTBOUND_MESSAGES
+    }
+
+    fn confirmed(&self, count: u64) -> Result<(), WrongCount> {
+        self.kept().confirm(count)?;
+        self.changed.notify_one();
+        Ok(())
+    }
+}
+
+impl Conversation {
+    /// Talks until the peer closes (`None`) or breaks the rules, `dies`, or the driver drops the queue.
+    pub(crate) async fn last(mut self, dies: impl Future<Output = ()>) -> Option<String> {
+        let account = Account { lasts: self.seat.is_some(), ..Account::default() };
+        let mut dies = pin!(dies);
+        let mut first = Vec::new();
+        loop {
+            let Self { connection, events, queue, wire: Wire { frames, writer }, seat } = &mut self;
+            let returned = async {
+                match seat.as_mut() {
+                    Some(seat) => seat.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Whichever side ends first ends the session: a closed queue is the driver's wish, a closed reader the peer's.
+            let end = tokio::select! {
+                end = receive(frames, *connection, events, &account) => end,
+                end = transmit(writer, &first, queue, &account) => end,
+                back = returned => End::Replaced(back),
+                // What it said before is in the socket.
+                () = &mut dies => {
+                    timeout(LAST_WORDS, receive(frames, *connection, events, &account)).await.unwrap_or(End::Over(None))
+                }
+            };
+            let back = match end {
+                End::Over(reason) => return reason,
+                End::Reset => self.await_return(&account).await?,
+                End::Replaced(back) => back,
+            };
+            if let Err(wrong) = account.confirmed(back.received) {
+                return Some(wrong.to_string());
+            }
+            self.wire = back.wire;
+            account.was_reset.store(false, Ordering::Release);
+            first = frame::encode(&ToRank::Resumed { received: account.taken().count() });
+            account.kept().frames().for_each(|frame| first.extend_from_slice(frame));
+        }
+    }
+
+    /// The next connection of this session. None where the driver ends the session, and where no connection comes in time: its
+    /// process cannot be reached then.
+    async fn await_return(&mut self, account: &Account) -> Option<Return> {
+        let seat = self.seat.as_mut()?;
+        let until = Instant::now() + RETURN_WITHIN;
+        loop {
+            tokio::select! {
+                back = seat.next() => return Some(back),
+                message = self.queue.recv(), if account.has_room() => account.kept().push(frame::encode(&message?)),
+                () = sleep_until(until) => {
+                    let _ = self.events.send(Event::Unreachable { connection: self.connection }).await;
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Passes messages on until the connection ends or the peer breaks the rules.
+async fn receive(
+    frames: &mut Frames,
+    connection: ConnectionId,
+    events: &mpsc::Sender<Event>,
+    account: &Account,
+) -> End {
+    loop {
+        let lost = || account.lasts && account.was_reset.load(Ordering::Acquire);
+        match frames.next(MAX_TO_COORDINATOR).await {
+            Ok(Some(ToCoordinator::Hello { .. })) => return End::Over(Some("sent a second hello".to_owned())),
+            Ok(Some(ToCoordinator::Received { count })) => {
+                if let Err(wrong) = account.confirmed(count) {
+                    return End::Over(Some(wrong.to_string()));
+                }
+            }
+            Ok(Some(message)) => {
+                // Counted in the same breath: what is not counted comes again.
+                if events.send(Event::Received { connection, message }).await.is_err() {
+                    return End::Over(None);
+                }
+                if account.lasts {
+                    account.taken().take();
+                    account.changed.notify_one();
+                }
+            }
+            Err(ReadError::Io(error)) if account.lasts && is_reset(&error) => return End::Reset,
+            Ok(None) | Err(ReadError::Io(_) | ReadError::Cut) if lost() => return End::Reset,
+            Ok(None) => return End::Over(None),
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
+                let _ = events.send(Event::Unreachable { connection }).await;
+                return End::Over(None);
+            }
+            // A process that is killed may leave half a frame behind: that is a death, not a broken rule.
+            Err(ReadError::Io(_) | ReadError::Cut) => return End::Over(None),
+            Err(ReadError::Frame(error)) => {
+                return End::Over(Some(format!("sent bytes that are not a message: {error}")));
+            }
+        }
+    }
+}
+
+/// Writes `first` and then what the driver queues, until it drops the queue or the peer stops reading.
+async fn transmit(writer: &mut Writer, first: &[u8], queue: &mut mpsc::Receiver<ToRank>, account: &Account) -> End {
+    let mut frame = first.to_vec();
+    loop {
+        if !frame.is_empty() {
+            match timeout(WRITE_DEADLINE, write(writer, &frame)).await {
+                Ok(Ok(())) => {}
+                // The peer is gone, but what it said before may still wait to be read: reading finds the end.
+                Ok(Err(error)) => {
+                    account.was_reset.fetch_or(is_reset(&error), Ordering::AcqRel);
+                    return std::future::pending().await;
+                }
+                Err(_) => return End::Over(Some(format!("did not read for {} s", WRITE_DEADLINE.as_secs()))),
+            }
+        }
+        frame = tokio::select! {
+            message = queue.recv(), if account.has_room() => {
+                let Some(message) = message else { return End::Over(None) };
+                let frame = frame::encode(&message);
+                if account.lasts {
+                    account.kept().push(frame.clone());
+                }
+                frame
+            }
+            () = account.changed.notified() => {
+                let due = account.taken().due();
+                due.map(|count| frame::encode(&ToRank::Received { count })).unwrap_or_default()
+            }
+        };
+    }
+}
+
+async fn write(writer: &mut Writer, bytes: &[u8]) -> io::Result<()> {
+    use tokio::io::AsyncWriteExt;
+    writer.write_all(bytes).await?;
+    writer.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, ReadBuf};
+
+    use crate::returns::Returns;
+
+    use super::*;
+
+    /// A connection that was reset.
+    struct Gone;
+
+    impl AsyncRead for Gone {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+    }
+
+    /// How long a session lasts whose connection was reset, and whose process does not return; and whether it is said to be out of
+    /// reach then.
+    async fn lasts(seat: Option<Seat>, driver_drops_it: bool) -> (Duration, bool) {
+        let (events, mut received) = mpsc::channel(16);
+        let (outbound, queue) = mpsc::channel(16);
+        let wire = Wire { frames: Frames::of(Box::new(Gone)), writer: Box::new(tokio::io::sink()) };
+        let conversation = Conversation { connection: ConnectionId(1), events, queue, wire, seat };
+        let start = Instant::now();
+        let _outbound = Some(outbound).filter(|_| !driver_drops_it);
+        assert_eq!(conversation.last(pending()).await, None);
+        (start.elapsed(), matches!(received.try_recv(), Ok(Event::Unreachable { connection: ConnectionId(1) })))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_return_in_time_is_gone() {
+        let returns = Returns::default();
+        let seat = || returns.open([7; 16]);
+        assert_eq!(lasts(None, false).await, (Duration::ZERO, false));
+        assert_eq!(lasts(seat(), true).await, (Duration::ZERO, false));
+        let (waited, is_unreachable) = lasts(seat(), false).await;
+        assert!(is_unreachable);
+        assert!((RETURN_WITHIN..RETURN_WITHIN + Duration::from_millis(10)).contains(&waited), "{waited:?}");
+        assert!(seat().is_some(), "its place is free");
+    }
+}

@@ -1,0 +1,72 @@
+//! Sessions whose connection may be made again, and the connections that come for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use protocol::resumption::SessionKey;
+use tokio::sync::mpsc;
+
+use crate::wire::Wire;
+
+/// Connections that may wait for one session to look: those before the last are given up by then.
+const WAITING: usize = 4;
+
+/// A connection that was made again.
+pub(crate) struct Return {
+    pub(crate) wire: Wire,
+    /// How many messages its process has got.
+    pub(crate) received: u64,
+}
+
+/// All sessions of a run that may return.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Returns(Arc<Mutex<BTreeMap<SessionKey, mpsc::Sender<Return>>>>);
+
+/// One session's place among them, for as long as it lasts.
+pub(crate) struct Seat {
+    returns: Returns,
+    key: SessionKey,
+    coming: mpsc::Receiver<Return>,
+}
+
+impl Returns {
+    /// A place for a new session; none where another one has that key.
+    pub(crate) fn open(&self, key: SessionKey) -> Option<Seat> {
+        let mut seats = self.0.lock();
+        if seats.contains_key(&key) {
+            return None;
+        }
+        let (sender, coming) = mpsc::channel(WAITING);
+        seats.insert(key, sender);
+        drop(seats);
+        Some(Seat { returns: self.clone(), key, coming })
+    }
+
+    /// Hands a connection to its session. Gives it back where that is over.
+    pub(crate) fn deliver(&self, key: SessionKey, back: Return) -> Result<(), Return> {
+        let Some(session) = self.0.lock().get(&key).cloned() else { return Err(back) };
+        match session.try_send(back) {
+            // One that finds too many before it comes again.
+            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(back)) => Err(back),
+        }
+    }
+}
+
+impl Seat {
+    /// The next connection for this session. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Return {
+        match self.coming.recv().await {
+            Some(back) => back,
+            // Its sender is in the list for as long as this is.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.returns.0.lock().remove(&self.key);
+    }
+}

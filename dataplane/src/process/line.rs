@@ -1,0 +1,212 @@
+//! The line to the coordinator: one connection, or on a network as many as it takes when connections are reset. What was sent and is
+//! not confirmed goes over the next one again, and both sides count what they got, so nothing is lost and nothing comes twice.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use protocol::frame;
+use protocol::message::{Role, ToCoordinator, ToRank};
+use protocol::resumption::{Kept, RETURN_WITHIN, SessionKey, Taken, is_reset};
+
+use crate::lock::{Condvar, Mutex};
+use crate::process::dial::{Answered, Caller, read_message};
+use crate::process::stream::Stream;
+
+/// Between two attempts to connect again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that may wait for the next connection before records have to.
+const MOST_WAITING: usize = 4 << 20;
+
+/// The line.
+pub(super) struct Line {
+    out: Mutex<Out>,
+    /// Changes when there is another connection, or will be none.
+    changed: Condvar,
+    caller: Mutex<Caller>,
+    /// By which the coordinator knows a connection that takes the place of one that was reset. None where none does.
+    key: Option<SessionKey>,
+}
+
+/// The end that sends.
+pub(super) struct Out {
+    pub(super) stream: Stream,
+    lasts: bool,
+    kept: Kept,
+    /// Nothing is written to this stream any more.
+    is_broken: bool,
+    /// Sending found it reset. Reading is told an end, then.
+    was_reset: bool,
+    /// All was said that will be.
+    is_finished: bool,
+    /// There will be no other connection.
+    is_over: bool,
+}
+
+/// The end that listens, for one thread.
+pub(super) struct Ear {
+    stream: Stream,
+    buffer: Vec<u8>,
+    taken: Taken,
+}
+
+impl Out {
+    /// Sends a frame, or keeps it for the next connection. False when it is lost.
+    pub(super) fn say(&mut self, frame: Vec<u8>) -> bool {
+        let sent = self.write(&frame);
+        if self.lasts {
+            self.kept.push(frame);
+        }
+        sent || self.lasts
+    }
+
+    /// A broken connection shows itself to the end that listens, which knows what to do.
+    fn write(&mut self, frame: &[u8]) -> bool {
+        if self.is_broken {
+            return false;
+        }
+        let written = self.stream.write_all(frame);
+        if let Err(error) = &written {
+            self.is_broken = self.lasts;
+            self.was_reset = is_reset(error);
+        }
+        written.is_ok()
+    }
+}
+
+impl Line {
+    /// Over a connection that `caller` made, and that has been welcomed. `key` where it may be made again.
+    pub(super) fn over(caller: Caller, answered: Answered, key: Option<SessionKey>) -> io::Result<(Self, Ear)> {
+        let Answered { stream, rest, .. } = answered;
+        let mut ear = Ear { stream: stream.try_clone()?, buffer: rest, taken: Taken::default() };
+        // The welcome.
+        ear.taken.take();
+        let out = Out {
+            stream,
+            lasts: key.is_some(),
+            kept: Kept::default(),
+            is_broken: false,
+            was_reset: false,
+            is_finished: false,
+            is_over: false,
+        };
+        Ok((Self { out: Mutex::new(out), changed: Condvar::new(), caller: Mutex::new(caller), key }, ear))
+    }
+
+    /// The end that sends, for as long as nobody else may.
+    pub(super) fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock()
+    }
+
+    /// Our address as the coordinator's host sees it, on tcp.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.out().stream.local()
+    }
+
+    /// Waits while much waits for another connection: until there is one, or none will come.
+    pub(super) fn wait_for_room(&self) {
+        let out = self.out();
+        let is_full = |out: &mut Out| out.is_broken && !out.is_over && out.kept.bytes() > MOST_WAITING;
+        drop(self.changed.wait_while(out, is_full));
+    }
+
+    /// Ends what we send. Whether the other end may be on another host, so that it takes time to arrive.
+    pub(super) fn say_no_more(&self) -> bool {
+        let mut out = self.out();
+        out.is_finished = true;
+        let said = !out.is_broken && out.stream.say_no_more();
+        said || out.lasts
+    }
+
+    /// After listening failed with `error`: connects again if the connection was reset and both ends may still be there.
+    ///
+    /// # Errors
+    /// `error`, or why there is no other connection: the line is over.
+    pub(super) fn mend(&self, ear: &mut Ear, error: io::Error) -> io::Result<()> {
+        let mended = match self.key.filter(|_| is_reset(&error) || self.out().was_reset) {
+            Some(key) => self.connect_again(ear, key),
+            None => Err(error),
+        };
+        if mended.is_err() {
+            self.out().is_over = true;
+        }
+        self.changed.notify_all();
+        mended
+    }
+
+    fn connect_again(&self, ear: &mut Ear, key: SessionKey) -> io::Result<()> {
+        let until = Instant::now() + RETURN_WITHIN;
+        self.out().is_broken = true;
+        let mut caller = self.caller.lock();
+        let hello = caller.hello(Role::Returning { session: key, received: ear.taken.count() });
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            match caller.call(left, |_| hello.clone()) {
+                Ok(Answered { stream, answer: ToRank::Resumed { received }, rest, .. }) => {
+                    if self.resume(ear, stream, received)? {
+                        ear.buffer = rest;
+                        return Ok(());
+                    }
+                }
+                Ok(Answered { answer: ToRank::Refused { reason }, .. }) => {
+                    return Err(io::Error::other(format!(
+                        "the connection was reset, and not taken up again: {reason}"
+                    )));
+                }
+                Ok(Answered { answer, .. }) => {
+                    let detail = format!("the coordinator answered a return with {}", answer.kind());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+                }
+                // What resets connections refuses them, too.
+                Err(_) => std::thread::sleep(PAUSE.min(until.saturating_duration_since(Instant::now()))),
+            }
+        }
+    }
+
+    /// Goes on over `stream`, whose other end has `received` messages. False when it broke as well.
+    fn resume(&self, ear: &mut Ear, stream: Stream, received: u64) -> io::Result<bool> {
+        let mut out = self.out();
+        out.kept.confirm(received).map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
+        ear.stream = stream.try_clone()?;
+        let old = std::mem::replace(&mut out.stream, stream);
+        drop(old);
+        let Out { stream, kept, .. } = &mut *out;
+        if kept.frames().try_for_each(|frame| stream.write_all(frame)).is_err() {
+            return Ok(false);
+        }
+        if out.is_finished {
+            out.stream.say_no_more();
+        }
+        (out.is_broken, out.was_reset) = (false, false);
+        Ok(true)
+    }
+}
+
+impl Ear {
+    /// The next message. Each is to be [taken](Self::take) when it was acted upon.
+    pub(super) fn next(&mut self, line: &Line) -> io::Result<ToRank> {
+        loop {
+            match read_message(&mut self.stream, &mut self.buffer)? {
+                ToRank::Received { count } => {
+                    let confirmed = line.out().kept.confirm(count);
+                    confirmed.map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
+                }
+                message => return Ok(message),
+            }
+        }
+    }
+
+    /// Counts a message, and says so from time to time.
+    pub(super) fn take(&mut self, line: &Line) {
+        self.taken.take();
+        if line.key.is_some()
+            && let Some(count) = self.taken.due()
+        {
+            line.out().write(&frame::encode(&ToCoordinator::Received { count }));
+        }
+    }
+}
