@@ -151,18 +151,18 @@ impl Starting {
 
 /// The repository that contains `directory`; `directory` itself if there is none.
 fn source_root(directory: &Path) -> PathBuf {
-    // As programs see it, which know their working directory without links.
+    // As programs see it: they know their working directory with links resolved.
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let repository = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
     repository.map_or_else(|| directory.clone(), Path::to_owned)
 }
 
-/// What a line of its stdout announces.
+/// The announcement in a line of its stdout, if any.
 pub fn announcement(line: &[u8]) -> Option<Announcement> {
     Announcement::parse(&String::from_utf8_lossy(line))
 }
 
-/// The sentence on a coordinator that does not listen, with what it wrote.
+/// The message about a coordinator that does not listen, with its output.
 pub async fn not_started(tree: &mut ProcessTree, why: &str) -> String {
     let mut sentence = format!("the coordinator could not be started: {why}");
     if let Some(running) = tree.take_coordinator() {

@@ -1,5 +1,6 @@
-//! Warm starts: Python processes of cases are forked from one that has imported PyTorch, and are otherwise as if they had been
-//! started. What would differ is started cold, with the reason. docs/adr/runner.md has the design.
+//! Warm starts: Python processes of cases are forked from one that has imported PyTorch, and otherwise behave as if started
+//! normally. A process that would behave differently is started cold, and the reason is recorded. docs/adr/runner.md has the
+//! design.
 
 mod notes;
 mod request;
@@ -28,16 +29,16 @@ use crate::case::{Case, Launch, Warm};
 use crate::host::install::Install;
 use crate::host::variable;
 
-/// So many processes of a run are started no faster from a warm process, which has to be made first.
+/// Up to this many processes of a run start no faster from a warm process, which has to be made first.
 const FEW: u32 = 2;
 
 /// What the user prefers for all cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Preference {
-    /// Where it saves time.
+    /// Warm if it saves time.
     #[default]
     WhereItSaves,
-    /// Each that does not refuse.
+    /// Every case that does not opt out.
     Warm,
     /// None.
     Cold,
@@ -69,18 +70,18 @@ pub fn check_environment() -> Result<(), BadValue> {
 
 type Made = Arc<OnceCell<Result<Arc<Server>, String>>>;
 
-/// The interpreter, and what is imported beside PyTorch.
+/// The interpreter, and what is imported besides PyTorch.
 type Kind = (PathBuf, Vec<String>);
 
-/// The warm processes of a run: one for each Python, and for each list of modules that suites name.
+/// The warm processes of a run: one for each Python and each list of modules that suites name.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     preference: Preference,
     made: Mutex<HashMap<Kind, Made>>,
     number: AtomicU64,
-    /// Pythons of which this run starts only a few processes.
+    /// Pythons for which this run starts only a few processes.
     few: Mutex<HashSet<Option<PythonNeed>>>,
-    /// A case for each that is to be made before a case asks for it, in order.
+    /// One case for each warm process to make before a case asks for it, in order.
     warming: Mutex<Vec<Arc<Case>>>,
 }
 
@@ -90,7 +91,8 @@ impl Servers {
         Servers { preference, ..Servers::default() }
     }
 
-    /// Counts what a run of `cases` starts, before the first of them; `repeated` if each runs more than once.
+    /// Counts the processes that a run of `cases` will start, before the first case; `repeated` if each runs more than
+    /// once.
     pub(super) fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
         let mut processes: HashMap<Option<PythonNeed>, u32> = HashMap::new();
         for case in cases.iter().filter(|case| self.preference.of(case)) {
