@@ -37,7 +37,7 @@ pub enum Error {
     Step {
         /// What it was supposed to do.
         step: String,
-        /// Its last words.
+        /// The end of its output.
         detail: String,
     },
     /// The environment could not be made.

@@ -54,8 +54,8 @@ impl Directory {
         Ok(stream)
     }
 
-    /// Wakes the followers of files that have grown; returns the names of other changed files. `None` ends it: notifications
-    /// fail.
+    /// Wakes the followers of files that have grown; returns the names of other changed files. An error means that
+    /// notifications fail.
     pub(super) async fn changed(&self) -> io::Result<Vec<OsString>> {
         let mut ready = self.notices.readable().await?;
         let mut buffer = [MaybeUninit::uninit(); NOTICES];

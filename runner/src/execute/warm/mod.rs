@@ -118,12 +118,12 @@ impl Servers {
         *self.warming.lock() = warming;
     }
 
-    /// The case whose warm process is to be made next, before it asks for it.
+    /// The case whose warm process is to be made next, before the case asks for it.
     pub(super) fn next_to_warm(&self) -> Option<Arc<Case>> {
         self.warming.lock().first().cloned()
     }
 
-    /// The warm process of `case` was made or cannot be.
+    /// Records that the warm process of `case` was made or cannot be made.
     pub(super) fn set_warmed(&self, case: &Case) {
         self.warming.lock().retain(|other| !shares_server(other, case));
     }
@@ -133,15 +133,15 @@ impl Servers {
         self.warming.lock().iter().any(|other| shares_server(other, case))
     }
 
-    /// Whether `case` gets a warm process, where it can.
+    /// Whether `case` gets a warm process if possible.
     fn is_wanted(&self, case: &Case) -> bool {
         let asked = self.preference == Preference::Warm || matches!(case.warm, Warm::Wanted(_));
         self.preference.of(case) && (asked || !self.few.lock().contains(&case.python_need()))
     }
 
-    /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are scripts of
-    /// the environment, in one that has PyTorch, under the shim.
-    /// None where that is not wanted, or for a case that does not ask for it by itself.
+    /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are
+    /// scripts of the environment, if it has PyTorch, under the shim. `None` if that is not wanted, or not possible for a case
+    /// that does not ask for it explicitly.
     ///
     /// # Errors
     /// Why a case that asks for it cannot have it.
@@ -178,10 +178,10 @@ impl Servers {
         fits && case.cluster.is_some() && case.network.is_none()
     }
 
-    /// The warm process of `python` for `case`, made when it is missing.
+    /// The warm process of `python` for `case`, made if it is missing.
     ///
     /// # Errors
-    /// Why there is none, in a sentence. It is not tried again in this run.
+    /// One sentence on why there is none. It is not tried again in this run.
     pub(super) async fn of(
         &self,
         case: &Case,
@@ -207,7 +207,7 @@ impl Servers {
         made.get_or_init(make).await.clone()
     }
 
-    /// Ends them, when no case runs any more.
+    /// Ends the warm processes once no case runs any more.
     pub(super) fn end(&self) {
         self.made.lock().clear();
     }
@@ -218,14 +218,14 @@ fn shares_server(one: &Case, other: &Case) -> bool {
     one.warm == other.warm && one.python_need() == other.python_need()
 }
 
-/// Whether a command's first word names the interpreter. Which one, the warm process compares.
+/// Whether a command's first word names an interpreter. The warm process checks whether it is the right one.
 fn is_python(word: &str) -> bool {
     let name = Path::new(word).file_name().unwrap_or_default();
     name == "python" || name == "python3"
 }
 
-/// Whether a command's first word names a script that was installed beside the interpreter, such as `accelerate`. In which interpreter
-/// it runs, the warm process compares.
+/// Whether a command's first word names a script that was installed beside the interpreter, such as `accelerate`. The warm
+/// process checks in which interpreter it runs.
 fn has_script(python: &Python, word: &str) -> bool {
     let file = python.bin.join(word);
     let mut first = [0; 2];
