@@ -36,7 +36,7 @@ impl Numbers {
 /// An operator under way.
 pub(super) struct NonFinite {
     operator: &'static Operator,
-    /// Whether arguments that the operator may overwrite were already not finite.
+    /// Whether non-finite results are intended, or were already in arguments that the operator may overwrite.
     is_tainted: bool,
     inputs: Vec<Numbers>,
     written: Vec<Numbers>,

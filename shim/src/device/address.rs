@@ -24,7 +24,7 @@ pub(crate) enum Known {
     Device(&'static Device),
     /// Host memory allocated or registered through CUDA.
     Host,
-    /// Nothing: pageable host memory, or no memory at all.
+    /// Unknown to CUDA: pageable host memory, or no memory at all.
     Unknown,
 }
 
@@ -38,7 +38,7 @@ impl PartialEq for Known {
     }
 }
 
-/// What CUDA knows of the `length` bytes at `address`.
+/// What CUDA knows about the `length` bytes at `address`.
 ///
 /// # Errors
 /// `INVALID_VALUE` for device memory that is not allocated, or a range that leaves its allocation.

@@ -1,5 +1,5 @@
-//! Device attributes. `cudaDeviceAttr` and `CUdevice_attribute` use the same numbers; what the profile does not say is
-//! NVIDIA's documented limit for every device of compute capability 5.0 and later.
+//! Device attributes. `cudaDeviceAttr` and `CUdevice_attribute` use the same numbers; values not in the profile are
+//! NVIDIA's documented limits for all devices of compute capability 5.0 and later.
 
 use protocol::profile::Architecture;
 
@@ -12,7 +12,8 @@ pub(crate) fn capability(device: &Device) -> (i32, i32) {
     (major.parse().unwrap_or(0), minor.parse().unwrap_or(0))
 }
 
-/// Shared memory per block that the system keeps, bytes (CUDA C++ Programming Guide, compute capability 8.0 and later).
+/// Shared memory per block reserved by the system, bytes (CUDA C++ Programming Guide, compute capability 8.0 and
+/// later).
 pub(crate) fn reserved_shared(device: &Device) -> u32 {
     if capability(device).0 >= 8 { 1024 } else { 0 }
 }
@@ -100,7 +101,7 @@ pub(crate) fn get(device: &Device, number: i32) -> Option<i32> {
     Some(value)
 }
 
-/// Data-centre and professional cards have ECC; the consumer's do not show it.
+/// Data-center and professional cards have ECC; consumer cards do not expose it.
 fn has_ecc(device: &Device) -> bool {
     let profile = &device.gpu.profile;
     let consumer = ["GeForce", "TITAN", "Orin", "Xavier", "Thor", "Nano", "GB10"];
