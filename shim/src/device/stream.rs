@@ -531,22 +531,22 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
     Ok(())
 }
 
-/// A stream on `device` that no program has a handle of.
+/// A stream on `device` without a handle for the program.
 pub(crate) fn unnamed(device: &Device, kind: Kind) -> Arc<Stream> {
     Stream::new(device, kind, 0)
 }
 
-/// Ends a stream of [`unnamed`]. Work already in it is still done.
+/// Destroys a stream from [`unnamed`]. Work already in it is still done.
 pub(crate) fn retire(stream: &Arc<Stream>) {
     stream.end();
 }
 
-/// Ends all streams of the device, as `cudaDeviceReset` does.
+/// Destroys all streams of the device, as `cudaDeviceReset` does.
 pub(crate) fn destroy_all(device: &Device) {
     STREAMS.remove_all(|stream| stream.device == device.ordinal).iter().for_each(Stream::end);
 }
 
-/// Streams that the program made and did not destroy.
+/// Number of streams that the program created and did not destroy.
 pub(crate) fn count() -> usize {
     STREAMS.all().len()
 }

@@ -27,7 +27,7 @@ pub(crate) fn used() {
     }
 }
 
-/// Leaves the first refusal beside the report's place, at once: the process may not come to its end.
+/// Writes the first refusal beside the report's path, immediately, because the process may not reach its end.
 fn refused(sentence: &str) {
     let Ok(Settings { report_path: Some(path), .. }) = settings::get() else { return };
     let mut link = place(path, std::process::id(), rank()).into_os_string();
@@ -84,8 +84,8 @@ fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
     PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
 }
 
-/// Calls `write` with the descriptors that the process may have at most, for it ends now. A file that becomes too large is an
-/// error and no signal: that would change how the program ends.
+/// Calls `write` with the maximum descriptor limit, because the process ends now. A file that becomes too large is an error
+/// instead of a signal, which would change how the program ends.
 fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structures are live for each call, and plain data; the mask is that of this thread alone, in which a write
@@ -107,7 +107,7 @@ fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Written beside its place and moved there, so that a reader never sees half of it.
+/// Writes a temporary file and moves it into place, so that a reader never sees half a report.
 fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -199,7 +199,7 @@ fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEn
     }
 }
 
-/// `FAKEGPU_TERMINAL_REPORT`: one line per device that did something, and the gaps.
+/// `FAKEGPU_TERMINAL_REPORT`: one line per used device, and the gaps.
 fn summary(report: &DeviceReport) -> String {
     let mut text = format!("fakegpu: device report of process {}\n", report.measured.pid);
     for device in report.devices.iter().filter(|device| device.alloc.calls + device.kernel_launches.total > 0) {

@@ -1,4 +1,4 @@
-//! For every byte that work was seen to touch, who wrote it last and who read it since.
+//! For every byte that work was seen to touch: who wrote it last, and who has read it since.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether the two have a byte in common.
+    /// Whether the two share a byte.
     pub(super) fn overlaps(self, other: Self) -> bool {
         self.address < other.address.saturating_add(other.bytes)
             && other.address < self.address.saturating_add(self.bytes)

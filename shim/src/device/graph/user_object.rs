@@ -64,7 +64,7 @@ pub(crate) fn retain(handle: usize, count: usize) -> CudaResult {
 /// The caller releases `count` references.
 ///
 /// # Errors
-/// `INVALID_VALUE` for an object that is gone, for none, and for more than there are.
+/// `INVALID_VALUE` for an object that is gone, for count 0, and for more than there are.
 pub(crate) fn release(handle: usize, count: usize) -> CudaResult {
     if count == 0 {
         return Err(CudaError::INVALID_VALUE);
