@@ -1,4 +1,4 @@
-//! One GPU of the machine: its model and place, and the identity that follows from them.
+//! One GPU of the machine: its model and position, and the identity derived from them.
 
 use protocol::ids::Rank;
 use protocol::profile::GpuProfile;
@@ -7,7 +7,7 @@ use xxhash_rust::xxh64::xxh64;
 /// One GPU of the machine that this process runs on, before `CUDA_VISIBLE_DEVICES`.
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
-    /// What it claims to be.
+    /// The model it claims to be.
     pub(crate) profile: GpuProfile,
     /// Its global rank in the cluster; its index without one.
     pub(crate) rank: Rank,
@@ -30,7 +30,7 @@ impl Gpu {
         bytes
     }
 
-    /// The UUID as `nvidia-smi -L` prints it.
+    /// The UUID as printed by `nvidia-smi -L`.
     pub(crate) fn uuid_text(&self) -> String {
         let hex: String = self.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
@@ -41,7 +41,7 @@ impl Gpu {
         (self.node * 8 + self.local / 128, 1 + self.local % 128)
     }
 
-    /// PCI address as `cudaDeviceGetPCIBusId` prints it.
+    /// PCI address as printed by `cudaDeviceGetPCIBusId`.
     pub(crate) fn pci_text(&self) -> String {
         let (domain, bus) = self.pci();
         format!("{domain:04X}:{bus:02X}:00.0")
