@@ -1,6 +1,6 @@
-//! Communicators of which this process is the only rank that exists (`FTEST_AS_RANK`): one rank of a large job is looked at by
-//! itself. Nobody is waited for, and what this rank calls is counted. Results are as if every other rank held what this one
-//! does, so that sizes and objects that ranks agree on make sense; as numbers they mean nothing.
+//! Communicators in which this process is the only rank that exists (`FTEST_AS_RANK`), to examine one rank of a large job by
+//! itself. It waits for nobody, and its calls are counted. Results are as if every other rank held the same data, so that
+//! sizes and objects that ranks agree on make sense; as numbers they mean nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ type Key = (u64, &'static str, &'static str);
 
 static CALLS: Mutex<BTreeMap<Key, AloneCalls>> = Mutex::new(BTreeMap::new());
 
-/// What this process called, by communicator, operation and datatype.
+/// The calls of this process, by communicator, operation and datatype.
 pub fn calls() -> Vec<AloneCalls> {
     CALLS.lock().values().cloned().collect()
 }
@@ -45,8 +45,8 @@ pub(crate) fn note(communicator: u64, rank: u32, size: u32, call: &Call) {
     counted.bytes += call.block_bytes() as u64;
 }
 
-/// The calls of one group, in which broadcasts from several roots are an all_gather, as frameworks write one: what the others
-/// would send is what this rank does.
+/// The calls of one group. Broadcasts from several roots form an all_gather, as frameworks write one: the others would send
+/// the same as this rank.
 pub(crate) fn grouped(rank: u32, calls: &[Call]) -> Vec<Call> {
     let own = |call: &Call| {
         let is_alike = |other: &&Call| {
@@ -64,7 +64,7 @@ pub(crate) fn grouped(rank: u32, calls: &[Call]) -> Vec<Call> {
         .collect()
 }
 
-/// The way of bytes between ranks of which the others do not exist.
+/// The transport when the other ranks do not exist.
 #[derive(Default)]
 pub(crate) struct Alone {
     windows: AtomicU64,

@@ -1,4 +1,5 @@
-//! A device's memory: one sparse memory file per process and device, mapped whole, that peers on the host map too.
+//! A device's memory: one sparse memory file per process and device, mapped in full, and also mapped by peers on the
+//! host.
 
 use std::ffi::CString;
 use std::io;
@@ -25,7 +26,7 @@ impl Arena {
     /// Creates a memory file of `length` bytes called `name` (for `/proc/PID/maps`) and maps it.
     ///
     /// # Errors
-    /// What `memfd_create`, `ftruncate` or `mmap` answers; `EFBIG` under a limit on file sizes that cannot be raised.
+    /// The error of `memfd_create`, `ftruncate` or `mmap`; `EFBIG` under a file size limit that cannot be raised.
     pub fn create(name: &str, length: usize) -> io::Result<Self> {
         let name = CString::new(name)?;
         // SAFETY: `name` is a valid C string; the call has no other preconditions.
@@ -48,7 +49,7 @@ impl Arena {
     /// Maps the memory file that process `pid` holds as descriptor `fd`.
     ///
     /// # Errors
-    /// `NotFound` when the process is gone, `PermissionDenied` when it is another user's or another container's.
+    /// `NotFound` if the process is gone, `PermissionDenied` if it belongs to another user or container.
     pub fn open(pid: u32, fd: RawFd, length: usize) -> io::Result<Self> {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/fd/{fd}"))?;
         if file.metadata()?.len() < length as u64 {
@@ -96,7 +97,8 @@ impl Arena {
         self.file.as_raw_fd()
     }
 
-    /// Identity of the file (its inode number): the same in every process that maps it, and never reused as descriptors are.
+    /// Identity of the file (its inode number): the same in every process that maps it, and never reused, unlike
+    /// descriptors.
     pub fn file_id(&self) -> u64 {
         self.file_id
     }

@@ -1,4 +1,4 @@
-//! What a rank asks of a communicator: the operation, its arguments and where its buffers are.
+//! A rank's request to a communicator: the operation, its arguments and the location of its buffers.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::SiteId;
@@ -6,11 +6,11 @@ use protocol::record::{ErrorCode, Issue};
 
 use crate::failure::Failure;
 
-/// Where in a memory file a buffer is, so that ranks of other processes can map it.
+/// The location of a buffer in a memory file, so that ranks in other processes can map it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Place {
-    /// Identity of the file (inode number): a descriptor number may be reused, this is not.
+    /// Identity of the file (inode number): a descriptor number may be reused, but this is not.
     pub file_id: u64,
     /// Length of the file, bytes.
     pub length: u64,
@@ -18,14 +18,14 @@ pub struct Place {
     pub offset: u64,
     /// Descriptor in the owner's process.
     pub fd: i32,
-    /// 1 when the fields above mean something.
+    /// 1 if the fields above are valid.
     pub valid: u32,
 }
 
-/// A buffer of the caller: its address here and, when it is in an arena, its place there.
+/// A buffer of the caller: its address here and, if it is in an arena, its place there.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
-    /// First byte in this process; null where the operation does not use the buffer.
+    /// First byte in this process; null if the operation does not use the buffer.
     pub address: *mut u8,
     /// `None` for memory outside the arenas (pinned or ordinary host memory): it travels through a bounce file.
     pub place: Option<Place>,
@@ -49,9 +49,9 @@ impl Buffer {
 /// The factor of a pre-multiplied sum.
 #[derive(Clone, Copy, Debug)]
 pub enum Scalar {
-    /// Its bytes, as an element of the operation's datatype.
+    /// Its bytes, as one element of the operation's datatype.
     Immediate([u8; 8]),
-    /// Where it is; read when the operation runs.
+    /// Its address; read when the operation runs.
     Memory(*const u8),
 }
 
@@ -63,18 +63,18 @@ unsafe impl Sync for Scalar {}
 /// Where in another rank's memory a one-sided put goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Number of the window, the n-th that every rank of the communicator registered.
+    /// Number of the window: the n-th that every rank of the communicator registered.
     pub window: u64,
-    /// First byte in it.
+    /// Offset of the first byte in it.
     pub offset: u64,
 }
 
-/// One operation as one rank calls it.
+/// One operation, as called by one rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// What.
     pub operation: Operation,
-    /// Elements, as NCCL's argument of that operation counts them.
+    /// Number of elements, counted as in NCCL's argument for that operation.
     pub count: u64,
     /// Element type.
     pub datatype: Datatype,
@@ -122,7 +122,7 @@ impl Call {
         self.count as usize * self.datatype.size()
     }
 
-    /// Bytes that `rank` of `size` gives to the others.
+    /// Bytes that `rank` of `size` contributes.
     pub fn send_bytes(&self, rank: u32, size: u32) -> usize {
         let (block, all) = (self.block_bytes(), self.block_bytes() * size as usize);
         let at_root = |bytes| if self.root == Some(rank) { bytes } else { 0 };
@@ -146,7 +146,7 @@ impl Call {
         }
     }
 
-    /// Bytes that `rank` of `size` gets.
+    /// Bytes that `rank` of `size` receives.
     pub fn receive_bytes(&self, rank: u32, size: u32) -> usize {
         let (block, all) = (self.block_bytes(), self.block_bytes() * size as usize);
         let at_root = |bytes| if self.root == Some(rank) { bytes } else { 0 };
@@ -170,7 +170,8 @@ impl Call {
         }
     }
 
-    /// The most bytes that any rank gives: decides, alike on all ranks, whether the payload travels in the descriptor.
+    /// The most bytes that any rank contributes. Decides, identically on all ranks, whether the payload travels in the
+    /// descriptor.
     pub(crate) fn largest_contribution(&self, size: u32) -> usize {
         let root = self.root.unwrap_or(0);
         self.send_bytes(root, size)
@@ -190,7 +191,7 @@ impl Call {
         }
     }
 
-    /// Checks what no communicator accepts.
+    /// Checks for arguments that no communicator accepts.
     ///
     /// # Errors
     /// `InvalidArgument` with a sentence.
@@ -218,7 +219,7 @@ impl Call {
         Ok(())
     }
 
-    /// The call as a person reads it: "all_reduce(count 4, float32, sum)".
+    /// The call in human-readable form: "all_reduce(count 4, float32, sum)".
     pub fn describe(&self) -> String {
         let mut text = format!("{}(count {}, {}", self.operation, self.count, self.datatype);
         if let Some(op) = self.reduction {

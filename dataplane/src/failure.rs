@@ -5,7 +5,7 @@ use protocol::record::ErrorCode;
 
 use crate::refusal;
 
-/// A failed operation or rendezvous: what kind, one sentence, and which ranks are at fault.
+/// A failed operation or rendezvous: its kind, one sentence, and the ranks at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Failure {
@@ -15,7 +15,7 @@ pub struct Failure {
     pub detail: String,
     /// Ranks of the communicator that are at fault or missing, when known.
     pub culprits: Vec<Rank>,
-    /// Where the program called what failed, if that was an operation.
+    /// Where the program called the failed operation, if it was one.
     pub site: SiteId,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         Self { code, detail: detail.into(), culprits: Vec::new(), site: SiteId::default() }
     }
 
-    /// A failure of the system below us: a socket, a mapping.
+    /// A failure of the underlying system: a socket, a mapping.
     pub fn system(what: &str, error: &std::io::Error) -> Self {
         Self::new(ErrorCode::System, refusal::explain(what, error))
     }
@@ -40,10 +40,10 @@ impl Failure {
 
 macro_rules! numbered {
     ($($kind:ident)*) => {
-        /// The kinds in the order of their numbers in shared memory and on data sockets (number = position + 1; 0 is none).
+        /// The kinds in order of their numbers in shared memory and on data sockets (number = position + 1; 0 means none).
         const CODES: &[ErrorCode] = &[$(ErrorCode::$kind,)*];
 
-        /// Does not compile when a kind is not in the list.
+        /// Does not compile if a kind is missing from the list.
         const _: fn(ErrorCode) = |code| match code {
             $(ErrorCode::$kind => {})*
         };
@@ -75,12 +75,12 @@ numbered! {
     Unreachable
 }
 
-/// The number of a kind between ranks; never 0.
+/// The number that stands for a kind between ranks; never 0.
 pub(crate) fn number_of(code: ErrorCode) -> u32 {
     CODES.iter().position(|known| *known == code).map_or(CODES.len() as u32, |index| index as u32 + 1)
 }
 
-/// The kind behind a number another rank wrote.
+/// The kind for a number that another rank wrote.
 pub(crate) fn code_of(number: u32) -> ErrorCode {
     (number as usize).checked_sub(1).and_then(|index| CODES.get(index)).copied().unwrap_or(ErrorCode::System)
 }

@@ -1,5 +1,5 @@
-//! Faults that a case asks for, at work: which of them concern a rank of a communicator, and what they do to its operations
-//! before these begin.
+//! Injects the faults that a case asks for: which of them concern a rank of a communicator, and what they do to its
+//! operations before these begin.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,19 +20,19 @@ use crate::wake::Wake;
 /// A fault that concerns one rank of one communicator.
 pub(crate) struct Armed {
     fault: Fault,
-    /// It was announced; a fault at a collective is over then.
+    /// Whether it was announced; a fault at a collective is then over.
     announced: AtomicBool,
-    /// One that is about a link begins that long after the process joined.
+    /// When the process joined: a link fault begins a certain time after that.
     joined: Instant,
     after: Duration,
-    /// For a link, the end of it that each member is on, in rank order.
+    /// For a link, the end that each member is on, in rank order.
     ends: Vec<Option<usize>>,
 }
 
-/// An operation that is about to begin, as faults see it.
+/// An operation that is about to begin, as seen by faults.
 pub(crate) struct Site<'a> {
     pub(crate) communicator: CommunicatorId,
-    /// The rank in the communicator, and its place in the launch.
+    /// The rank in the communicator, and its global rank.
     pub(crate) rank: u32,
     pub(crate) global_rank: Rank,
     pub(crate) size: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Site<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// What a rank contributes instead, when that was corrupted; the call reads from it.
+/// A rank's corrupted contribution; the call reads from it instead.
 pub(crate) struct Corrupted {
     pub(crate) call: Call,
     _contribution: Vec<u64>,
@@ -79,10 +79,10 @@ fn end_of(link: &Link, rank: Rank) -> Option<usize> {
     link.0.iter().position(|side| side.ranks.contains(&rank))
 }
 
-/// Lets the faults that wait for this collective fire.
+/// Fires the faults that wait for this collective.
 ///
 /// # Errors
-/// The failure that a fault asks for, or the communicator's own when it was aborted meanwhile.
+/// The failure that a fault asks for, or the communicator's own if it was aborted in the meantime.
 pub(crate) fn before_collective(
     faults: &[Armed],
     site: &Site<'_>,
@@ -97,7 +97,7 @@ pub(crate) fn before_collective(
     Ok(corrupted.then(|| corrupt(call, call.send_bytes(site.rank, site.size))))
 }
 
-/// Lets the faults fire that wait for this call, which is number `sequence` as they count. True when it is to be corrupted.
+/// Fires the faults that wait for this call, which is number `sequence` by their count. True if it is to be corrupted.
 fn fire(faults: &[Armed], site: &Site<'_>, sequence: u64, call: &Call, late: ErrorCode) -> Result<bool, Failure> {
     let mut corrupted = false;
     for armed in faults {
@@ -140,24 +140,24 @@ fn fire(faults: &[Armed], site: &Site<'_>, sequence: u64, call: &Call, late: Err
     Ok(corrupted)
 }
 
-/// Sends and recvs of a rank in one communicator so far.
+/// Number of sends and recvs of a rank in one communicator so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     sends: u64,
     recvs: u64,
 }
 
-/// A group's sends and recvs as faults make them.
+/// A group's sends and recvs, as modified by faults.
 pub(crate) struct Spoiled {
     pub(crate) calls: Vec<Call>,
-    /// What is sent in place of the program's own buffers.
+    /// Data sent in place of the program's own buffers.
     _sent: Vec<Corrupted>,
     /// Positions in `calls`.
     received: Vec<usize>,
 }
 
 impl Spoiled {
-    /// Spoils what was received, once it is there.
+    /// Corrupts received data, once it has arrived.
     pub(crate) fn finish(&self) {
         for call in self.received.iter().filter_map(|at| self.calls.get(*at)) {
             // SAFETY: the receive buffer is the caller's promise; the operation is done and nothing else writes there yet.
@@ -166,7 +166,7 @@ impl Spoiled {
     }
 }
 
-/// Lets the faults fire that concern a group's sends and recvs, or one-sided operations.
+/// Fires the faults that concern a group's sends and recvs, or one-sided operations.
 ///
 /// # Errors
 /// As [`before_collective`].
@@ -238,7 +238,7 @@ fn cross_links(faults: &[Armed], site: &Site<'_>, what: &str, edges: impl Fn() -
     Ok(())
 }
 
-/// The bytes that cross from one end to the other, in the busier direction; `None` when none of the edges crosses.
+/// The bytes that cross from one end to the other, in the busier direction; `None` if no edge crosses.
 fn crossing(ends: &[Option<usize>], edges: &[Edge]) -> Option<u64> {
     let end = |rank: Rank| ends.get(rank.0 as usize).copied().flatten();
     let mut bytes = [None::<u64>; 2];
@@ -252,7 +252,7 @@ fn crossing(ends: &[Option<usize>], edges: &[Edge]) -> Option<u64> {
     bytes.into_iter().flatten().max()
 }
 
-/// Flips the second highest bit of the middle element of what the rank contributes: in a float of ordinary size that is the
+/// Flips the second-highest bit of the middle element of the rank's contribution. In a float of ordinary size, that is the
 /// top of the exponent, so the value changes by many orders of magnitude.
 fn corrupt(call: &Call, contributed: usize) -> Corrupted {
     let mut contribution = vec![0u64; contributed.div_ceil(8)];
@@ -265,7 +265,7 @@ fn corrupt(call: &Call, contributed: usize) -> Corrupted {
     Corrupted { call: Call { send: Buffer::host(start), ..*call }, _contribution: contribution }
 }
 
-/// Flips the second highest bit of the middle element of `bytes` at `start`.
+/// Flips the second-highest bit of the middle element of `bytes` at `start`.
 ///
 /// # Safety
 /// They are writable, at least one element of `size` bytes.
@@ -282,7 +282,7 @@ fn signal(number: i32) {
 }
 
 impl Armed {
-    /// Announces that the fault fires at an operation; false when it must not.
+    /// Announces that the fault fires at an operation; false if it must not.
     fn begin(&self, site: &Site<'_>, sequence: u64) -> bool {
         // FakeGPU's variables name a position of every communicator.
         if self.fault.number == 0 {
@@ -300,7 +300,7 @@ impl Armed {
 }
 
 impl Site<'_> {
-    /// Lets `time` pass, unless the communicator is aborted meanwhile.
+    /// Lets `time` pass, unless the communicator is aborted in the meantime.
     fn pause(&self, time: Duration) -> Result<(), Failure> {
         let start = Instant::now();
         loop {
@@ -317,8 +317,8 @@ impl Site<'_> {
     }
 }
 
-/// Starts the clock of the faults that hit this process a while after it joined; without such a fault there is no thread. A process
-/// without a rank of its own has all of them.
+/// Starts the clock of the faults that hit this process some time after it joined; without any, no thread is started. A process
+/// without its own rank gets all of them.
 pub(crate) fn start_clock(
     faults: &[Fault],
     rank: Option<u32>,

@@ -1,9 +1,10 @@
-//! Sleeping on a word of shared memory until it changes, and waking the sleepers. Works across processes.
+//! Sleeps on a word of shared memory until it changes, and wakes the sleepers. Works across processes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-/// Sleeps while `word` holds `expected`, until woken or until `deadline`. May return early for no reason: check again.
+/// Sleeps while `word` holds `expected`, until woken or until `deadline`. May return early without a reason: check
+/// again.
 pub fn wait(word: &AtomicU32, expected: u32, deadline: Instant) {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = libc::timespec {

@@ -1,4 +1,4 @@
-//! What a collective does to the health of a GPU: who simulates GPUs hears of it here.
+//! GPU health events triggered by a collective: the GPU simulation is notified of them here.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,8 @@ use protocol::gpu_event::GpuEvent;
 
 static LISTENER: OnceLock<fn(&GpuEvent)> = OnceLock::new();
 
-/// From now on `listener` is called when an event that waits for an operation of a rank happens, on that rank's thread and before the
-/// operation begins. The first listener stays.
+/// From now on, `listener` is called when an event that waits for a rank's operation occurs, on that rank's thread and before the
+/// operation begins. Only the first listener counts.
 pub fn listen(listener: fn(&GpuEvent)) {
     let _ = LISTENER.set(listener);
 }

@@ -1,11 +1,11 @@
-//! Which host this is: two processes can map each other's memory through `/proc` when these agree.
+//! Identifies this host: two processes can map each other's memory through `/proc` if their identities agree.
 
-/// The boot id; empty where the system does not tell. Processes with the same one have one monotonic clock.
+/// The boot id; empty if the system does not provide it. Processes with the same boot id share one monotonic clock.
 pub(crate) fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Boot id and pid namespace. Equal on processes that see each other under the same process ids.
+/// Boot id and pid namespace. Equal for processes that see each other under the same process ids.
 pub fn identity() -> String {
     let boot = boot();
     let pids = std::fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default();

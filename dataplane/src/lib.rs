@@ -1,8 +1,8 @@
-//! How bytes move between ranks. No CUDA here: the shim's NCCL is a thin layer above.
+//! How bytes move between ranks. Contains nothing of CUDA: the shim's NCCL is a thin layer on top.
 //!
 //! - [`process::Process`] is this process among the others: it meets them and forms communicators.
-//! - [`communicator::Communicator`] runs the operations of one rank in their order. Each is a [`call::Call`] on [`call::Buffer`]s.
-//! - Bytes move through shared memory, where all ranks map each other's [`arena`], or over sockets.
+//! - [`communicator::Communicator`] runs the operations of one rank in order. Each is a [`call::Call`] on [`call::Buffer`]s.
+//! - Bytes move through shared memory if all ranks can map each other's [`arena`], or else over sockets.
 //! - [`kernels`] has the reductions and large copies.
 //! - [`Failure`] is why an operation ended: a code for the program and a sentence that names the rank.
 //!

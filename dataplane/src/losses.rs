@@ -8,18 +8,18 @@ use protocol::record::ErrorCode;
 use crate::lock::Mutex;
 use crate::wake::Wake;
 
-/// A rank that will not come again, why, and that in a sentence.
+/// A rank that will not come again, the reason, and a sentence about it.
 pub(crate) type Loss = (u32, ErrorCode, String);
 
 /// The losses of one communicator. The first reason of each rank stays.
 pub(crate) struct Losses {
     by_rank: Mutex<BTreeMap<u32, (ErrorCode, String)>>,
-    /// Rings at every loss.
+    /// Rung at every loss.
     wake: Arc<Wake>,
 }
 
 impl Losses {
-    /// Nobody is lost yet.
+    /// No losses yet.
     pub(crate) fn new(wake: Arc<Wake>) -> Self {
         Self { by_rank: Mutex::default(), wake }
     }
@@ -28,12 +28,12 @@ impl Losses {
         self.by_rank.lock()
     }
 
-    /// What rings at every loss, for threads that poll.
+    /// The wake-up that is rung at every loss, for threads that poll.
     pub(crate) fn wake(&self) -> &Wake {
         &self.wake
     }
 
-    /// Notes a loss and wakes the pollers.
+    /// Records a loss and wakes the pollers.
     pub(crate) fn note(&self, rank: u32, code: ErrorCode, detail: &str) {
         self.by_rank().entry(rank).or_insert_with(|| (code, detail.to_owned()));
         self.wake.ring();
@@ -44,7 +44,7 @@ impl Losses {
         self.by_rank().get(&rank).cloned()
     }
 
-    /// All that are known.
+    /// All known losses.
     pub(crate) fn all(&self) -> Vec<Loss> {
         self.by_rank().iter().map(|(rank, (code, detail))| (*rank, *code, detail.clone())).collect()
     }

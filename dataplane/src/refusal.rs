@@ -1,5 +1,5 @@
-//! What the operating system refuses for lack of a resource: a limit of the shell, a full machine. That is not a mistake of the
-//! program, so the program that loaded this library is notified, and the message names the remedy.
+//! Requests that the operating system refuses for lack of a resource: a limit of the shell, a full machine. That is not the
+//! program's fault, so whatever loaded this library is notified, and the message names the remedy.
 
 use std::io;
 use std::sync::OnceLock;
@@ -8,13 +8,13 @@ use protocol::limit::{self, Limit};
 
 static LISTENER: OnceLock<fn(&str)> = OnceLock::new();
 
-/// `listener` gets the sentence on every refusal from now on. The first one stays.
+/// From now on, `listener` gets the message about every refusal. Only the first listener counts.
 pub fn listen(listener: fn(&str)) {
     let _ = LISTENER.set(listener);
 }
 
-/// `what` could not be done because of `error`, as a sentence. Where the error is for lack of a resource, the listener is
-/// notified, and the sentence names the remedy.
+/// A message that `what` could not be done because of `error`. If the error is due to lack of a resource, the listener is
+/// notified, and the message names the remedy.
 pub fn explain(what: &str, error: &io::Error) -> String {
     // A socket answers "again" when it waited long enough.
     let errno = error.raw_os_error().filter(|errno| *errno != libc::EAGAIN);
@@ -39,7 +39,7 @@ fn sentence(what: &str, error: &io::Error, errno: Option<i32>) -> String {
     }
 }
 
-/// The soft limit on this process; none where there is none.
+/// The soft limit on this process; `None` if there is none.
 fn limit_of(limit: Limit) -> Option<u64> {
     let resource = match limit {
         Limit::AddressSpace => libc::RLIMIT_AS,
@@ -57,12 +57,12 @@ fn get(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
     (unsafe { libc::getrlimit(resource, &raw mut limits) } == 0).then_some(limits)
 }
 
-/// Calls `make`, which makes a file of `length` bytes that processes share as memory, under a limit on file sizes that allows
-/// it. What it holds is memory, but the kernel counts it as a file, and would end the process with SIGXFSZ. The limit of the whole process is
-/// raised for the one call, as far as it may be.
+/// Calls `make`, which creates a file of `length` bytes that processes share as memory, under a file size limit that allows it.
+/// Its content is memory, but the kernel counts it as a file, and would end the process with SIGXFSZ. The limit of the whole
+/// process is raised for this one call, as far as allowed.
 ///
 /// # Errors
-/// `EFBIG` where the limit cannot be raised so far, else what `make` answers.
+/// `EFBIG` if the limit cannot be raised that far, otherwise the error of `make`.
 pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let Some(limits) = get(libc::RLIMIT_FSIZE).filter(|limits| limits.rlim_cur < length) else { return make() };
     let set = |rlim_cur, rlim_max| {
@@ -81,8 +81,8 @@ pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> i
     made
 }
 
-/// Room for connections to `peers` other ranks: the soft limit on descriptors of a process that will need more is raised to
-/// the hard one, as NCCL does for its bootstrap (`setFilesLimit`). Where that is not enough, the failing connection reports it.
+/// Makes room for connections to `peers` other ranks: if the process will need more descriptors, its soft limit is raised to
+/// the hard limit, as NCCL does for its bootstrap (`setFilesLimit`). If that is not enough, the failing connection reports it.
 pub fn make_room_for(peers: usize) {
     // Two connections to each, and what the program has open.
     let needed = 2 * peers as u64 + 256;

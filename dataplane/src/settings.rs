@@ -9,7 +9,7 @@ use protocol::frame;
 use protocol::ids::{Rank, Sequence};
 use protocol::skip;
 
-/// How long a rank waits for the others unless the environment sets another time.
+/// How long a rank waits for the others, unless the environment sets another time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Where the coordinator listens.
@@ -21,7 +21,7 @@ pub enum Address {
     Tcp(String),
 }
 
-/// Everything the environment decides here.
+/// All settings from the environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// `None`: only ranks of one process can meet.
@@ -36,11 +36,12 @@ pub struct Settings {
     pub chunk_bytes: usize,
     /// Largest piece allowed, bytes.
     pub max_bytes: Option<usize>,
-    /// The other ranks do not exist.
+    /// Whether the other ranks do not exist.
     pub is_alone: bool,
-    /// The real NCCL moves the bytes (`FAKEGPU_DIST_MODE=proxy`): ranks only tell each other, and the coordinator, what they call.
+    /// The real NCCL moves the bytes (`FAKEGPU_DIST_MODE=proxy`): ranks only report their calls to each other and to the
+    /// coordinator.
     pub keeps_books: bool,
-    /// The most bytes of a block that are moved; operations count as they are called.
+    /// Maximum number of bytes of a block that are moved; operations are recorded at their full size.
     pub most_moved: Option<usize>,
     /// The faults of the case, and the one that `FAKEGPU_NCCL_FAULT_*` asks for.
     pub faults: Vec<Fault>,
@@ -67,16 +68,16 @@ impl Settings {
     /// Reads the process's environment.
     ///
     /// # Errors
-    /// [`BadValue`] naming the variable, what it holds and what it may hold.
+    /// [`BadValue`] naming the variable, its value and the allowed values.
     pub fn from_environment() -> Result<Self, BadValue> {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// Those of a process in which the real NCCL moves the bytes.
+    /// Settings of a process in which the real NCCL moves the bytes.
     ///
     /// # Errors
-    /// As [`Self::from_environment`]; a mode that is not `proxy`, no coordinator to keep books at, and what only has a meaning where
-    /// bytes are ours.
+    /// As [`Self::from_environment`]; also a mode other than `proxy`, a missing coordinator, and settings that only make sense if
+    /// we move the bytes.
     pub fn of_proxy(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadValue> {
         let mode = lookup(env::DIST_MODE.name).unwrap_or_default();
         let bad = |variable: &Variable, value: &str, expected: &str| BadValue {

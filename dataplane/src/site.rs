@@ -1,4 +1,4 @@
-//! Places in this process's program by number: calls carry the number, and the coordinator gets the place once.
+//! Numbers the call sites in this process's program: calls carry the number, and the coordinator gets each site once.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use protocol::site::{CallSite, MOST};
 
 use crate::lock::Mutex;
 
-/// All places that have a number; number n is at n - 1.
+/// All numbered sites; number n is at index n - 1.
 #[derive(Default)]
 struct Table {
     numbers: HashMap<CallSite, SiteId>,
@@ -17,7 +17,7 @@ struct Table {
 
 static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
 
-/// The number of a place; that of no place once there are [`MOST`].
+/// The number of a site; once there are [`MOST`], the number that means no site.
 pub fn number(site: CallSite) -> SiteId {
     let mut table = TABLE.get_or_init(Mutex::default).lock();
     if let Some(known) = table.numbers.get(&site) {
@@ -32,7 +32,7 @@ pub fn number(site: CallSite) -> SiteId {
     id
 }
 
-/// The place with a number.
+/// The site with a given number.
 pub fn of(id: SiteId) -> Option<CallSite> {
     let table = TABLE.get()?.lock();
     table.sites.get((id.0 as usize).checked_sub(1)?).cloned()

@@ -1,4 +1,5 @@
-//! A way of moving bytes between the ranks of a communicator: shared memory or sockets. Every rank of a communicator uses the same.
+//! A way of moving bytes between the ranks of a communicator: shared memory or sockets. All ranks of a communicator use the same
+//! one.
 
 use protocol::message::Member;
 use protocol::record::{BufferTransport, ErrorCode};
@@ -9,9 +10,10 @@ use crate::operation::context::OpContext;
 use crate::operation::one_sided::PeerWindow;
 use crate::operation::timing::Timing;
 
-/// One rank's end of it. Operations come one at a time; everything else may come meanwhile, from other threads.
+/// One rank's end of a transport. Operations run one at a time; all other calls may come in the meantime, from other
+/// threads.
 pub(crate) trait Transport: Send + Sync {
-    /// What records call it.
+    /// Its name in records.
     fn kind(&self) -> BufferTransport;
 
     /// Runs a collective to its end on this rank.
@@ -20,16 +22,17 @@ pub(crate) trait Transport: Send + Sync {
     /// Runs the sends and recvs of a group to their end; timings are in the order of `calls`.
     fn transfers(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure>;
 
-    /// Runs the first of `calls`, which are one-sided, or all waits that they begin with; timings of as many as were run.
+    /// Runs the first of `calls`, which are one-sided, or all leading waits; returns the timings of the calls that were
+    /// run.
     fn one_sided(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure>;
 
-    /// Registers `bytes` at `buffer` as the next window; its number, from 1.
+    /// Registers `bytes` at `buffer` as the next window; returns its number, from 1.
     fn register_window(&self, buffer: Buffer, bytes: u64) -> Result<u64, Failure>;
 
     /// Forgets a window.
     fn deregister_window(&self, number: u64);
 
-    /// Window `number` of rank `peer`, once it is registered; `None` when ranks do not map each other's memory.
+    /// Window `number` of rank `peer`, once it is registered; `None` if ranks do not map each other's memory.
     fn peer_window(&self, context: &OpContext, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure>;
 
     /// `rank` will not come again: wakes all that wait for it in this transport's memory.
@@ -38,12 +41,12 @@ pub(crate) trait Transport: Send + Sync {
     /// This rank's operation failed: notifies the other ranks, except for a revoke. No operation is running.
     fn fail(&self, context: &OpContext, code: ErrorCode, detail: &str);
 
-    /// This rank takes part in no more operations: notifies the other ranks, except for a revoke. An operation that is running unless
-    /// `idle` was woken and does its part with [`Self::fail`].
+    /// This rank takes part in no more operations: notifies the other ranks, except for a revoke. Unless `idle`, an operation is
+    /// running; it was woken and does its part through [`Self::fail`].
     fn stop(&self, context: &OpContext, code: ErrorCode, detail: &str, idle: bool);
 }
 
-/// True when all ranks are on one host and offer their memory.
+/// True if all ranks are on one host and offer their memory.
 pub(crate) fn may_share(members: &[Member]) -> bool {
     members.iter().all(|member| member.arena.is_some() && member.control.is_some() && member.host == members[0].host)
 }

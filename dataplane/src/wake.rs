@@ -1,4 +1,4 @@
-//! A descriptor that becomes readable when it is rung, so that a thread that polls sockets notices a lost rank.
+//! A descriptor that becomes readable when rung, so that a thread polling sockets notices a lost rank.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

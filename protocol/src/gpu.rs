@@ -1,4 +1,4 @@
-//! One GPU of the machine: its model and place, and the identity that follows from them.
+//! One GPU of the machine: its model and position, and the identity derived from them.
 
 use xxhash_rust::xxh64::xxh64;
 

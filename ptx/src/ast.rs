@@ -1,4 +1,4 @@
-//! A module as it is written: declarations, functions, instructions. Names are spans of the source.
+//! A module as written: declarations, functions, instructions. Names are spans of the source.
 
 use crate::error::Span;
 use crate::types::Scalar;

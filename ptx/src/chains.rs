@@ -1,5 +1,5 @@
-//! The order of sums of products: compilers write one sum after the other, each waiting for its last product; here neighboring sums
-//! take turns, so that the processor has several under way, and what they share is still in its registers.
+//! The order of sums of products: compilers write one sum after the other, each waiting for its last product. Here neighboring
+//! sums are interleaved, so that the processor has several in flight and finds shared values still in registers.
 
 use std::collections::HashMap;
 

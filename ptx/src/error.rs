@@ -1,4 +1,4 @@
-//! What can be wrong with PTX text: a mistake in it, or something that this machine does not execute; each with its place.
+//! Errors in PTX text: a mistake, or something that this machine does not execute; each with its place.
 
 use std::fmt;
 

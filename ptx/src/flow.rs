@@ -1,4 +1,4 @@
-//! What lives where: which registers need a home in the warp's memory, and what is stored and loaded around each point of synchronization.
+//! Liveness: which registers need a home in the warp's memory, and which are stored and loaded around each synchronization point.
 
 use crate::helper::Helper;
 use crate::ir::*;

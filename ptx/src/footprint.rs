@@ -1,5 +1,5 @@
-//! Where a launch touches global memory, by samples: each site shows its first access to a piece of memory, pieces grow with their
-//! number, and what follows in a piece costs nothing, since the check of its address lets it through as before.
+//! Where a launch touches global memory, by sampling: each site records its first access to a piece of memory, and pieces grow
+//! with their number. Further accesses to a piece cost nothing, because their address check passes as before.
 
 use std::ops::Range;
 

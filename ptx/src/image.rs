@@ -1,4 +1,5 @@
-//! Parsed modules and what comes of linking them: kernels, device variables with their initial bytes, names resolved across modules.
+//! Parsed modules and the result of linking them: kernels, device variables with their initial bytes, names resolved across
+//! modules.
 
 use std::collections::HashMap;
 use std::sync::Arc;

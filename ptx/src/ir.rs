@@ -1,4 +1,4 @@
-//! A checked kernel: registers, blocks and operations whose meaning is settled, with the functions that it reaches in one graph.
+//! A checked kernel: registers, blocks and fully resolved operations, with the functions that it reaches, in one graph.
 
 use crate::ast::Origin;
 use crate::error::{Place, Span};

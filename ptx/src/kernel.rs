@@ -1,4 +1,5 @@
-//! A kernel from its checked program to executable code, and the cache of compiled code in memory; the one on disk is `store`.
+//! A kernel from its checked program to executable code, and the in-memory cache of compiled code; the one on disk is in
+//! `store`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! A launch: what the caller gives, how blocks are spread over threads, and how a launch that stopped is reported.
+//! A launch: its arguments, how blocks are distributed over threads, and how a stopped launch is reported.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

@@ -1,9 +1,10 @@
-//! PTX kernels on the CPU: a parser, a checker, code by Cranelift, and the machine that runs blocks of threads. Nothing of CUDA's API:
-//! the caller brings memory, parameters and a host, and gets results or the thread and the line that went wrong.
+//! PTX kernels on the CPU: a parser, a checker, code by Cranelift, and the machine that runs blocks of threads. Contains nothing
+//! of CUDA's API: the caller provides memory, parameters and a host, and gets results, or the thread and line that failed.
 //!
-//! - [`Module`] is parsed text; [`Image`] links modules and has their kernels and variables.
+//! - [`Module`] is parsed text; [`Image`] links modules and holds their kernels and variables.
 //! - [`Kernel`] is checked and compiled; an unknown instruction is a [`Refusal`] with its line, never a wrong number.
-//! - [`Image::kernel_with`] makes one that is watched while it runs: each [`Mistake`] that does not stop it is reported.
+//! - [`Image::kernel_with`] makes a kernel that is checked while it runs: each [`Mistake`] that does not stop it is
+//!   reported.
 //! - [`Launch`] runs it on the caller's [`Memory`] and [`Host`]; a launch that stops is a [`Trap`].
 //!
 //! ```

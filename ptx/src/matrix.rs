@@ -1,4 +1,4 @@
-//! Matrix fragments: which element is where, and products of them.
+//! Matrix fragments: where each element is, and products of fragments.
 
 use crate::slot::{Slot, Source};
 use crate::state::Warp;

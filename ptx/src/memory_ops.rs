@@ -1,4 +1,4 @@
-//! Numbers that code and helpers share about memory.
+//! Constants about memory shared by compiled code and helpers.
 
 /// Where generic addresses of shared memory begin; bits 24 and up of the offset are a block of the cluster plus one.
 pub const SHARED_WINDOW: u64 = 0x0100_0000_0000_0000;

@@ -1,4 +1,4 @@
-//! Mistakes that do not stop a kernel: what is looked for, and what is known about each that was found.
+//! Mistakes that do not stop a kernel: which ones are looked for, and what is known about each one found.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What four neighboring lanes have in a register: numbers in equal steps, of which the first says all, or anything. With it a kernel gets
-//! a second body that runs four lanes at once.
+//! The contents of a register across four neighboring lanes: equally spaced numbers, determined by the first, or anything. Based
+//! on this, a kernel gets a second body that runs four lanes at once.
 
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;

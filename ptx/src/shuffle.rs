@@ -1,4 +1,4 @@
-//! From which lane each takes its value in a shuffle.
+//! The lane from which each lane takes its value in a shuffle.
 
 use crate::slot::Source;
 use crate::sync::{ShflMode, SyncOp};

@@ -1,4 +1,4 @@
-//! Values of a warp's lanes: where a register's home is, reading and writing it.
+//! Values of a warp's lanes: where a register's home is, and how to read and write it.
 
 use crate::state::Warp;
 

@@ -1,5 +1,5 @@
-//! Compiled code on disk: one file for each kernel, for this processor and this version. Whatever is not exactly what was written
-//! is compiled anew.
+//! Compiled code on disk: one file for each kernel, for this processor and this version. A file that is not exactly as written is
+//! ignored, and the kernel is compiled again.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! What threads do where they meet: shuffles, votes, barriers, matrix operations.
+//! Operations at which threads synchronize: shuffles, votes, barriers, matrix operations.
 
 use crate::matrix::{Fragment, MatrixAccess, Mma};
 use crate::warpgroup::WarpgroupMma;

@@ -1,4 +1,4 @@
-//! Tensor maps: the arguments of `cuTensorMapEncodeTiled`, in 128 bytes of this machine's own layout.
+//! Tensor maps: the arguments of `cuTensorMapEncodeTiled`, in 128 bytes with a layout specific to this machine.
 
 /// Bytes that mark a tensor map of this machine.
 const MAGIC: u32 = 0x7054_6d31;

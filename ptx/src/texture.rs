@@ -1,5 +1,5 @@
-//! Textures and surfaces: what an object says of its texels, and the arithmetic of a fetch (CUDA Programming Guide, "Texture
-//! Fetching").
+//! Textures and surfaces: how an object describes its texels, and the arithmetic of a fetch (CUDA Programming Guide,
+//! "Texture Fetching").
 
 /// What a component of a texel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Global memory that nobody wrote, byte by byte, while a kernel runs: its reads are checked, and its writes noted.
+//! Uninitialized global memory, tracked byte by byte while a kernel runs: reads are checked, and writes recorded.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! `wgmma`: a warp's 16 rows of a product whose factors are in shared memory, found by descriptors.
+//! `wgmma`: a warp's 16 rows of a product whose factors are in shared memory, located by descriptors.
 
 use crate::matrix::{float_of, int_of, lanes_of, set_lanes, single_of};
 use crate::slot::{Slot, Source};

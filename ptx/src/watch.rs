@@ -1,6 +1,6 @@
-//! What is known about a block's shared memory while it runs: who touched each byte last, and what orders its threads. Times are
-//! vector clocks, a time of every thread for each, with one shortcut: what all threads wait for begins a new interval, and everything before it
-//! is ordered with everything behind.
+//! Tracks a block's shared memory while it runs: which thread touched each byte last, and what orders its threads. Times are
+//! vector clocks, which hold a time of every thread for each thread, with one shortcut: a synchronization of all threads begins a
+//! new interval, and everything before it is ordered with everything after.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,10 +1,10 @@
 //! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
 //!
-//! The modules are stages; ARCHITECTURE.md lists them in their order.
+//! The modules are stages; ARCHITECTURE.md lists them in order.
 //!
 //! - [`suite`] makes [`case`]s from YAML, with the file, line and column of every mistake; [`filter`] selects among them.
-//! - [`execute`] runs one case as processes and gives an [`observation`]: exits, output, reports.
-//! - [`check`] compares an observation with what the case expects; [`verdict`] makes the result from that.
+//! - [`execute`] runs one case as processes and produces an [`observation`]: exits, output, reports.
+//! - [`check`] compares an observation with the case's expectations; [`verdict`] derives the result.
 //! - [`schedule`] runs all cases of a run, [`record`] keeps its events, and [`report`] shows them.
 //!
 //! ```

@@ -15,7 +15,7 @@ use runner::execute::srun::task;
 use runner::execute::{self, guard};
 use runner::host::output;
 
-/// Bytes of the stack that ftest runs on, whatever `ulimit -s` is.
+/// Size of the stack that ftest runs on, regardless of `ulimit -s`, bytes.
 const STACK: usize = 16 << 20;
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Everything seen while a case ran: the only input of the checks, besides the case itself.
+//! Everything observed while a case ran: the only input of the checks, besides the case itself.
 
 use crate::host::machine::Machine;
 use std::collections::BTreeMap;
@@ -21,63 +21,64 @@ pub const SHARED: &str = "shared";
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// Every process the runner started, and torchrun's workers and srun's tasks where their streams are known: ranks first, by rank.
+    /// Every process the runner started, and torchrun's workers and srun's tasks if their streams are known: ranks first, by
+    /// rank.
     pub processes: Vec<ProcessObservation>,
     /// The cluster report, if a coordinator ran and left one.
     pub cluster_report: Option<Value>,
-    /// The whole of it. The file may have gone with the scratch directory; its text can still be read here.
+    /// The whole report. The file may have been removed with the scratch directory; its text can still be read here.
     pub report_file: Option<Arc<File>>,
     /// The device reports, by rank, then pid.
     pub device_reports: Vec<Value>,
-    /// Uses of what we do not implement, from the device reports and the cluster report.
+    /// Uses of unimplemented features, from the device reports and the cluster report.
     pub gaps: Vec<Gap>,
-    /// Findings of processes, where there is no cluster report that has them.
+    /// Findings of processes, if there is no cluster report that contains them.
     pub findings: Vec<Finding>,
-    /// What processes that ended with 0 had not given back of their GPUs.
+    /// GPU resources that processes with exit code 0 had not released.
     pub left: Vec<Left>,
-    /// What the operating system refused to the shim, in a sentence each: what, and what to do behind a `; `.
+    /// What the operating system refused to the shim, one sentence each: the refusal and, after `; `, what to do.
     pub refused: Vec<String>,
-    /// What the machine allowed, and did.
+    /// What the machine allowed, and what it did.
     pub machine: Machine,
     /// From the first spawn to the last exit.
     pub duration: Duration,
     /// The kill deadline passed.
     pub timed_out: bool,
-    /// A rank or launcher had ended with an error that the case does not expect, and the others were ended after a while.
+    /// A rank or launcher ended with an error that the case does not expect, and the others were ended after a while.
     pub cut_short: bool,
     /// Processes still running when the case was ended: their exits do not count.
     pub unfinished: Vec<Role>,
-    /// Those of them that were stopped by a signal (SIGSTOP).
+    /// Those that were stopped by a signal (SIGSTOP).
     pub stopped: Vec<Role>,
-    /// Whose time was up before the case's own deadline: it was ended, or never started.
+    /// The limit that expired before the case's own deadline: the case was ended, or never started.
     pub past: Option<String>,
-    /// Why nothing moved any more, if known.
+    /// Why nothing progressed any more, if known.
     pub hang: Option<Hang>,
-    /// What the runner could not do (spawn, coordinator, environment): the case is broken.
+    /// An operation that the runner failed at (spawn, coordinator, environment): the case is broken.
     pub infra_error: Option<String>,
-    /// A fixture that the case uses could not be made: the case is broken.
+    /// A fixture that the case uses could not be set up: the case is broken.
     pub fixture_error: Option<FixtureError>,
-    /// Processes, sockets or shared memory still there after the case, in words.
+    /// Descriptions of processes, sockets or shared memory still there after the case.
     pub leaked: Vec<String>,
-    /// Objects in `/dev/shm` that appeared while this case and no other ran, and that no process uses any more.
+    /// Objects in `/dev/shm` that appeared while only this case ran, and that no process uses any more.
     pub shared_memory: Vec<PathBuf>,
-    /// What was killed on purpose, and triggers that never came, in words.
+    /// Messages about what was killed on purpose, and about triggers that never came.
     pub notes: Vec<String>,
-    /// How its processes were started, where warm starts were wanted.
+    /// How its processes were started, if warm starts were wanted.
     pub starts: Option<Starts>,
-    /// Triggers of `kill` that never matched, in words: the case fails.
+    /// Messages about triggers of `kill` that never matched: the case fails.
     pub kills_not_triggered: Vec<String>,
-    /// The same for cuts of links.
+    /// The same for link cuts.
     pub cuts_not_triggered: Vec<String>,
-    /// `faults` that never fired, in words: the case fails.
+    /// Messages about `faults` that never fired: the case fails.
     pub faults_not_fired: Vec<String>,
     /// Where streams and reports are kept.
     pub scratch: PathBuf,
-    /// Why the case did not run (an unmet requirement that only the executor can judge, or a cancelled run).
+    /// Why the case did not run (an unmet requirement that only the executor can check, or a canceled run).
     pub skipped: Option<String>,
     /// The run was interrupted while the case ran.
     pub cancelled: bool,
-    /// What was seen of the second run of a `deterministic` case.
+    /// The observation of the second run of a `deterministic` case.
     pub again: Option<Box<Observation>>,
 }
 
@@ -97,7 +98,7 @@ impl Observation {
         self.processes.iter().filter(|process| !self.unfinished.contains(&process.role))
     }
 
-    /// The device report of a rank; of several processes the first's.
+    /// The device report of a rank; if it has several processes, that of the first.
     pub fn device_report(&self, rank: u32) -> Option<&Value> {
         self.device_reports.iter().find(|report| report["measured"]["rank"] == rank)
     }
@@ -111,14 +112,14 @@ impl Observation {
     }
 }
 
-/// Why a fixture could not be made.
+/// Why a fixture could not be set up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixtureError {
-    /// Where its setup is written.
+    /// Where the suite defines its setup.
     pub place: SourceLocation,
     /// What was wanted.
     pub expected: String,
-    /// What was there, with the last words of the setup.
+    /// What happened instead, with the last output of the setup.
     pub got: String,
     /// What to do next; may be empty.
     pub next: String,
@@ -145,7 +146,7 @@ pub struct Hang {
 }
 
 impl Hang {
-    /// The sentence and, each in a line of its own, where in the program it is.
+    /// The message and, each on its own line, the places in the program.
     pub fn story(&self) -> String {
         let parts: Vec<&str> = std::iter::once(&self.sentence).chain(&self.lines).map(String::as_str).collect();
         parts.join("\n")
@@ -178,7 +179,7 @@ pub struct ProcessObservation {
 }
 
 impl ProcessObservation {
-    /// Which of its streams could not be written to their files, in words.
+    /// Messages about the streams that could not be written to their files.
     pub fn write_errors(&self) -> impl Iterator<Item = String> {
         [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter().filter_map(|(name, stream)| {
             let error = stream.write_error.as_ref()?;
@@ -241,7 +242,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// What it did, to follow a name: `ended with code 1`, `was ended by SIGKILL`.
+    /// How it ended, phrased to follow a name: `ended with code 1`, `was ended by SIGKILL`.
     pub fn clause(&self) -> String {
         match self {
             Exit::Code(code) => format!("ended with code {code}"),
@@ -256,19 +257,19 @@ impl Exit {
 /// One stream of one process. The whole of it is in `path`; memory keeps both ends.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
-    /// The file with everything.
+    /// The file with the whole stream.
     pub path: PathBuf,
     /// Bytes written in all.
     pub bytes: u64,
     /// The first bytes: all of them unless `truncated`.
     pub head: Vec<u8>,
-    /// The last bytes where `head` is not all; else empty.
+    /// The last bytes if `head` is not all; otherwise empty.
     pub tail: Vec<u8>,
     /// Something between head and tail is only in the file, or was dropped.
     pub truncated: bool,
-    /// Texts that were looked for in all of the stream while it came, and where each first begins, bytes.
+    /// Texts that were searched for in the whole stream as it arrived, and the byte offset of each first match.
     pub searched: BTreeMap<String, Option<u64>>,
-    /// Why the file does not hold what it should, where it could not be written.
+    /// Why the file is incomplete, if it could not be written.
     pub write_error: Option<String>,
 }
 
@@ -288,8 +289,8 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// The detail of a function that we do not have at all: the loader did not find it.
+    /// The detail for a function that does not exist at all: the loader did not find it.
     pub const NO_FUNCTION: &str = "undefined symbol";
-    /// The detail of a library that we do not have at all.
+    /// The detail for a library that does not exist at all.
     pub const NO_LIBRARY: &str = "no such library";
 }

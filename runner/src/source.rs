@@ -1,4 +1,4 @@
-//! Where in the user's files something is written.
+//! Locations in the user's files.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,16 +1,16 @@
 //! `libfakegpu.so`: CUDA, NCCL, NVML and the rest of NVIDIA's libraries, simulated on the host.
 //!
-//! A program never calls this crate from Rust: it is preloaded, and its C functions are found by name. How a call travels:
+//! A program never calls this crate from Rust: it is preloaded, and its C functions are found by name. The path of a call:
 //!
-//! 1. a table (`exports`, `stubs`) has the name, its library and whether it computes;
+//! 1. a table (`exports`, `stubs`) holds the name, its library and whether it computes;
 //! 2. `boundary::guard` reads the settings once, refuses a forked child, and turns a panic into an error code;
 //! 3. the body is in `cuda_driver`, `cuda_runtime`, `nccl`, `nvml` or `stubs`;
 //! 4. the state is in `device`: memory, streams, events, contexts. PyTorch's operators compute in `compute`.
 //!
-//! ARCHITECTURE.md has the order of these stages. Nothing runs at library load: no constructor, thread, socket or output before the
-//! first call.
+//! ARCHITECTURE.md describes the order of these stages. Nothing runs at library load: no constructor, thread, socket or output
+//! before the first call.
 //!
-//! What Rust sees are the tables, for the builder of the library files and the tests:
+//! Rust code only sees the tables, for the builder of the library files and for tests:
 //!
 //! ```
 //! use fakegpu::{Library, Status, tables};

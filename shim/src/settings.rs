@@ -1,5 +1,5 @@
 //! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
-//! call answers "not initialized": the process is not killed for it, since it may never have wanted a GPU.
+//! call returns "not initialized". The process is not killed for it, because it may never have wanted a GPU.
 
 pub(crate) mod visible;
 
@@ -22,9 +22,10 @@ pub(crate) enum GapPolicy {
     Allow,
     /// Counted, and reported once per name on stderr.
     Warn,
-    /// As `Warn`, but a kernel that is not executed is an error at its launch: a program must not go on without its numbers.
+    /// As `Warn`, but launching a kernel that cannot be executed is an error, because a program must not go on without its
+    /// numbers.
     Stop,
-    /// Counted, and NotSupported to the caller.
+    /// Counted, and returns NotSupported to the caller.
     Error,
 }
 
@@ -43,7 +44,7 @@ impl GapPolicy {
 /// Whether cuBLAS products are computed (`FAKEGPU_CPU_GEMM_MODE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum GemmMode {
-    /// Computed, exactly (there is one way of computing them, so `auto`, `exact` and `fast` are the same).
+    /// Computed exactly (there is only one method, so `auto`, `exact` and `fast` are the same).
     #[default]
     Compute,
     /// Left undone: a gap.
@@ -70,10 +71,10 @@ impl Compute {
     }
 }
 
-/// What the time between two events is where kernels ran (`FAKEGPU_EVENT_CLOCK`).
+/// The time between two events with kernels in between (`FAKEGPU_EVENT_CLOCK`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EventClock {
-    /// Counted by kernels and their sizes.
+    /// Derived from the kernels and their sizes.
     #[default]
     Work,
     /// What passed.
@@ -87,36 +88,36 @@ pub(crate) struct GemmPolicy {
     pub(crate) mode: GemmMode,
     /// Larger ones, in multiply-adds, are a gap.
     pub(crate) max_operations: Option<u64>,
-    /// Datatypes that the profile does not list are refused (`FAKEGPU_STRICT_COMPAT`).
+    /// Whether datatypes that the profile does not list are refused (`FAKEGPU_STRICT_COMPAT`).
     pub(crate) strict: bool,
 }
 
 /// The environment after it was checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// What a gap does.
+    /// The effect of a gap.
     pub(crate) gap_policy: GapPolicy,
     /// The machine's driver.
     pub(crate) driver: Driver,
-    /// GPUs of this machine, which NVML shows all of; CUDA shows those of `device::all`.
+    /// GPUs of this machine; NVML shows all of them, and CUDA those of `device::all`.
     pub(crate) gpus: Vec<Gpu>,
-    /// The cluster, when there is one.
+    /// The cluster, if there is one.
     pub(crate) cluster: Option<ClusterPlan>,
     /// Whether PyTorch's operators compute.
     pub(crate) compute: Compute,
-    /// What the time between two events is where kernels ran.
+    /// The time between two events with kernels in between.
     pub(crate) event_clock: EventClock,
     /// Which cuBLAS products are computed.
     pub(crate) gemm: GemmPolicy,
-    /// What is looked for beside the results.
+    /// The enabled sanitizers.
     pub(crate) sanitize: Sanitizers,
-    /// Which delays there are on purpose.
+    /// The injected delays.
     pub(crate) schedule: Option<Schedule>,
-    /// What happens to the health of GPUs.
+    /// The GPU health events.
     pub(crate) gpu_events: Vec<Fault>,
     /// Where the device report goes, with its placeholders.
     pub(crate) report_path: Option<String>,
-    /// Where gaps are noted at once.
+    /// Where gaps are recorded immediately.
     pub(crate) journal: Option<String>,
     /// Print a summary at exit.
     pub(crate) terminal_report: bool,
@@ -208,7 +209,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
     })
 }
 
-/// Those of the case's faults that happen to GPUs.
+/// The faults of the case that concern GPUs.
 fn gpu_events(value: &str) -> Result<Vec<Fault>, BadValue> {
     let faults = fault::from_json(value).map_err(|_| protocol::env::FAULTS.bad(value))?;
     Ok(faults.into_iter().filter(|fault| fault.action.gpu().is_some()).collect())

@@ -1,5 +1,5 @@
-//! The subcommands about what simulated GPUs do not have or do: MIG instances, vGPUs, chip-to-chip links, confidential computing,
-//! policies, states that take an administrator. What they print is what nvidia-smi 550.163.01 prints of the simulated NVML
+//! The subcommands for features that simulated GPUs do not have: MIG instances, vGPUs, chip-to-chip links, confidential
+//! computing, policies, states that require an administrator. They print what nvidia-smi 550.163.01 prints for the simulated NVML
 //! (`fixtures/monitors/nvidia_smi.py` compares).
 
 use crate::gpu::Machine;

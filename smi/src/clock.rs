@@ -3,10 +3,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The time now by a format of strftime(3).
+/// The current time in a format of strftime(3).
 fn format(format: &std::ffi::CStr) -> String {
     let mut buffer = [0u8; 64];
-    // SAFETY: all structures live for the calls, and strftime writes no more than the length it gets.
+    // SAFETY: all structures outlive the calls, and strftime writes at most the given length.
     let length = unsafe {
         let now = libc::time(std::ptr::null_mut());
         let mut broken: libc::tm = std::mem::zeroed();
@@ -27,7 +27,7 @@ pub(crate) fn short() -> String {
     format!("{}.{:03}", format(c"%Y/%m/%d %H:%M:%S"), since.subsec_millis())
 }
 
-/// Date and time in columns of their own: "20260622", "04:00:43".
+/// Date and time in separate columns: "20260622", "04:00:43".
 pub(crate) fn columns() -> [String; 2] {
     [format(c"%Y%m%d"), format(c"%H:%M:%S")]
 }

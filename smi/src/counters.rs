@@ -1,4 +1,4 @@
-//! The performance counters of `dmon --gpm-metrics`: what two samples of a GPU differ by.
+//! The performance counters of `dmon --gpm-metrics`: the difference between two samples of a GPU.
 
 use crate::gpu::{Gpu, Machine};
 use crate::nvml::Sample;
@@ -16,7 +16,7 @@ impl<'a> Counters<'a> {
         Self { numbers: numbers.to_vec(), last: machine.gpus.iter().map(|_| None).collect() }
     }
 
-    /// A cell for each number since the sample before; "-" where there is none.
+    /// A cell for each number since the previous sample; "-" if there is none.
     pub(crate) fn cells(&mut self, place: usize, gpu: &Gpu<'a>) -> Vec<String> {
         if self.numbers.is_empty() {
             return Vec::new();

@@ -5,7 +5,7 @@ use crate::field;
 use crate::gpu::{Gpu, Machine, Reading, missing};
 use crate::part::{Query, Subject};
 
-/// The header, if `is_first` and wanted, and a line per GPU, or per part of it that is asked for.
+/// The header, if `is_first` and requested, and one line per GPU, or per requested part of it.
 pub(crate) fn table(
     machine: &Machine<'_>,
     of: Option<&'static Query>,
@@ -30,7 +30,7 @@ pub(crate) fn table(
     text
 }
 
-/// `memory.total [MiB]`: the field's own name, whichever was asked for.
+/// `memory.total [MiB]`: the field's main name, even if an alias was requested.
 fn header(of: Option<&'static Query>, name: &str) -> Option<String> {
     let (name, unit) = match of {
         Some(query) => query.field(name).map(|field| (field.names[0], field.unit))?,

@@ -5,9 +5,9 @@ use crate::gpu::Read::{self, *};
 
 /// One field of `--query-gpu`.
 pub(crate) struct Field {
-    /// The name in headers, then others for the same.
+    /// The name in headers, then its aliases.
     pub(crate) names: &'static [&'static str],
-    /// Of the numbers; empty for none.
+    /// Unit of the numbers; empty for none.
     pub(crate) unit: &'static str,
     pub(crate) read: Read,
     pub(crate) about: &'static str,

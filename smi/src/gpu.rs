@@ -1,9 +1,9 @@
-//! The machine and its GPUs, and how a value is read: what [`Read`] names as data is asked of NVML here.
+//! The machine and its GPUs, and how values are read: each [`Read`] is data that is turned into NVML queries here.
 
 use crate::nvml::{Code, Device, Nvml, Pci, Process};
 use crate::{Failure, clock};
 
-/// The GPUs that are asked for.
+/// The requested GPUs.
 pub(crate) struct Machine<'a> {
     pub(crate) nvml: &'a Nvml,
     pub(crate) gpus: Vec<Gpu<'a>>,
@@ -32,25 +32,25 @@ pub(crate) enum Read {
     Text(&'static str),
     /// A number.
     Number(&'static str),
-    /// The nth number that a function hands out, by its word.
+    /// The nth number that a function returns, as a word.
     Word(&'static str, usize, &'static [&'static str]),
-    /// The nth number that a function hands out.
+    /// The nth number that a function returns.
     Nth(&'static str, usize),
     /// A number for a clock: graphics 0, SM 1, memory 2, video 3.
     Clock(&'static str, i32),
-    /// Milliwatts of a function, in watts.
+    /// A function's result in milliwatts, shown in watts.
     Watts(&'static str),
-    /// Milliwatts of a field value, in watts.
+    /// A field value in milliwatts, shown in watts.
     WattsOf(u32),
     /// A field value, signed or not.
     Value(u32),
-    /// The nth of total, used and free memory, MiB; 3 is reserved.
+    /// The nth of total, used and free memory, MiB; 3 is reserved memory.
     Memory(usize),
-    /// The same of BAR1.
+    /// The same for BAR1.
     Bar1(usize),
-    /// Nanoseconds of a field value, in microseconds.
+    /// A field value in nanoseconds, shown in microseconds.
     Microseconds(u32),
-    /// Whether the clocks are held down for this reason.
+    /// Whether the clocks are throttled for this reason.
     Reason(u64),
     /// Errors: 0 corrected or 1 uncorrected, 0 volatile or 1 aggregate, where; `None` is everywhere.
     Ecc(i32, i32, Option<i32>),
@@ -58,7 +58,7 @@ pub(crate) enum Read {
     Of(fn(&Gpu<'_>) -> Reading),
     /// The same text on every GPU.
     Fixed(&'static str),
-    /// Nothing that NVML knows on these machines.
+    /// Not available from NVML on these machines.
     Nothing,
 }
 
@@ -191,12 +191,12 @@ impl<'a> Machine<'a> {
 }
 
 impl Gpu<'_> {
-    /// The line above what is said of it: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)".
+    /// The line above the information about it: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)".
     pub(crate) fn title(&self) -> String {
         format!("GPU {}: {} (UUID: {})\n", self.index, self.name(), self.uuid())
     }
 
-    /// Whether `-i name` means this one.
+    /// Whether `-i name` refers to this GPU.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let address = |text: &str| {
             let (domain, rest) = text.split_once(':').filter(|(_, rest)| rest.contains(':')).unwrap_or(("0", text));
@@ -208,7 +208,7 @@ impl Gpu<'_> {
             || (name.contains(':') && address(name) == address(&self.pci.address()))
     }
 
-    /// Why nothing of it can be shown.
+    /// Why nothing can be shown about it.
     fn no_handle(&self, code: Code) -> Failure {
         let (address, why) = (self.pci.short_address(), self.nvml.explain(code));
         let advice = if code == Code::LOST { ".  Reboot the system to recover this GPU" } else { "" };
@@ -245,7 +245,7 @@ impl Gpu<'_> {
         Ok(format!("{major}.{minor}"))
     }
 
-    /// "0x19", of two digits.
+    /// "0x19", with two digits.
     pub(crate) fn pci_bus(&self) -> Reading {
         Ok(format!("0x{:02X}", self.pci.bus))
     }
@@ -276,7 +276,7 @@ impl Gpu<'_> {
         self.nvml.long(self.device, function, []).map(|mask| format!("0x{mask:016X}"))
     }
 
-    /// Degrees up to the highest operating temperature.
+    /// Degrees below the highest operating temperature.
     pub(crate) fn margin(&self) -> Reading {
         self.nvml.versioned(self.device, "nvmlDeviceGetMarginTemperature").map(|margin| (margin as i32).to_string())
     }
@@ -291,7 +291,7 @@ impl Gpu<'_> {
         self.nvml.sram_errors(self.device).map(|(counts, _)| counts[nth].to_string())
     }
 
-    /// Whether there are so many errors of the SRAM that the GPU should be replaced.
+    /// Whether there are so many SRAM errors that the GPU should be replaced.
     pub(crate) fn sram_threshold(&self) -> Reading {
         self.nvml.sram_errors(self.device).map(|(_, is_exceeded)| if is_exceeded { "Yes" } else { "No" }.to_owned())
     }
@@ -305,7 +305,7 @@ impl Gpu<'_> {
         Ok(clock::short())
     }
 
-    /// Processes with a compute context, and how they are called.
+    /// Processes with a compute context, and their names.
     pub(crate) fn processes(&self) -> Vec<(Process, String)> {
         let processes = self.nvml.processes(self.device).unwrap_or_default();
         let name = |process: &Process| self.nvml.process_name(process.pid).unwrap_or_else(|_| "[Not Found]".to_owned());
@@ -313,7 +313,7 @@ impl Gpu<'_> {
     }
 }
 
-/// How a value that is not there appears in a report.
+/// How a missing value appears in a report.
 pub(crate) fn or_na(reading: Reading, unit: &str) -> String {
     match reading {
         Ok(value) if unit.is_empty() => value,

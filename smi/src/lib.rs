@@ -1,5 +1,5 @@
-//! nvidia-smi as NVIDIA documents it (nvidia-smi(1)): a client of libnvidia-ml, which it opens as any monitor does. It knows
-//! nothing of simulated machines.
+//! nvidia-smi as NVIDIA documents it (nvidia-smi(1)): a client of libnvidia-ml, which it opens like any monitoring tool. It
+//! knows nothing about simulated machines.
 
 mod answers;
 mod arguments;
@@ -28,7 +28,7 @@ use counters::Counters;
 use gpu::Machine;
 use nvml::Nvml;
 
-/// What the program ends with: text for its output, and nvidia-smi's return value.
+/// How the program ends: text for its output, and nvidia-smi's return value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) message: String,
@@ -41,7 +41,7 @@ const INVALID_ARGUMENT: u8 = 2;
 const NOT_FOUND: u8 = 6;
 /// "The requested operation is not available on target device."
 const NOT_SUPPORTED: u8 = 3;
-/// "Other error or internal driver error occurred": also for an option that is not known and for output without room.
+/// "Other error or internal driver error occurred": also for an unknown option and for output that cannot be written.
 const UNKNOWN: u8 = 255;
 
 impl Failure {
@@ -54,7 +54,7 @@ impl Failure {
     }
 }
 
-/// Runs nvidia-smi with the arguments behind its name; the exit status.
+/// Runs nvidia-smi with the arguments after its name; returns the exit status.
 pub fn run(arguments: &[String]) -> u8 {
     match perform(arguments) {
         Ok(()) => 0,
@@ -70,9 +70,9 @@ pub fn run(arguments: &[String]) -> u8 {
 /// Why the program ends early.
 enum Ended {
     Failed(Failure),
-    /// Whoever read has left, which is their choice.
+    /// The reader of the output has left, which is its choice.
     Unread,
-    /// There is no room for what is printed.
+    /// The output cannot be written.
     Unwritten(io::Error),
 }
 
@@ -137,7 +137,7 @@ fn perform(arguments: &[String]) -> Result<(), Ended> {
         let Some(every) = arguments.every.filter(|_| arguments.rounds.is_none_or(|most| round < most)) else {
             return Ok(());
         };
-        // The time between two samples is what the user asked for.
+        // The time between two samples is set by the user.
         std::thread::sleep(Duration::from_millis(every));
     }
 }

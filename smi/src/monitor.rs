@@ -1,11 +1,11 @@
-//! `dmon` and `pmon`: a line per GPU or process and sample.
+//! `dmon` and `pmon`: one line per sample and GPU or process.
 
 use crate::counters::Counters;
 use crate::gpu::Read::{self, Bar1, Clock, Memory, Nth, Number, Of, Value};
 use crate::gpu::{Gpu, Machine, Reading};
 use crate::{Failure, UNKNOWN, clock};
 
-/// A column of dmon: the letter of `-s` that selects it, its name, unit, and what it shows.
+/// A column of dmon: the letter of `-s` that selects it, its name, its unit and its values.
 struct Column {
     select: char,
     name: &'static str,
@@ -74,10 +74,10 @@ pub(crate) struct Monitor {
     has_heading: bool,
 }
 
-/// Performance counters that `--gpm-metrics` takes: `NVML_GPM_METRIC_*`.
+/// Number of performance counters that `--gpm-metrics` accepts: `NVML_GPM_METRIC_*`.
 const COUNTERS: u32 = 97;
 
-/// A command line that cannot be followed.
+/// The failure for an invalid command line.
 fn unread(why: &str) -> Failure {
     Failure { message: format!("{why}\nFailed to process command line \n"), code: UNKNOWN }
 }
@@ -87,7 +87,7 @@ fn dash(reading: Reading) -> String {
 }
 
 impl Monitor {
-    /// With the metrics that are shown unless others are asked for.
+    /// Settings with the default metrics.
     pub(crate) fn new(is_of_processes: bool) -> Self {
         let metrics = if is_of_processes { "u" } else { "puc" }.to_owned();
         Self {
@@ -105,7 +105,7 @@ impl Monitor {
     /// `-s`
     ///
     /// # Errors
-    /// For a letter that means nothing.
+    /// For an unknown letter.
     pub(crate) fn select(&mut self, metrics: &str) -> Result<(), Failure> {
         let known = if self.is_of_processes { "um" } else { "pucvmet" };
         if metrics.is_empty() || !metrics.chars().all(|letter| known.contains(letter)) {
@@ -118,7 +118,7 @@ impl Monitor {
     /// `-o`
     ///
     /// # Errors
-    /// For a letter that means nothing.
+    /// For an unknown letter.
     pub(crate) fn options(&mut self, options: &str) -> Result<(), Failure> {
         for letter in options.chars() {
             match letter {
@@ -130,7 +130,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// The performance counters that are shown.
+    /// The selected performance counters.
     pub(crate) fn counted(&self) -> &[u32] {
         &self.counters
     }
@@ -138,7 +138,7 @@ impl Monitor {
     /// `--gpm-metrics`
     ///
     /// # Errors
-    /// For what is not the number of a counter.
+    /// For anything that is not the number of a counter.
     pub(crate) fn counters(&mut self, numbers: &str) -> Result<(), Failure> {
         for number in numbers.split(',') {
             match number.trim().parse() {
@@ -155,7 +155,7 @@ impl Monitor {
     /// `--format`
     ///
     /// # Errors
-    /// For a word that means nothing.
+    /// For an unknown word.
     pub(crate) fn format(&mut self, words: &str) -> Result<(), Failure> {
         for word in words.split(',') {
             match word.trim() {
@@ -280,7 +280,7 @@ impl Monitor {
                     nothing(),
                 ];
                 let memory = [(process.used_memory >> 20).to_string(), "0".to_owned()];
-                // The name of the program without its directory, as much as fits.
+                // The name of the program without its directory, as much of it as fits.
                 let name: String = name.rsplit('/').next().unwrap_or(&name).chars().take(15).collect();
                 text += &line(&process.pid.to_string(), "C", cells, memory, &name);
             }

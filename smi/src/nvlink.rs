@@ -1,4 +1,4 @@
-//! `nvlink`: links, what they can do, where they lead and what went wrong on them.
+//! `nvlink`: links, their capabilities, remote ends and errors.
 
 use crate::gpu::{Gpu, Machine};
 use crate::nvml::Code;
@@ -122,7 +122,7 @@ pub(crate) fn up(gpu: &Gpu<'_>) -> Vec<i32> {
     (0..MAX_LINKS).filter(is_up).collect()
 }
 
-/// The first GPU that has links, a line and a return value; nothing where none has.
+/// The title of the first GPU that has links, a line and a return value; empty if none has links.
 fn of_first(machine: &Machine<'_>, line: &str, code: u8) -> Answer {
     match machine.gpus.iter().find(|gpu| has_links(gpu)) {
         Some(gpu) => (format!("{}{line}\n", gpu.title()), code),
@@ -130,7 +130,7 @@ fn of_first(machine: &Machine<'_>, line: &str, code: u8) -> Answer {
     }
 }
 
-/// The link of `-l`, else all. None for a value that is not a number.
+/// The link given with `-l`, else all. `None` for a value that is not a number.
 fn wanted(given: &Given) -> Option<Option<i32>> {
     given.get("-l").map_or(Some(None), |link| link.parse().ok().map(Some))
 }

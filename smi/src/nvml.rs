@@ -1,4 +1,4 @@
-//! libnvidia-ml by its C API: what nvidia-smi asks, in Rust's types. The only file with unsafe code.
+//! libnvidia-ml through its C API: the queries of nvidia-smi, with Rust types.
 #![expect(unsafe_code, reason = "NVML is a C library")]
 
 mod samples;
@@ -27,7 +27,7 @@ impl Code {
 #[repr(transparent)]
 pub(crate) struct Device(usize);
 
-/// A GPU, and the reason for which it cannot be used, if there is one.
+/// A GPU, and the reason why it cannot be used, if any.
 pub(crate) type Listed = (Device, Result<(), Code>);
 
 /// `nvmlMemory_v2_t`.
@@ -121,9 +121,9 @@ impl Nvml {
     /// Opens and initializes it.
     ///
     /// # Errors
-    /// nvidia-smi's words and return values for a machine without a driver.
+    /// nvidia-smi's messages and return values for a machine without a driver.
     pub(crate) fn open() -> Result<Self, Failure> {
-        // SAFETY: NVML's initializers do nothing but set up the library.
+        // SAFETY: NVML's initializers only set up the library.
         let library = unsafe { Library::open(Some("libnvidia-ml.so.1"), RTLD_LAZY | RTLD_LOCAL) };
         let nvml = Self(library.map_err(|_| Failure {
             message: "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA \
@@ -142,7 +142,7 @@ impl Nvml {
             };
             Failure { message, code: u8::try_from(code.0).unwrap_or(255) }
         };
-        // SAFETY: nvmlInit_v2 takes nothing.
+        // SAFETY: nvmlInit_v2 takes no arguments.
         unsafe { nvml.function::<unsafe extern "C" fn() -> c_uint>("nvmlInit_v2").map(|init| init()) }
             .and_then(answer)
             .map_err(failed)?;
@@ -158,7 +158,7 @@ impl Nvml {
         unsafe { self.0.get::<F>(name.as_bytes()) }.map(|symbol| *symbol).map_err(|_| Code::FUNCTION_NOT_FOUND)
     }
 
-    /// What a code means.
+    /// The meaning of a code.
     pub(crate) fn explain(&self, code: Code) -> String {
         // SAFETY: `const char *nvmlErrorString(nvmlReturn_t)`, which returns a static text.
         unsafe {
@@ -192,7 +192,7 @@ impl Nvml {
         Ok(version)
     }
 
-    /// How a process is called.
+    /// The name of a process.
     pub(crate) fn process_name(&self, pid: c_uint) -> Result<String, Code> {
         let mut buffer = [0; 1024];
         // SAFETY: the buffer has the length that is passed.
@@ -204,7 +204,7 @@ impl Nvml {
         Ok(text(&buffer))
     }
 
-    /// All GPUs, in order of index, each with the reason for which it cannot be used.
+    /// All GPUs, in order of index, each with the reason why it cannot be used, if any.
     pub(crate) fn devices(&self) -> Result<Vec<Listed>, Code> {
         let mut count = 0;
         // SAFETY: `nvmlReturn_t f(unsigned int *)` and `nvmlReturn_t f(unsigned int, nvmlDevice_t *)`.
@@ -233,11 +233,12 @@ impl Nvml {
         Ok(text(&buffer))
     }
 
-    /// Numbers of a GPU, each behind a pointer of its own: `nvmlReturn_t f(nvmlDevice_t, unsigned int *...)`, with up to four.
+    /// Numbers of a GPU, each returned through its own pointer: `nvmlReturn_t f(nvmlDevice_t, unsigned int *...)`, with up to
+    /// four.
     pub(crate) fn numbers<const N: usize>(&self, device: Device, name: &str) -> Result<[c_uint; N], Code> {
         let mut numbers = [[0; 2]; 4];
         let [one, two, three, four] = &mut numbers;
-        // SAFETY: what a function does not take, it does not touch; each place has room for a longer number.
+        // SAFETY: a function does not touch arguments that it does not take; each place has room for a longer number.
         unsafe {
             let function: unsafe extern "C" fn(Device, *mut c_uint, *mut c_uint, *mut c_uint, *mut c_uint) -> c_uint =
                 self.function(name)?;
@@ -251,7 +252,8 @@ impl Nvml {
         self.numbers::<1>(device, name).map(|[number]| number)
     }
 
-    /// A long number of a GPU, for `arguments` before it: `nvmlReturn_t f(nvmlDevice_t, enum..., unsigned long long *)`.
+    /// A long number of a GPU, with `arguments` before it: `nvmlReturn_t f(nvmlDevice_t, enum..., unsigned long long
+    /// *)`.
     pub(crate) fn long<const N: usize>(&self, device: Device, name: &str, given: [c_int; N]) -> Result<u64, Code> {
         let mut number = 0u64;
         let out = &raw mut number;
@@ -329,7 +331,7 @@ impl Nvml {
     /// A structure of a version and a number.
     pub(crate) fn versioned(&self, device: Device, name: &str) -> Result<c_uint, Code> {
         let mut value: [c_uint; 2] = [8 | 1 << 24, 0];
-        // SAFETY: the structure has these two numbers.
+        // SAFETY: the structure consists of these two numbers.
         unsafe {
             let function: unsafe extern "C" fn(Device, *mut [c_uint; 2]) -> c_uint = self.function(name)?;
             answer(function(device, &raw mut value))?;
@@ -348,7 +350,7 @@ impl Nvml {
         Ok(value[1])
     }
 
-    /// `nvmlEccSramErrorStatus_v1_t`: eleven counts, and whether there are too many.
+    /// `nvmlEccSramErrorStatus_v1_t`: eleven counts, and whether they exceed the threshold.
     pub(crate) fn sram_errors(&self, device: Device) -> Result<([u64; 11], bool), Code> {
         let mut status: [u64; 13] = [0; 13];
         status[0] = 104 | 1 << 24;
@@ -378,7 +380,7 @@ impl Nvml {
     pub(crate) fn pci_class(&self, device: Device) -> Result<[c_uint; 2], Code> {
         let mut info: [c_uint; 16] = [0; 16];
         info[0] = 64 | 1 << 24;
-        // SAFETY: `nvmlPciInfoExt_v1_t` has 64 bytes, of which the seventh and eighth number are the classes.
+        // SAFETY: `nvmlPciInfoExt_v1_t` has 64 bytes; its seventh and eighth numbers are the classes.
         unsafe {
             let function: unsafe extern "C" fn(Device, *mut [c_uint; 16]) -> c_uint =
                 self.function("nvmlDeviceGetPciInfoExt")?;
@@ -411,7 +413,7 @@ impl Nvml {
         answer(value.status).map(|()| value.value)
     }
 
-    /// Asks with room for more and more entries, as processes may start meanwhile.
+    /// Queries with room for more and more entries, because processes may start in the meantime.
     fn list<T: Copy + Default>(&self, mut ask: impl FnMut(&mut c_uint, *mut T) -> c_uint) -> Result<Vec<T>, Code> {
         let mut room = 32;
         loop {
@@ -428,7 +430,7 @@ impl Nvml {
         }
     }
 
-    /// Clocks of the memory that can be set, MHz.
+    /// Memory clocks that can be set, MHz.
     pub(crate) fn memory_clocks(&self, device: Device) -> Result<Vec<c_uint>, Code> {
         type Ask = unsafe extern "C" fn(Device, *mut c_uint, *mut c_uint) -> c_uint;
         // SAFETY: the function's C type; the list has the room that is passed.
@@ -438,7 +440,7 @@ impl Nvml {
         }
     }
 
-    /// Clocks of graphics that can be set at a clock of the memory, MHz.
+    /// Graphics clocks that can be set at a given memory clock, MHz.
     pub(crate) fn graphics_clocks(&self, device: Device, memory: c_uint) -> Result<Vec<c_uint>, Code> {
         type Ask = unsafe extern "C" fn(Device, c_uint, *mut c_uint, *mut c_uint) -> c_uint;
         // SAFETY: the function's C type; the list has the room that is passed.
@@ -448,7 +450,7 @@ impl Nvml {
         }
     }
 
-    /// Addresses of the pages that were retired for a cause: because of corrected errors (0), or of one that was not (1).
+    /// Addresses of the pages that were retired for a cause: corrected errors (0), or an uncorrected one (1).
     pub(crate) fn retired_pages(&self, device: Device, cause: c_int) -> Result<Vec<u64>, Code> {
         type Ask = unsafe extern "C" fn(Device, c_int, *mut c_uint, *mut u64) -> c_uint;
         // SAFETY: the function's C type; the list has the room that is passed.
@@ -468,7 +470,7 @@ impl Nvml {
         }
     }
 
-    /// What processes did in the last second.
+    /// Utilization by processes in the last second.
     pub(crate) fn process_samples(&self, device: Device) -> Result<Vec<ProcessSample>, Code> {
         type Ask = unsafe extern "C" fn(Device, *mut ProcessSample, *mut c_uint, u64) -> c_uint;
         // SAFETY: the function's C type; the list has the room that is passed.
@@ -482,7 +484,7 @@ impl Nvml {
     pub(crate) fn affinity(&self, device: Device, name: &str) -> Result<Vec<usize>, Code> {
         const WORDS: usize = 16;
         let mut set: [c_ulong; WORDS] = [0; WORDS];
-        // SAFETY: the set has the room that is passed; a function without a scope does not look at it.
+        // SAFETY: the set has the room that is passed; a function without a scope ignores it.
         unsafe {
             let function: unsafe extern "C" fn(Device, c_uint, *mut c_ulong, c_uint) -> c_uint = self.function(name)?;
             answer(function(device, WORDS as c_uint, set.as_mut_ptr(), 0))?;
@@ -494,7 +496,7 @@ impl Nvml {
 
 impl Drop for Nvml {
     fn drop(&mut self) {
-        // SAFETY: nvmlShutdown takes nothing.
+        // SAFETY: nvmlShutdown takes no arguments.
         unsafe {
             if let Ok(shutdown) = self.function::<unsafe extern "C" fn() -> c_uint>("nvmlShutdown") {
                 shutdown();

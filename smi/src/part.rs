@@ -1,5 +1,5 @@
-//! The queries about parts of a GPU, as data: its processes, retired pages, remapped rows and supported clocks. Each has fields of
-//! its own and gives a line per part.
+//! The queries about parts of a GPU, as data: its processes, retired pages, remapped rows and supported clocks. Each has its own
+//! fields and prints one line per part.
 
 use crate::field;
 use crate::gpu::Gpu;
@@ -10,9 +10,9 @@ use crate::nvml::Code;
 pub(crate) struct Query {
     /// The option without `--query-`.
     pub(crate) name: &'static str,
-    /// What its help begins with.
+    /// The beginning of its help text.
     pub(crate) about: &'static str,
-    /// After those that all have.
+    /// Its own fields, after the common ones.
     own_fields: &'static [PartField],
     /// The parts of a GPU.
     pub(crate) parts: fn(&Gpu<'_>) -> Vec<Part>,
@@ -26,7 +26,7 @@ impl PartialEq for Query {
 
 impl Eq for Query {}
 
-/// A field: names, unit, what it is of.
+/// A field: names, unit, and its source.
 #[derive(Debug)]
 pub(crate) struct PartField {
     pub(crate) names: &'static [&'static str],
@@ -35,7 +35,7 @@ pub(crate) struct PartField {
     pub(crate) about: &'static str,
 }
 
-/// What a field is about.
+/// The source of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject {
     /// The GPU: the field of this name.
@@ -138,7 +138,7 @@ fn processes(gpu: &Gpu<'_>) -> Vec<Part> {
     gpu.processes().into_iter().map(part).collect()
 }
 
-/// None: accounting is off, and who asks may not turn it on.
+/// Empty: accounting is off, and the caller may not turn it on.
 fn accounted(_gpu: &Gpu<'_>) -> Vec<Part> {
     Vec::new()
 }

@@ -1,4 +1,4 @@
-//! What the report of `-q` consists of, as data: each item with its label and its element in XML (nvsmi_device_v13.dtd).
+//! The contents of the report of `-q`, as data: each item with its label and its element in XML (nvsmi_device_v13.dtd).
 
 use crate::gpu::Read::{
     self, Bar1, Clock, Ecc, Memory, Nothing, Nth, Number, Of, Reason, Text, Value, Watts, WattsOf, Word,
@@ -10,7 +10,7 @@ pub(crate) enum Item {
     Leaf(&'static str, &'static str, &'static str, Read),
     /// Of other items.
     Group(&'static str, &'static str, &'static [Item]),
-    /// The same, which is a single "N/A" where a value of it is not there.
+    /// The same, but a single "N/A" if one of its values is missing.
     Whole(&'static str, &'static str, Read, &'static [Item]),
     /// A field of `--query-gpu`, with its unit.
     Field(&'static str, &'static str, &'static str),
@@ -18,10 +18,10 @@ pub(crate) enum Item {
     XmlOnly(&'static [Item]),
     /// In XML only: an element, and its text.
     Element(&'static str, &'static str),
-    /// Clocks that can be set; in the text only when they are asked for.
+    /// Clocks that can be set; in the text only on request.
     SupportedClocks,
     Processes,
-    /// In the text only, where the section is asked for: samples of what the element before it shows: the section's element,
+    /// In the text only, if the section is requested: samples of the values in the preceding element. The section's element,
     /// label, `NVML_*_SAMPLES`, unit.
     Samples(&'static str, &'static str, i32, &'static str),
 }
@@ -46,7 +46,7 @@ static LIMITS: &[Item] = &[
     na("Max Power Limit", "max_power_limit"),
 ];
 
-/// All of a GPU.
+/// All items of a GPU.
 pub(crate) static GPU: &[Item] = &[
     Leaf("Product Name", "product_name", "", Text("GetName")),
     Leaf("Product Brand", "product_brand", "", Of(|gpu| gpu.brand())),

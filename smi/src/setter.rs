@@ -1,13 +1,13 @@
-//! Options that change a GPU. Nobody is root on a simulated machine, so nothing changes: nvidia-smi's words and return values for
-//! what is so already, what the GPU does not have, and what takes an administrator. Words and values are those of
-//! nvidia-smi 550.163.01, run on the simulated NVML (`fixtures/monitors/nvidia_smi.py` compares).
+//! Options that change a GPU. Nobody is root on a simulated machine, so nothing changes: the answers are nvidia-smi's messages
+//! and return values for settings already in effect, features that the GPU lacks, and changes that require an administrator. They
+//! are those of nvidia-smi 550.163.01, run on the simulated NVML (`fixtures/monitors/nvidia_smi.py` compares).
 
 use crate::Failure;
 use crate::gpu::{Gpu, Machine};
 
-/// What an option comes to, for one GPU.
+/// The outcome of an option for one GPU.
 enum Outcome {
-    /// Nothing is to be done.
+    /// There is nothing to do.
     Done(String),
     /// The GPU cannot.
     Warning(String),
@@ -95,10 +95,12 @@ impl Setter {
         self.takes_value
     }
 
-    /// What nvidia-smi prints, with its return value if that is not 0. `is_strict`: what a GPU cannot is an error.
+    /// What nvidia-smi prints, with its return value if that is not 0. `is_strict`: whether an operation that a GPU
+    /// does not support is an error.
     ///
     /// # Errors
-    /// nvidia-smi's, for a value that is none, for what takes an administrator and, if strict, for what a GPU cannot.
+    /// nvidia-smi's error for an invalid value, for changes that require an administrator and, if strict, for
+    /// unsupported operations.
     pub(crate) fn apply(&self, machine: &Machine<'_>, value: &str, is_strict: bool) -> Result<String, Failure> {
         let mut text = String::new();
         for gpu in &machine.gpus {

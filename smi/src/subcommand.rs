@@ -1,13 +1,13 @@
-//! nvidia-smi's subcommands as data: the options of each, and what an option answers. `dmon` and `pmon`, which go on, are in
-//! `monitor`.
+//! nvidia-smi's subcommands as data: the options of each, and the answer to an option. `dmon` and `pmon`, which run
+//! continuously, are in `monitor`.
 
 use crate::Failure;
 use crate::gpu::Machine;
 
-/// What is printed, and nvidia-smi's return value.
+/// The output, and nvidia-smi's return value.
 pub(crate) type Answer = (String, u8);
 
-/// Makes an answer of the GPUs and of what was given.
+/// Makes an answer from the GPUs and the given options.
 pub(crate) type Make = fn(&Machine<'_>, &Given) -> Answer;
 
 /// A subcommand.
@@ -16,9 +16,9 @@ pub(crate) struct Subcommand {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) options: &'static [Choice],
-    /// What it answers without an option; its help otherwise.
+    /// Its answer without an option; if `None`, its help.
     pub(crate) alone: Option<Make>,
-    /// `-i` chooses the GPUs that are looked at. Else it is a value as others are.
+    /// Whether `-i` selects the GPUs. Otherwise it is an ordinary value.
     pub(crate) chooses: bool,
 }
 
@@ -28,16 +28,16 @@ pub(crate) struct Choice {
     pub(crate) names: &'static [&'static str],
     pub(crate) takes_value: bool,
     pub(crate) about: &'static str,
-    /// Without one it only says more about another option.
+    /// If `None`, the option only modifies another one.
     pub(crate) make: Option<Make>,
 }
 
-/// An option that answers.
+/// An option that has an answer.
 pub(crate) const fn answers(names: &'static [&'static str], about: &'static str, make: Make) -> Choice {
     Choice { names, takes_value: false, about, make: Some(make) }
 }
 
-/// One that answers and takes a value.
+/// An option that has an answer and takes a value.
 pub(crate) const fn answers_for(names: &'static [&'static str], about: &'static str, make: Make) -> Choice {
     Choice { names, takes_value: true, about, make: Some(make) }
 }
@@ -52,7 +52,7 @@ pub(crate) const fn value(names: &'static [&'static str], about: &'static str) -
 pub(crate) struct Given(pub(crate) Vec<(&'static str, String)>);
 
 impl Given {
-    /// The value of an option; empty for one that has none.
+    /// The value of an option; empty if it takes none.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
     }
@@ -65,7 +65,7 @@ pub(crate) struct Call {
     make: Make,
 }
 
-// An answer is known by what was given.
+// An answer is determined by the given options.
 impl PartialEq for Call {
     fn eq(&self, other: &Self) -> bool {
         self.given == other.given
@@ -86,7 +86,7 @@ impl Subcommand {
         text + "    [-h | --help]: Display help information\n\n"
     }
 
-    /// The answer that was asked for; none where it is the help.
+    /// The requested answer; `None` for the help.
     pub(crate) fn call(&self, given: Given) -> Option<Call> {
         let asked = given.0.iter().find_map(|(name, _)| {
             let choice = self.options.iter().find(|choice| choice.names[0] == *name)?;
@@ -100,7 +100,7 @@ impl Call {
     /// What is printed.
     ///
     /// # Errors
-    /// The same with the return value, where that is not 0.
+    /// The same with the return value, if that is not 0.
     pub(crate) fn answer(&self, machine: &Machine<'_>) -> Result<String, Failure> {
         let (text, code) = (self.make)(machine, &self.given);
         if code == 0 {

@@ -21,11 +21,11 @@ const PROCESSES: &str = "\
 |=========================================================================================|
 ";
 
-/// The longest name of a GPU and of a process that the table shows whole.
+/// The longest name of a GPU or process that the table shows in full.
 const NAME: usize = 27;
 const PROCESS: usize = 32;
 
-/// "ERR!" for a value that there should be.
+/// "ERR!" for a value that should be there.
 fn or(reading: Reading, other: &str) -> String {
     reading.unwrap_or_else(|code| if is_error(code) { "ERR!".to_owned() } else { other.to_owned() })
 }

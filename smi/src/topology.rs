@@ -1,4 +1,4 @@
-//! `topo`: how GPUs are connected with each other and the host.
+//! `topo`: how GPUs are connected to each other and to the host.
 
 use crate::gpu::{Gpu, Machine};
 use crate::nvlink;
@@ -31,7 +31,7 @@ Legend:
 /// `NVML_P2P_CAPS_INDEX_NVLINK`
 const NVLINK: i32 = 2;
 
-/// `NVML_TOPOLOGY_*` in steps of ten: what `topo -m` calls it, and what `-n` and `-p` say.
+/// `NVML_TOPOLOGY_*` in steps of ten: the name in `topo -m`, and the description in `-n` and `-p`.
 const LEVELS: [(&str, &str); 6] = [
     ("PIX", "by way of an single on-board PCIe switch"),
     ("PIX", "by way of a single PCIe switch"),
@@ -122,7 +122,7 @@ fn own_node(gpu: &Gpu<'_>) -> String {
     gpu.nvml.number(gpu.device, "nvmlDeviceGetNumaNodeId").map_or_else(|_| "N/A".to_owned(), |node| node.to_string())
 }
 
-/// The GPUs that `-i` names, if there are all of them.
+/// The GPUs that `-i` names, if all of them exist.
 fn chosen<'a, 'b>(machine: &'a Machine<'b>, given: &Given) -> Option<Vec<&'a Gpu<'b>>> {
     given.get("-i")?.split(',').map(|name| machine.gpus.iter().find(|gpu| gpu.is_called(name.trim()))).collect()
 }
@@ -161,13 +161,13 @@ fn nearest(machine: &Machine<'_>, given: &Given) -> Answer {
     })
 }
 
-/// What of the host is between two GPUs: a place in [`LEVELS`].
+/// The host path between two GPUs, as an index into [`LEVELS`].
 fn level(one: &Gpu<'_>, two: &Gpu<'_>) -> Option<usize> {
     let ancestor = one.nvml.between(one.device, two.device, "nvmlDeviceGetTopologyCommonAncestor").ok()?;
     usize::try_from(ancestor / 10).ok().filter(|level| *level < LEVELS.len())
 }
 
-/// What is between two GPUs, with their links or without.
+/// The connection between two GPUs, with or without their links.
 fn between(one: &Gpu<'_>, two: &Gpu<'_>, with_links: bool) -> String {
     let links = if with_links { nvlink::up(one).len().min(nvlink::up(two).len()) } else { 0 };
     // Every pair shares the links of a switch.

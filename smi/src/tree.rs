@@ -5,7 +5,7 @@ use crate::report::GPU;
 use crate::report::Item::{self, Element, Field, Group, Leaf, Processes, Samples, SupportedClocks, Whole, XmlOnly};
 use crate::{clock, field};
 
-/// A part of a report that was read.
+/// A part of a report, with its value.
 enum Node {
     /// Label, element, value. An element without a label is in XML only.
     Value(&'static str, &'static str, String),
@@ -47,7 +47,7 @@ impl Item {
     }
 }
 
-/// How long they were taken for, how many there are, and of what size.
+/// Their duration, their number, and their maximum, minimum and average.
 fn samples(gpu: &Gpu<'_>, which: i32, unit: &'static str) -> Vec<Node> {
     let samples = gpu.nvml.samples(gpu.device, which).unwrap_or_default();
     // Power is in milliwatts.
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// Retired pages are an element with their number and their addresses.
+    /// Retired pages form an element with their count and addresses.
     fn retired(&self, depth: usize) -> String {
         let Self::Value(_, element, count) = self else { return String::new() };
         let tabs = "\t".repeat(depth);
@@ -154,7 +154,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// `-q`, with the elements in `sections` or, when there are none, all but the supported clocks.
+/// `-q`, with the elements in `sections` or, if there are none, all except the supported clocks.
 pub(crate) fn text(machine: &Machine<'_>, sections: &[String]) -> String {
     let mut text = "\n==============NVSMI LOG==============\n\n".to_owned();
     text += &line(0, "Timestamp", &clock::long());
@@ -170,7 +170,7 @@ pub(crate) fn text(machine: &Machine<'_>, sections: &[String]) -> String {
             };
             match item {
                 _ if !is_shown => {}
-                // The whole report leaves it out; who asks for the section gets it.
+                // The whole report leaves it out; it is shown only if the section is requested.
                 XmlOnly(items) if !sections.is_empty() => {
                     text.extend(items.iter().map(|item| item.read(gpu).text(4)));
                 }

@@ -1,4 +1,4 @@
-//! Operations whose bytes the real NCCL moves: in their place the ranks' descriptors travel, so that what differs is found.
+//! Operations whose bytes are moved by the real NCCL: the ranks only exchange descriptors, so that differences are found.
 
 use super::Communicator;
 use crate::call::{Buffer, Call};
@@ -17,14 +17,15 @@ fn travels(call: &Call, operation: Operation, send: *mut u8, receive: *mut u8) -
     Call { peer: call.peer, send, receive, site: call.site, issue: call.issue, ..bytes }
 }
 
-/// What a rank says of its call. No address of the program is in it: its buffers are on a GPU, and nobody here follows them.
+/// A rank's description of its call. It contains no addresses of the program: its buffers are on a GPU, and nothing here
+/// dereferences them.
 fn said(call: &Call, sequence: u64) -> Bytes {
     let call = Call { scalar: None, send: Buffer::NONE, receive: Buffer::NONE, ..*call };
     Descriptor::of(&call, sequence).to_bytes()
 }
 
 impl Communicator {
-    /// Every rank says what it calls and hears what the others call.
+    /// Every rank announces its call and receives those of the others.
     pub(super) fn agree(&self, sequence: u64, call: &Call) -> Result<Timing, Failure> {
         let context = self.context(sequence);
         let mut own = said(call, sequence);
@@ -36,7 +37,7 @@ impl Communicator {
         Ok(timing)
     }
 
-    /// Whoever sends says what, and whoever receives compares it with what it expects.
+    /// A sender describes its message, and the receiver compares that with what it expects.
     pub(super) fn agree_on_transfers(&self, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         let mut said: Vec<Bytes> = calls.iter().map(|call| said(call, 0)).collect();
         let travelling: Vec<Call> = calls
@@ -78,7 +79,7 @@ mod tests {
     use protocol::datatype::ReductionOp;
     use protocol::ids::{Rank, SiteId};
 
-    /// Runs a list of calls on each of two ranks whose buffers are addresses that nobody may follow.
+    /// Runs a list of calls on each of two ranks whose buffers are addresses that must not be dereferenced.
     fn run(calls: [Vec<Call>; 2]) -> [Result<(), Failure>; 2] {
         let settings = Settings { keeps_books: true, ..Settings::default() };
         let process = &Process::join(settings).unwrap();

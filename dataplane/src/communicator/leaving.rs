@@ -1,4 +1,4 @@
-//! How a rank stops: it aborts, revokes or leaves, and the others get the reason.
+//! How a rank stops: it aborts, revokes or leaves, and the others learn the reason.
 
 use std::sync::atomic::Ordering;
 
@@ -16,8 +16,8 @@ impl Communicator {
         self.leave_as(true, why, &reason);
     }
 
-    /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no operation any more. It may still
-    /// split, shrink and grow the communicator. The other ranks are not notified: they revoke, too.
+    /// `ncclCommRevoke`: whatever runs or waits on this rank fails, and it takes part in no further operations. It may still
+    /// split, shrink and grow the communicator. The other ranks are not notified, because they revoke, too.
     pub fn revoke(&self) {
         if self.revoked.swap(true, Ordering::AcqRel) {
             return;
@@ -25,7 +25,7 @@ impl Communicator {
         self.stop(ErrorCode::Revoked, &format!("rank {} revoked the communicator", self.rank));
     }
 
-    /// True once this rank revoked it: its failure does not keep it from being split, shrunk or grown.
+    /// True once this rank has revoked it: the failure then does not prevent a split, shrink or grow.
     pub fn revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
@@ -35,7 +35,7 @@ impl Communicator {
         self.stop(ErrorCode::Aborted, &format!("rank {} aborted the communicator to shrink it", self.rank));
     }
 
-    /// Ends this rank's part in all operations. Returns the reason that the others get.
+    /// Ends this rank's part in all operations. Returns the reason given to the others.
     fn stop(&self, code: ErrorCode, detail: &str) -> (ErrorCode, String) {
         let earlier = {
             let mut held = self.failure.lock();
@@ -63,7 +63,7 @@ impl Communicator {
         self.way().stop(&self.context(0), code, detail, idle.is_some());
     }
 
-    /// `ncclCommDestroy`: this rank takes no part any more. Call it when its operations are complete.
+    /// `ncclCommDestroy`: this rank takes no further part. Call it when its operations are complete.
     pub fn leave(&self) {
         let detail = format!("rank {} left the communicator", self.rank);
         self.leave_as(false, ErrorCode::RankLost, &detail);

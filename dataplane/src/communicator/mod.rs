@@ -1,4 +1,4 @@
-//! A communicator as one of its ranks holds it: runs operations in order, keeps the first failure, records lost ranks.
+//! One rank's handle of a communicator: runs operations in order, keeps the first failure, records lost ranks.
 
 mod books;
 mod leaving;
@@ -41,14 +41,14 @@ pub use ticket::Ticket;
 use resizes::Resizes;
 use turns::Turns;
 
-/// What a rendezvous answers.
+/// The result of a rendezvous.
 #[derive(Clone, Debug)]
 pub struct Formed {
     /// Identity in the run.
     pub communicator: CommunicatorId,
     /// The receiver's rank.
     pub rank: Rank,
-    /// Everybody, in rank order.
+    /// All members, in rank order.
     pub members: Vec<Member>,
 }
 
@@ -57,7 +57,7 @@ pub struct Communicator {
     id: CommunicatorId,
     rank: u32,
     members: Vec<Member>,
-    /// Their nodes, by rank; none where the cluster is not known.
+    /// Their nodes, by rank; empty if the cluster is not known.
     nodes: Vec<String>,
     settings: Settings,
     journal: Arc<dyn Journal>,
@@ -65,15 +65,15 @@ pub struct Communicator {
     history: OpHistory,
     running: Mutex<Running>,
     sockets: Sockets,
-    /// Set when bytes move through shared memory; the sockets are idle then.
+    /// Set if bytes move through shared memory; the sockets are idle then.
     shared: OnceLock<Shared>,
-    /// Where the other ranks do not exist.
+    /// Set if the other ranks do not exist.
     alone: Option<Alone>,
     failure: Mutex<Option<Failure>>,
     losses: Losses,
     left: AtomicBool,
     revoked: AtomicBool,
-    /// Splits asked for so far.
+    /// Number of splits requested so far.
     splits: Mutex<u64>,
     resizes: Mutex<Resizes>,
     faults: Vec<Armed>,
@@ -82,9 +82,9 @@ pub struct Communicator {
 /// How often the links to other nodes are measured.
 const MEASURED_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// What only the running operation touches.
+/// State that only the running operation touches.
 struct Running {
-    /// Of the last collective.
+    /// Sequence number of the last collective.
     sequence: u64,
     counted: fault::Counted,
     /// When the links were measured last.
@@ -92,12 +92,12 @@ struct Running {
 }
 
 impl Communicator {
-    /// Sets up the bytes' way between the members: shared memory when all of them are on one host and can map each other's
-    /// memory, else sockets. Every rank comes to the same decision. `control` is the memory file this rank offered; `register`
-    /// makes the communicator known and returns the losses that were reported before.
+    /// Sets up the transport between the members: shared memory if all of them are on one host and can map each other's
+    /// memory, else sockets. Every rank makes the same decision. `control` is the memory file this rank offered; `register`
+    /// registers the communicator and returns the losses that were reported earlier.
     ///
     /// # Errors
-    /// A lost member, the deadline, or the system's refusal.
+    /// A lost member, the deadline, or a system error.
     pub(crate) fn form(
         (formed, nodes): (Formed, Vec<String>),
         control: Arena,
@@ -199,7 +199,7 @@ impl Communicator {
         self.members.len() as u32
     }
 
-    /// Everybody, in rank order.
+    /// All members, in rank order.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -209,7 +209,7 @@ impl Communicator {
         if self.settings.keeps_books { BufferTransport::ProxyOnly } else { self.way().kind() }
     }
 
-    /// The way on which the ranks agreed.
+    /// The transport that the ranks agreed on.
     fn way(&self) -> &dyn Transport {
         match (&self.alone, self.shared.get()) {
             (Some(alone), _) => alone,
@@ -223,26 +223,26 @@ impl Communicator {
         self.settings.timeout
     }
 
-    /// The first failure; it stays.
+    /// The first failure; later ones do not replace it.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().clone()
     }
 
-    /// What this rank is in here, and what it did last.
+    /// The operation this rank is in, and the last ones it completed.
     pub fn activity(&self) -> Activity {
         let (current, recent) = self.history.read();
         let queued = self.turns.behind(!current.is_empty());
         Activity { communicator: self.id, rank: Rank(self.rank), current, queued, recent }
     }
 
-    /// Number of the next split of this communicator, from 1; taken when the program asks for the split.
+    /// Number of the next split of this communicator, from 1; taken when the program requests the split.
     pub fn split_ticket(&self) -> Sequence {
         let mut splits = self.splits.lock();
         *splits += 1;
         Sequence(*splits)
     }
 
-    /// Checks a call's arguments, as far as this rank can alone.
+    /// Checks a call's arguments, as far as this rank can check them alone.
     ///
     /// # Errors
     /// `InvalidArgument`; the communicator stays usable.
@@ -258,7 +258,7 @@ impl Communicator {
     /// Runs `calls` now: collectives in order, then all sends and recvs at once.
     ///
     /// # Errors
-    /// The failure, which stays: later operations answer it at once.
+    /// The failure, which is permanent: later operations return it immediately.
     pub fn run(self: &Arc<Self>, calls: &[Call]) -> Result<(), Failure> {
         self.ticket().run(calls)
     }
@@ -311,7 +311,7 @@ impl Communicator {
         }
     }
 
-    /// Notes what became of the first of `calls`, as many as have a timing; their number.
+    /// Records the outcome of the first `calls`, as many as have a timing; returns their number.
     fn concluded(&self, calls: &[Call], result: Result<Vec<Timing>, Failure>) -> Result<usize, Failure> {
         self.history.end(result.is_ok());
         match result {
@@ -363,7 +363,7 @@ impl Communicator {
         self.way().transfers(&self.context(0), &moved)
     }
 
-    /// What is moved of a call: less where memory is to stay untouched.
+    /// The part of a call that is actually moved: less if memory is to stay untouched.
     fn moved(&self, call: &Call) -> Call {
         let most = self.settings.most_moved.map(|bytes| (bytes / call.datatype.size()) as u64);
         Call { count: call.count.min(most.unwrap_or(u64::MAX)), ..*call }
@@ -393,7 +393,7 @@ impl Communicator {
         });
     }
 
-    /// Keeps the first failure, notifies the others and the journal, and returns what is kept.
+    /// Keeps the first failure, notifies the others and the journal, and returns the kept failure.
     fn fail(&self, failure: Failure, call: &Call, sequence: u64) -> Failure {
         let kept = {
             let mut held = self.failure.lock();
@@ -417,7 +417,7 @@ impl Communicator {
         kept
     }
 
-    /// A member will not come again: wakes its waiters. Operations that do not need it go on.
+    /// Records that a member will not come again, and wakes its waiters. Operations that do not need it go on.
     pub fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         // A revoke is local to its rank: its waiters go on waiting.
         if rank >= self.size() || (code == ErrorCode::Revoked && rank != self.rank) {

@@ -1,4 +1,4 @@
-//! The shrinks and grows that a program asked of a communicator: which is which, so that the ranks' calls match.
+//! Numbers the shrinks and grows that a program requests of a communicator, so that the ranks' calls match.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -9,18 +9,18 @@ use protocol::record::ErrorCode;
 use super::Communicator;
 use crate::failure::Failure;
 
-/// What a communicator remembers of its shrinks and grows.
+/// What a communicator remembers about its shrinks and grows.
 #[derive(Debug, Default)]
 pub(super) struct Resizes {
-    /// Shrinks that came about or are under way, by the ranks left out.
+    /// Number of completed or running shrinks, by the ranks left out.
     shrinks: BTreeMap<Vec<u32>, u64>,
-    /// Grows that came about.
+    /// Number of completed grows.
     grown: u64,
-    /// The next grow has its unique id.
+    /// Whether the next grow already has its unique id.
     id_given: bool,
 }
 
-/// A shrink that the program asked for. A dropped ticket gives the place back, so that a late and a repeated call
+/// A shrink that the program requested. A dropped ticket gives its place back, so that a late call and a repeated call
 /// meet.
 pub struct ShrinkTicket {
     pub(crate) parent: Arc<Communicator>,
@@ -31,7 +31,7 @@ pub struct ShrinkTicket {
 }
 
 impl ShrinkTicket {
-    /// The shrink came about: it keeps its place.
+    /// The shrink was completed: it keeps its place.
     pub(crate) fn used(mut self) {
         self.used = true;
     }
@@ -47,14 +47,14 @@ impl Drop for ShrinkTicket {
     }
 }
 
-/// Which grow of which communicator: the content of a unique id of `ncclCommGetUniqueId`.
+/// Identifies a grow of a communicator: the content of a unique id from `ncclCommGetUniqueId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrowTicket {
     pub(crate) parent: CommunicatorId,
     pub(crate) sequence: Sequence,
 }
 
-/// How a unique id for growing begins.
+/// The prefix of a unique id for growing.
 const GROW_ID: &[u8; 16] = b"ftest grow id v1";
 
 impl GrowTicket {
@@ -83,10 +83,11 @@ impl Communicator {
         self.resizes.lock()
     }
 
-    /// A place among the shrinks without `excluded`, taken when the program asks. `abort` is `NCCL_SHRINK_ABORT`.
+    /// A place among the shrinks that exclude `excluded`, taken when the program requests it. `abort` is
+    /// `NCCL_SHRINK_ABORT`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list, a rank that is none, a rank listed twice, and the caller's own rank.
+    /// `InvalidArgument` for an empty list, an invalid rank, a rank listed twice, and the caller's own rank.
     pub fn shrink_ticket(self: &Arc<Self>, mut excluded: Vec<u32>, abort: bool) -> Result<ShrinkTicket, Failure> {
         excluded.sort_unstable();
         let (rank, size) = (self.rank(), self.size());
@@ -112,7 +113,7 @@ impl Communicator {
         Ok(ShrinkTicket { parent: Arc::clone(self), excluded, sequence, abort, used: false })
     }
 
-    /// Grow number `sequence` came about.
+    /// Records that grow number `sequence` was completed.
     pub(crate) fn has_grown(&self, sequence: Sequence) {
         let mut remembered = self.remembered();
         remembered.grown = remembered.grown.max(sequence.0);

@@ -1,4 +1,4 @@
-//! A communicator's order of operations as the program sees it.
+//! A communicator's order of operations, as seen by the program.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Turns: a communicator's operations run one after the other in the order in which the program issued them, whatever
-//! stream each of them is on.
+//! Turns: a communicator's operations run one after the other in the order in which the program issued them, regardless
+//! of their streams.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -13,7 +13,7 @@ struct State {
     turn: u64,
     /// Tickets given back before their turn.
     returned: BTreeSet<u64>,
-    /// Threads in [`Turns::wait`]: without them no wake-up is made, which is a system call.
+    /// Number of threads in [`Turns::wait`]: if there are none, the wake-up, a system call, is skipped.
     waiting: u32,
 }
 
@@ -32,13 +32,13 @@ impl Turns {
         state.issued - 1
     }
 
-    /// Numbers given out behind the one whose turn it is or will be next.
+    /// Numbers given out after the one whose turn it is or will be next.
     pub(crate) fn behind(&self, running: bool) -> u64 {
         let state = self.state.lock();
         (state.issued - state.turn).saturating_sub(state.returned.len() as u64 + u64::from(running))
     }
 
-    /// Waits for `number`'s turn; false when `deadline` comes first.
+    /// Waits for `number`'s turn; false if `deadline` comes first.
     pub(crate) fn wait(&self, number: u64, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         while state.turn != number {
@@ -53,7 +53,7 @@ impl Turns {
         true
     }
 
-    /// `number` is done, or will never be run.
+    /// Records that `number` is done, or will never be run.
     pub(crate) fn finish(&self, number: u64) {
         let mut state = self.state.lock();
         state.returned.insert(number);

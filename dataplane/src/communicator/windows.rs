@@ -10,10 +10,10 @@ use crate::operation::one_sided::PeerWindow;
 use crate::operation::timing::Timing;
 
 impl Communicator {
-    /// Registers `bytes` at `buffer` as the next window; its number, from 1.
+    /// Registers `bytes` at `buffer` as the next window; returns its number, from 1.
     ///
     /// # Errors
-    /// `System` when too many are registered.
+    /// `System` if too many are registered.
     pub fn register_window(&self, buffer: Buffer, bytes: u64) -> Result<u64, Failure> {
         self.way().register_window(buffer, bytes)
     }
@@ -23,8 +23,8 @@ impl Communicator {
         self.way().deregister_window(number);
     }
 
-    /// Window `number` of rank `peer`, which may not have registered it yet: waits for it. `None` when the ranks do not map
-    /// each other's memory.
+    /// Window `number` of rank `peer`; waits if it is not registered yet. `None` if the ranks do not map each other's
+    /// memory.
     ///
     /// # Errors
     /// A lost rank or the deadline.
@@ -32,7 +32,7 @@ impl Communicator {
         self.way().peer_window(&self.context(0), number, peer)
     }
 
-    /// The first of `calls`, or all waits that they begin with.
+    /// Runs the first of `calls`, or all leading waits.
     pub(super) fn one_sided(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         let waits = calls.iter().take_while(|call| call.operation == Operation::WaitSignal).count();
         let calls = &calls[..waits.max(1)];

@@ -1,5 +1,5 @@
-//! The two 8-bit floats of the OCP FP8 specification (e4m3 "FN" and e5m2), converted as CUDA's saturating casts do, without
-//! branches: a loop of it becomes vector instructions.
+//! The two 8-bit floats of the OCP FP8 specification (e4m3 "FN" and e5m2), converted like CUDA's saturating casts, without
+//! branches, so that loops become vector instructions.
 
 /// Shape of an 8-bit float.
 #[derive(Clone, Copy)]
@@ -10,14 +10,14 @@ struct Format {
     max_code: u32,
 }
 
-/// Every NaN that a conversion makes, without sign.
+/// The NaN that a conversion produces, without sign.
 const NAN: u8 = 0x7f;
 /// OCP FP8 E4M3: no infinities, one NaN per sign, largest 448.
 const E4M3: Format = Format { mantissa_bits: 3, bias: 7, max_code: 0x7e };
 /// OCP FP8 E5M2: IEEE-like, largest finite 57344.
 const E5M2: Format = Format { mantissa_bits: 2, bias: 15, max_code: 0x7b };
 
-/// A number by its exponent and no fraction: 2^exponent, for exponents of normal numbers.
+/// 2^exponent, for exponents of normal numbers.
 const fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127) as u32) << 23)
 }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!((f32_to_e4m3(f32::INFINITY), f32_to_e5m2(f32::MAX)), (0x7e, 0x7b));
     }
 
-    /// Half way between neighbors, and a little to either side, for both types and signs.
+    /// Halfway between neighbors, and a little to either side, for both types and signs.
     #[test]
     fn every_border_between_two_codes() {
         for (decode, encode, last) in

@@ -1,4 +1,4 @@
-//! What is done to bytes on their way: reductions and large copies.
+//! Operations on bytes in transit: reductions and large copies.
 
 pub mod float8;
 pub mod reduce;

@@ -1,9 +1,9 @@
 //! Reductions: combines the same range of every rank's buffer, in rank order, into one or several destinations.
 //!
 //! Rules (reference: NCCL's device reduction functions). Sums run in rank order, so every rank and every run gets the same bits.
-//! 16- and 8-bit floats accumulate in f32 and are rounded once. Integers wrap. Float max and min drop NaN, as fmaxf does.
-//! A float average multiplies each contribution by 1/n first; an integer average sums in type, then divides. Where nothing is
-//! multiplied, one rank alone gets its bits back: NaN keeps its payload, and no small float is rounded or clamped.
+//! 16- and 8-bit floats accumulate in f32 and are rounded once. Integers wrap. Float max and min drop NaN, as fmaxf does. A
+//! float average multiplies each contribution by 1/n first; an integer average sums in its type, then divides. If nothing is
+//! multiplied, a single rank gets its bits back: NaN keeps its payload, and no small float is rounded or clamped.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -53,7 +53,7 @@ impl Reduction<'_> {
         unsafe { self.run_with(sources, destinations, count) }
     }
 
-    /// True when contributions are multiplied by a factor first.
+    /// True if contributions are multiplied by a factor first.
     fn multiplies(&self) -> bool {
         use Datatype::{Bfloat16, Float8E4M3, Float8E5M2, Float16, Float32, Float64};
         let float = matches!(self.datatype, Float16 | Float32 | Float64 | Bfloat16 | Float8E4M3 | Float8E5M2);
@@ -132,7 +132,7 @@ fn has_avx512() -> bool {
     detected!("avx512f") && detected!("avx512bw") && detected!("avx512dq") && detected!("avx512vl")
 }
 
-/// What sums run in.
+/// The type in which sums are computed.
 trait Lane: Copy + Default {
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -143,8 +143,8 @@ trait Lane: Copy + Default {
     fn divide(self, ranks: usize) -> Self;
 }
 
-/// Divides integers as floats, since processors have no division of integer vectors: `$wide` holds every `$type` exactly, so
-/// that its quotient, cut off, is the integer's. `$whole` is what processors convert it to.
+/// Divides integers as floats, because processors have no integer vector division: `$wide` holds every `$type` exactly, so
+/// its truncated quotient is the integer quotient. `$whole` is the type that processors convert it to.
 macro_rules! quotients {
     ($($name:ident: $type:ty as $wide:ty as $whole:ty;)*) => {$(
         #[inline(always)]
@@ -162,7 +162,7 @@ quotients! {
     quotient_u32: u32 as f64 as i64;
 }
 
-/// The widest integers fit in no float. There are never more ranks than they count.
+/// The widest integers fit in no float. The number of ranks always fits in them.
 #[inline(always)]
 fn quotient_i64(sum: i64, ranks: usize) -> i64 {
     sum / ranks as i64

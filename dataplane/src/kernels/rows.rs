@@ -1,18 +1,19 @@
-//! The order in which a reduction goes through memory. A row of a few cache lines of every source is reduced in registers and
-//! written at once; rows come from several pages in turn, because a core's prefetchers follow many pages at a time and none
-//! crosses the end of one.
+//! The order in which a reduction goes through memory. A row of a few cache lines from every source is reduced in registers
+//! and written at once. Rows come from several pages in turn, because a core's prefetchers follow many pages at a time but
+//! never cross a page boundary.
 
 use crate::kernels::streaming;
 
 const PAGE: usize = 4096;
-/// Places in memory that are read in turn: with more, what was prefetched is gone before it is used.
+/// Number of places in memory read in turn: with more, prefetched data is evicted before it is used.
 const STREAMS: usize = 8;
 
-/// Writes `row(sources, at)`, the `N` results `at` bytes into the sources, to every destination, for all `count` elements.
+/// Writes `row(sources, at)`, the `N` results at byte offset `at` of the sources, to every destination, for all `count`
+/// elements.
 ///
 /// # Safety
 /// Every pointer is valid for `count` elements of `T`. A destination may equal a source; it must not overlap one otherwise.
-/// Bytes that are zero are a `T`.
+/// All-zero bytes are a valid `T`.
 #[inline(always)]
 pub(crate) unsafe fn each<T: Copy, const N: usize>(
     sources: &[*const u8],
@@ -78,7 +79,7 @@ pub(crate) unsafe fn each<T: Copy, const N: usize>(
     }
 }
 
-/// Whether results are streamed past the caches, and the bytes before the destinations' first cache line if they are.
+/// Whether results are streamed past the caches and, if so, the bytes before the destinations' first cache line.
 fn streaming_head(sources: &[*const u8], destinations: &[*mut u8], bytes: usize, size: usize) -> (usize, bool) {
     if bytes * destinations.len() < streaming::FROM_MEMORY {
         return (0, false);

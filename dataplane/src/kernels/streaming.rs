@@ -1,22 +1,23 @@
-//! Copies of more than the caches hold. An ordinary store first reads the line that it overwrites; a streaming one does not, which
-//! saves a third of the memory's work, but leaves nothing in the caches for the next reader of the result.
+//! Copies of more than fits in the caches. An ordinary store first reads the line that it overwrites. A streaming store does not,
+//! which saves a third of the memory traffic but leaves nothing in the caches for the next reader of the result.
 //!
 //! Measured on a Xeon of 2023 with 2 MiB of second-level cache for each core (`cargo bench -p shim --bench copy_limit`): from a MiB on
 //! it takes 0.7 to 0.85 of memcpy's time.
 
 /// An operation that reads its sources once streams when one rank writes this many bytes or more.
 pub(crate) const FROM_MEMORY: usize = 1 << 20;
-/// As above for an operation that writes a source, once read, to several places: half of its work is in the caches.
+/// As above, for an operation that reads a source once and writes it to several places: half of its work is in the
+/// caches.
 pub(crate) const FROM_CACHE: usize = 8 << 20;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 const PAGE: usize = 4096;
-/// Pages read side by side: a core's prefetchers follow each of them, and none crosses the end of a page.
+/// Pages read side by side: a core's prefetchers follow each of them, but never cross a page boundary.
 const PAGES: usize = 8;
 /// Lines of a page read before the next page's.
 const LINES: usize = 4;
-/// What is copied side by side, bytes; less than that is copied as ever.
+/// Bytes copied side by side; smaller copies are ordinary ones.
 pub(crate) const GROUP: usize = PAGES * PAGE;
 
 /// Copies `bytes` as part of an operation in which this rank writes `written`, which streams from `threshold` on.
@@ -70,7 +71,7 @@ pub(crate) unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Puts what was streamed in order with the stores that come after it.
+/// Orders streamed stores before the stores that follow.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn finish() {
     // SAFETY: SSE is part of every x86-64.

@@ -1,4 +1,4 @@
-//! What collectives have in common, however their bytes move: which rank works on which part, and the copies of a rank that can read
+//! Code common to collectives on any transport: which rank works on which part, and the copies made by a rank that can read
 //! everybody's contribution.
 
 use protocol::datatype::{Operation, ReductionOp};
@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
 
-/// Elements that are not cut apart: at least a cache line of any datatype.
+/// Elements that are not split up: at least a cache line of any datatype.
 pub(crate) const GRAIN: usize = 128;
 
 /// The part of `count` elements that `rank` of `size` works on, as (first, length). Parts begin on cache lines.
@@ -17,11 +17,11 @@ pub(crate) fn share(count: usize, rank: u32, size: u32) -> (usize, usize) {
     (first, each.min(count - first))
 }
 
-/// Moves what `rank` is to get when it can read every rank's contribution: all collectives but the reductions that ranks
-/// share among each other.
+/// Moves the data that `rank` receives, given that it can read every rank's contribution: all collectives except
+/// reductions divided among the ranks.
 ///
 /// # Safety
-/// `sends[r]` is readable for what rank r contributes; the call's receive buffer is writable for what `rank` gets.
+/// `sends[r]` is readable for rank r's contribution; the call's receive buffer is writable for what `rank` receives.
 pub(crate) unsafe fn pull(
     call: &Call,
     rank: u32,
@@ -67,7 +67,7 @@ pub(crate) unsafe fn pull(
     }
 }
 
-/// True when the buffers of an all_to_all overlap: its contribution must be moved aside first.
+/// True if the buffers of an all_to_all overlap: its contribution must be moved aside first.
 pub(crate) fn overlaps(call: &Call, rank: u32, size: u32) -> bool {
     let (send, receive) = (call.send.address as usize, call.receive.address as usize);
     call.operation == Operation::AllToAll

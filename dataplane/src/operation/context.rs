@@ -1,4 +1,4 @@
-//! What a transport is given for an operation and what it answers.
+//! What a transport gets for an operation, and the failures it returns.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use crate::losses::Losses;
 use crate::operation::history::OpHistory;
 use crate::sockets::path::Path;
 
-/// The communicator and the moment, as an operation sees them.
+/// The communicator and its current state, as seen by an operation.
 pub(crate) struct OpContext<'a> {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) members: &'a [Member],
-    /// Their nodes, by rank; none where the cluster is not known.
+    /// Their nodes, by rank; empty if the cluster is not known.
     pub(crate) nodes: &'a [String],
     /// Position of the collective, from 1; 0 for transfers.
     pub(crate) sequence: u64,
@@ -25,12 +25,12 @@ pub(crate) struct OpContext<'a> {
     pub(crate) timeout: Duration,
     /// Ranks that will not come again.
     pub(crate) losses: &'a Losses,
-    /// Where transfers note that they are done, while others of their group are not.
+    /// Where transfers record that they are done while others of their group are not.
     pub(crate) history: &'a OpHistory,
 }
 
 impl OpContext<'_> {
-    /// "rank 2", with its place in the launch where that differs. No process id: sentences are the same from run to run.
+    /// "rank 2", with its global rank if that differs. No process id, so that messages are the same from run to run.
     pub(crate) fn name(&self, rank: u32) -> String {
         match self.members.get(rank as usize) {
             Some(member) if member.global_rank.0 != rank => format!("rank {rank} (global rank {})", member.global_rank),
@@ -43,12 +43,12 @@ impl OpContext<'_> {
         self.timeout.as_millis()
     }
 
-    /// Until when to wait for ranks that are at work since `moment`.
+    /// The deadline for ranks that have been at work since `moment`.
     pub(crate) fn deadline_from(&self, moment: Instant) -> Instant {
         moment + self.timeout
     }
 
-    /// The failure of `what` when `lost` will not come, for the reason the first of them gave.
+    /// The failure of `what` if `lost` will not come, with the reason given by the first of them.
     pub(crate) fn lost(&self, what: &str, lost: &[u32], reason: Option<(ErrorCode, String)>) -> Failure {
         let (code, reason) = reason.unwrap_or((ErrorCode::RankLost, "it is gone".to_owned()));
         let names: Vec<String> = lost.iter().map(|rank| self.name(*rank)).collect();
@@ -57,7 +57,7 @@ impl OpContext<'_> {
         if code == ErrorCode::Unreachable { failure } else { failure.blaming(lost.to_vec()) }
     }
 
-    /// The failure of `what`, which needs `rank`, to which the connection ended.
+    /// The failure of `what`, which needs `rank`, after the connection to that rank ended.
     pub(crate) fn closed(&self, what: &str, rank: u32, error: &io::Error) -> Failure {
         if error.kind() != io::ErrorKind::TimedOut {
             let reason = format!("its connection failed: {error}");
@@ -88,7 +88,7 @@ impl OpContext<'_> {
         )
     }
 
-    /// The failure of a collective that `missing` did not come to in time.
+    /// The failure of a collective that `missing` did not join in time.
     pub(crate) fn late(&self, operation: Operation, missing: Vec<u32>) -> Failure {
         let detail = format!(
             "rank {} waited {} ms in {operation} (collective {}) for {}",

@@ -1,4 +1,4 @@
-//! What ranks publish before a collective moves any byte, and the comparison that finds disagreements.
+//! The descriptors that ranks publish before a collective moves any byte, and the comparison that finds disagreements.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::record::ErrorCode;
@@ -7,7 +7,7 @@ use crate::call::{Call, Place};
 use crate::failure::Failure;
 use crate::operation::context::OpContext;
 
-/// A call in the form that travels: fixed size, plain numbers.
+/// A call in its wire form: fixed size, plain numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Descriptor {
@@ -73,7 +73,7 @@ impl Descriptor {
 
 const _: () = assert!(Descriptor::BYTES == 8 * 3 + 4 * 4 + 2 * 32 + 2 * 8, "the layout has no padding");
 
-/// The first disagreement between the ranks' calls, reported alike by every rank.
+/// The first disagreement between the ranks' calls; every rank reports the same one.
 ///
 /// # Errors
 /// The kind of mismatch, a sentence with each rank's call, and the ranks that differ from the majority's first call.

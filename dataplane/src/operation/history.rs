@@ -1,4 +1,4 @@
-//! What a communicator's rank is in and what it did last: written by operations as they go, read when someone asks.
+//! The current and recent operations of a rank in a communicator: written by operations as they go, read on request.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use protocol::ids::{Rank, Sequence};
 use crate::call::Call;
 use crate::lock::Mutex;
 
-/// Operations that are remembered.
+/// Number of operations that are remembered.
 const KEPT: usize = 64;
 
 /// One rank's history in one communicator.
@@ -27,12 +27,12 @@ struct Entry {
     call: Call,
     sequence: u64,
     began: Instant,
-    /// Done, though others of its group are not.
+    /// Whether it is done while others of its group are not.
     done: bool,
 }
 
 impl OpHistory {
-    /// `calls` begin, all at once. `sequence` is 0 for sends and recvs.
+    /// Records that all `calls` begin together. `sequence` is 0 for sends and recvs.
     pub(crate) fn begin(&self, sequence: u64, calls: &[Call]) {
         let began = Instant::now();
         let mut state = self.state();
@@ -40,7 +40,7 @@ impl OpHistory {
         state.current.extend(calls.iter().map(|call| Entry { call: *call, sequence, began, done: false }));
     }
 
-    /// Call number `at` of those that began is done; as transfer number `sequence` of its pair.
+    /// Records that call number `at` of those that began is done, as transfer number `sequence` of its pair.
     pub(crate) fn done(&self, at: usize, sequence: u64) {
         let mut state = self.state();
         if let Some(entry) = state.current.get_mut(at) {
@@ -48,7 +48,7 @@ impl OpHistory {
         }
     }
 
-    /// Everything that began is over; with `completed` it is remembered.
+    /// Records that everything that began is over; with `completed` it is remembered.
     pub(crate) fn end(&self, completed: bool) {
         let now = Instant::now();
         let mut state = self.state();
@@ -64,7 +64,7 @@ impl OpHistory {
         current.clear();
     }
 
-    /// (what is under way, what was completed last).
+    /// (operations under way, operations completed last).
     pub(crate) fn read(&self) -> (Vec<Activation>, Vec<Activation>) {
         let now = Instant::now();
         let state = self.state();

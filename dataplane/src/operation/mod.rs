@@ -1,4 +1,4 @@
-//! An operation as both ways of moving bytes see it.
+//! An operation, as seen by both transports.
 
 pub(crate) mod collective;
 pub(crate) mod context;

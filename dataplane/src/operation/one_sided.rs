@@ -1,7 +1,8 @@
-//! One-sided operations: a rank writes into another's registered memory and signals it; that rank waits for signals and makes
-//! no call that belongs to the write.
+//! One-sided operations: a rank writes into another's registered memory and signals it. That rank waits for signals and makes
+//! no call to match the write.
 //!
-//! Windows are known by their number: the n-th that a rank registered with the communicator belongs to the n-th of the others.
+//! Windows are identified by number: the n-th window that a rank registered with the communicator corresponds to the n-th of
+//! the others.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use super::timing::{Timing, timing};
 use crate::call::{Call, Place};
 use crate::failure::Failure;
 
-/// Another rank's window, as it registered it.
+/// Another rank's window, as registered by that rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerWindow {
     /// Its first byte in a memory file; not valid for memory outside the arenas.
@@ -25,35 +26,35 @@ pub struct PeerWindow {
     pub bytes: u64,
 }
 
-/// What a rank counts in one communicator.
+/// A rank's counters in one communicator.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Signals of each rank that were waited for.
+    /// Number of signals already waited for, per rank.
     consumed: HashMap<u32, u64>,
-    /// Operations on each rank.
+    /// Number of operations on each rank.
     operations: HashMap<(Operation, u32), u64>,
 }
 
 /// How puts and signals reach other ranks.
 pub(crate) trait Path {
-    /// Writes and signals; when the window was there. `what` describes the call.
+    /// Writes and signals; returns when the window became available. `what` describes the call.
     fn put(&mut self, context: &OpContext, call: &Call, what: &str) -> Result<Instant, Failure>;
 
-    /// Signals that this rank got from `from` so far.
+    /// Number of signals that this rank got from `from` so far.
     fn received(&self, context: &OpContext, from: u32) -> u64;
 
-    /// Prepares a look at the signals: what comes from now on ends [`Self::sleep`].
+    /// Call before checking the signals: anything that arrives from now on ends [`Self::sleep`].
     fn watch(&mut self, context: &OpContext) -> u32;
 
-    /// Sleeps until something may have come since [`Self::watch`] answered `seen`, at most until the deadline. `open` are the waits
-    /// that are not over, each with the signals that it needs in all.
+    /// Sleeps until something may have arrived since [`Self::watch`] returned `seen`, at most until the deadline. `open` holds
+    /// the unfinished waits, each with the total number of signals it needs.
     ///
     /// # Errors
-    /// A rank that is lost, or the deadline has passed.
+    /// A lost rank, or the deadline has passed.
     fn sleep(&mut self, context: &OpContext, seen: u32, open: &[(&Call, u64)]) -> Result<(), Failure>;
 }
 
-/// Runs the first operation of `calls`, or all waits that it begins with; timings of as many calls as were run.
+/// Runs the first operation of `calls`, or all leading waits; returns the timings of the calls that were run.
 pub(crate) fn run(
     path: &mut dyn Path,
     counts: &mut Counts,
@@ -113,7 +114,7 @@ pub(crate) fn late(context: &OpContext, what: &str, peer: u32) -> Failure {
     Failure::new(ErrorCode::TimeoutWaitingForP2p, detail).blaming(vec![peer])
 }
 
-/// Checks that a range is in a window of `length` bytes.
+/// Checks that a range is within a window of `length` bytes.
 pub(crate) fn within(offset: u64, bytes: u64, length: u64) -> Result<(), String> {
     match offset.checked_add(bytes) {
         Some(end) if end <= length => Ok(()),

@@ -1,4 +1,4 @@
-//! A communicator's ranks in this process, for tests of one way of moving bytes.
+//! A communicator's ranks in this process, for tests of one transport.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::operation::context::OpContext;
 use crate::operation::history::OpHistory;
 use crate::wake::Wake;
 
-/// A communicator's ranks in this process, for tests of one way of moving bytes.
+/// A communicator's ranks in this process, for tests of one transport.
 pub(crate) struct Stage {
     members: Vec<Member>,
     history: OpHistory,
@@ -39,7 +39,7 @@ impl Stage {
         &self.losses
     }
 
-    /// What `rank` sees, which waits for `timeout` from now on.
+    /// The context of `rank`, which waits for `timeout` from now on.
     pub(crate) fn context(&self, rank: u32, timeout: Duration) -> OpContext<'_> {
         let (members, losses, history) = (&self.members, &self.losses, &self.history);
         let size = members.len() as u32;

@@ -7,13 +7,14 @@ use std::time::Instant;
 pub(crate) struct Timing {
     pub(crate) wait_us: f64,
     pub(crate) execute_us: f64,
-    /// By the machine's monotonic clock, ns.
+    /// When it ended, by the machine's monotonic clock, ns.
     pub(crate) ended_ns: u64,
-    /// For send and recv: which transfer of the ordered pair, from 1.
+    /// For send and recv: the number of the transfer within the ordered pair, from 1.
     pub(crate) transfer: u64,
 }
 
-/// The timing of an operation that began at `start`, had everybody at `met` and is done now. `transfer` as in [`Timing`].
+/// The timing of an operation that began at `start`, had all ranks present at `met` and is done now. `transfer` as in
+/// [`Timing`].
 pub(crate) fn timing(start: Instant, met: Instant, transfer: u64) -> Timing {
     let wait_us = microseconds(start, met);
     Timing { wait_us, execute_us: microseconds(met, Instant::now()), ended_ns: monotonic_ns(), transfer }

@@ -1,4 +1,4 @@
-//! What sends and recvs have in common, however their bytes move.
+//! Code common to sends and recvs on any transport.
 
 use protocol::datatype::{Datatype, Operation};
 use protocol::record::ErrorCode;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Messages up to this many bytes are buffered: their sender does not wait for the receiver.
 pub(crate) const EAGER_BYTES: usize = 32 * 1024;
 
-/// One side of a transfer as the other side sees it.
+/// One side of a transfer, as seen by the other side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
     pub(crate) count: u64,

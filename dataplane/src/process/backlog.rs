@@ -1,5 +1,5 @@
-//! Completed operations that were not reported to the coordinator yet, kept in a memory file: there it reads what a process that
-//! is killed had no time to report.
+//! Completed operations not yet reported to the coordinator, kept in a memory file. If the process is killed before it can
+//! report them, the coordinator reads them there.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use protocol::record::OperationRecord;
 
 use crate::arena::Arena;
 
-/// This process's backlog. Whoever changes it has it alone.
+/// This process's backlog. Changes require exclusive access.
 pub(crate) struct Backlog {
     file: Arena,
     mark: u64,
@@ -29,7 +29,7 @@ impl Backlog {
         Ok(backlog)
     }
 
-    /// What the coordinator must know to find it.
+    /// What the coordinator needs to find it.
     pub(crate) fn address(&self) -> Layout {
         Layout { fd: self.file.fd(), mark: self.mark }
     }
@@ -42,7 +42,7 @@ impl Backlog {
         unsafe { AtomicU64::from_ptr(self.file.base().add(at).cast()) }
     }
 
-    /// One more, in case it is never reported.
+    /// Adds a record, in case it is never reported.
     pub(crate) fn note(&mut self, record: &OperationRecord) {
         let (slot, used) = Layout::slot(record);
         // SAFETY: slots are within the mapping; no reader looks at this one before the word below announces it.
@@ -53,7 +53,7 @@ impl Backlog {
         self.word(Layout::WRITTEN).store(self.written.to_le(), Ordering::Release);
     }
 
-    /// The first `count` of those not yet reported are reported.
+    /// Marks the first `count` unreported records as reported.
     pub(crate) fn mark_reported(&mut self, count: usize) {
         self.reported += count as u64;
         self.word(Layout::REPORTED).store(self.reported.to_le(), Ordering::Release);

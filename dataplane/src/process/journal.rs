@@ -1,4 +1,4 @@
-//! What the communicators of this process note, on its way to the coordinator.
+//! Passes records of this process's communicators on to the coordinator.
 
 use std::sync::Weak;
 
@@ -11,7 +11,7 @@ use super::Process;
 use super::session::Session;
 use crate::journal::Journal;
 
-/// Passes on what communicators note.
+/// Passes on records of communicators.
 pub(super) struct ProcessJournal(pub(super) Weak<Process>);
 
 impl ProcessJournal {

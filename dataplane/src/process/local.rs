@@ -13,19 +13,20 @@ use crate::communicator::Formed;
 use crate::failure::{Failure, name_ranks};
 use crate::lock::{Condvar, Mutex};
 
-/// Threads of one process come this soon, or somebody expects other processes. Half of a shorter time to wait.
+/// Threads of one process arrive within this time; otherwise somebody expects other processes. Half the timeout if that
+/// is shorter.
 const APART: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct State {
-    /// It was said that no other process can come.
+    /// Whether it was reported that no other process can come.
     said: bool,
     formed: u64,
     met: u64,
-    /// Grows that came about, by parent.
+    /// Completed grows, by parent.
     grown: HashMap<CommunicatorId, Sequence>,
     gatherings: HashMap<Key, Gathering>,
-    /// By the number of the gathering: its key may be in use again before everybody has looked.
+    /// By the number of the gathering, because its key may be in use again before everybody has looked.
     results: HashMap<u64, (usize, Result<Outcome, Failure>)>,
 }
 
@@ -51,7 +52,7 @@ struct Arrival {
     member: Member,
 }
 
-/// What each old rank gets.
+/// The result for each old rank.
 type Outcome = HashMap<u32, Option<Formed>>;
 
 /// Where the ranks of one process meet.
@@ -169,7 +170,7 @@ impl LocalRendezvous {
     }
 }
 
-/// What is said of ranks that wait for other processes.
+/// The message about ranks that wait for other processes.
 fn nobody_comes(rank: u32, missing: &[u32], size: usize) -> String {
     format!(
         "rank {rank} waits for {} of {size}, and no other process can join: there is no coordinator; `ftest exec -- COMMAND` starts one, for \
@@ -192,7 +193,8 @@ impl State {
         }
     }
 
-    /// Another shrink whose ranks and those of `key` wait for each other: they disagree on whom to leave out.
+    /// Another shrink whose ranks and those of `key` wait for each other because they disagree about the ranks to
+    /// exclude.
     fn contradiction(&self, key: &Key) -> Option<(Key, Failure)> {
         let Key::Shrink(parent, _, excluded) = key else { return None };
         let mine = self.gatherings.get(key)?;
@@ -217,7 +219,7 @@ impl State {
         })
     }
 
-    /// Ranks of a new communicator that use one GPU; a split or shrink has only ranks that do not.
+    /// The failure if ranks of a new communicator share a GPU; the ranks of a split or shrink never do.
     fn shared_gpu(&self, key: &Key) -> Option<Failure> {
         let gathering = self.gatherings.get(key).filter(|_| matches!(key, Key::Unique(_) | Key::Grow(..)))?;
         let members = gathering.arrivals.iter().map(|(rank, arrival)| (Rank(*rank), &arrival.member));

@@ -1,4 +1,5 @@
-//! This process among the others: its settings, its data socket, where its ranks meet the rest, and the communicators it holds.
+//! This process's part of a run: its settings, its data socket, its rendezvous with other ranks, and the communicators it
+//! holds.
 
 mod backlog;
 mod dial;
@@ -44,10 +45,10 @@ use crate::sockets::listener::{Listener, Scope};
 
 pub use session::ORPHAN_EXIT;
 
-/// A rank that takes part in a communicator: what the others must know of it and its device.
+/// A rank that takes part in a communicator: what the others must know about it and its device.
 #[derive(Clone, Copy, Debug)]
 pub struct Participant {
-    /// Position in the whole launch.
+    /// Global rank in the launch.
     pub global_rank: u32,
     /// Device ordinal in this process.
     pub device: u32,
@@ -55,11 +56,11 @@ pub struct Participant {
     pub gpu: u64,
     /// The device's memory file; `None` forces sockets.
     pub arena: Option<SharedFile>,
-    /// Where its program asks for the communicator.
+    /// Where its program requests the communicator.
     pub site: SiteId,
 }
 
-/// The process's part of the run.
+/// This process's part of the run.
 pub struct Process {
     settings: Settings,
     rendezvous: Rendezvous,
@@ -73,13 +74,13 @@ pub struct Process {
 #[derive(Default)]
 struct Held {
     communicators: HashMap<(CommunicatorId, u32), Weak<Communicator>>,
-    /// Losses that were reported before the communicator was set up here, for the latest communicators.
+    /// Losses reported before the communicator was set up here, for the latest communicators.
     early: BTreeMap<CommunicatorId, Vec<Loss>>,
     /// Communicators formed so far, per global rank.
     formed: HashMap<Rank, u64>,
 }
 
-/// Communicators whose losses are remembered for those that form late.
+/// Number of communicators whose losses are remembered for late set-up.
 const REMEMBERED: usize = 1024;
 
 static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
@@ -88,8 +89,8 @@ impl Process {
     /// The process's part of the run, from its environment; connects on the first call.
     ///
     /// # Errors
-    /// A bad variable, an unreachable coordinator, or a process forked from one that had joined: that one's part cannot be
-    /// used by its children.
+    /// A bad variable, an unreachable coordinator, or a process forked from one that had joined: its children cannot use
+    /// its part.
     pub fn current() -> Result<Arc<Self>, Failure> {
         let mut current = CURRENT.get_or_init(Mutex::default).lock();
         if let Some(process) = &*current {
@@ -115,7 +116,7 @@ impl Process {
     /// Joins with explicit settings.
     ///
     /// # Errors
-    /// An unreachable coordinator or the system's refusal of a socket.
+    /// An unreachable coordinator or a socket error.
     pub fn join(mut settings: Settings) -> Result<Arc<Self>, Failure> {
         let session = settings.coordinator.as_ref().map(|address| Session::connect(address, &settings)).transpose()?;
         if let Some(between_ranks) = session.as_ref().and_then(|session| session.between_ranks()) {
@@ -171,7 +172,7 @@ impl Process {
         &self.settings
     }
 
-    /// The cluster, when the coordinator was given one.
+    /// The cluster, if the coordinator was given one.
     pub fn cluster(&self) -> Option<&ClusterPlan> {
         self.rendezvous.session().and_then(Session::cluster)
     }
@@ -179,7 +180,7 @@ impl Process {
     /// Meets `size - 1` other ranks that bring the same unique id.
     ///
     /// # Errors
-    /// What the rendezvous or the set-up of the communicator fails with.
+    /// The failure of the rendezvous or of the communicator's set-up.
     pub fn init_communicator(
         self: &Arc<Self>,
         unique_id: &[u8],
@@ -194,7 +195,7 @@ impl Process {
         self.form(formed, control)
     }
 
-    /// Meets the other ranks of `wanted`, which gives every rank a communicator; with the control segment that was offered.
+    /// Meets the other ranks of `wanted`, which gives every rank a communicator; also returns the offered control segment.
     fn meet(&self, wanted: &Wanted, rank: u32, (member, control): (Member, Arena)) -> Result<(Formed, Arena), Failure> {
         let formed = self.rendezvous.meet(wanted, rank, member, self.settings.timeout)?;
         let none = || Failure::new(ErrorCode::System, "the rendezvous formed no communicator");
@@ -222,7 +223,8 @@ impl Process {
         child.map(|formed| self.form(formed, control)).transpose()
     }
 
-    /// Where the other ranks do not exist, `ranks` of its parent are the next split's. NCCL learns them from the others.
+    /// If the other ranks do not exist, sets the parent's `ranks` that the next split takes. NCCL would learn them from
+    /// the other ranks.
     pub fn split_takes(&self, ranks: Vec<u32>) {
         if let Rendezvous::Alone(solo) = &self.rendezvous {
             solo.split_takes(ranks);
@@ -284,14 +286,14 @@ impl Process {
             })
     }
 
-    /// The node of each member; nothing where one is on none.
+    /// The node of each member; empty if a member is on no node.
     fn nodes_of(&self, members: &[Member]) -> Vec<String> {
         let node = |member: &Member| Some(self.cluster()?.node_of(member.global_rank)?.1.id.clone());
         members.iter().map(node).collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// The rank of the launch that this process is, or that one of its devices is, could not join a communicator, for a reason that
-    /// only it knows.
+    /// Reports that the global rank of this process, or of one of its devices, could not join a communicator, for a reason that
+    /// only this process knows.
     pub fn join_failed(&self, global_rank: u32, why: &str) {
         if let Some(session) = self.rendezvous.session() {
             session.send(&ToCoordinator::JoinFailed { rank: Rank(global_rank), why: why.to_owned() });
@@ -313,7 +315,8 @@ impl Process {
         session.send(&ToCoordinator::Active { request, activities });
     }
 
-    /// Reports to the coordinator that a fault is about to fire. False when it must not: it fired before, or the coordinator cannot be reached.
+    /// Reports to the coordinator that a fault is about to fire. False if it must not: it fired before, or the coordinator cannot
+    /// be reached.
     fn fault_fires(&self, record: FaultRecord) -> bool {
         let Some(session) = self.rendezvous.session() else { return true };
         let answer =
@@ -321,7 +324,7 @@ impl Process {
         matches!(answer, Ok(ToRank::FaultNoted { first: true, .. }))
     }
 
-    /// A member of one of our communicators is gone.
+    /// Records that a member of one of our communicators is gone.
     fn lose(&self, communicator: CommunicatorId, rank: u32, code: ErrorCode, detail: String) {
         let mine: Vec<Arc<Communicator>> = {
             let mut held = self.held.lock();
@@ -340,7 +343,7 @@ impl Process {
         }
     }
 
-    /// Reports what a rank holds around an optimizer step. Nothing without a coordinator.
+    /// Reports what a rank holds around an optimizer step. Does nothing without a coordinator.
     pub fn holds(&self, record: HoldingRecord) {
         if let Some(session) = self.rendezvous.session() {
             session.place(record.site);
@@ -348,17 +351,17 @@ impl Process {
         }
     }
 
-    /// Whether a coordinator brings ranks together, and reports what goes wrong between them.
+    /// Whether there is a coordinator, which brings ranks together and reports what goes wrong between them.
     pub fn has_coordinator(&self) -> bool {
         self.rendezvous.session().is_some()
     }
 
-    /// Whether it said [`goodbye`](Self::goodbye): what fails from then on, fails because it left.
+    /// Whether it said [`goodbye`](Self::goodbye): later failures are due to its leaving.
     pub fn is_leaving(&self) -> bool {
         self.rendezvous.session().is_some_and(Session::is_leaving)
     }
 
-    /// Sends what is noted and says goodbye: for an orderly exit of the process.
+    /// Sends pending records and says goodbye, for an orderly exit of the process.
     pub fn goodbye(&self) {
         if let Some(session) = self.rendezvous.session()
             && self.pid == std::process::id()

@@ -1,4 +1,4 @@
-//! Where ranks meet to form communicators: at the coordinator or, without one, within the process.
+//! Where ranks meet to form communicators: at the coordinator or, if there is none, within the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use crate::lock::Mutex;
 pub(crate) enum Rendezvous {
     Coordinator(Arc<Session>),
     Local(LocalRendezvous),
-    /// Nobody else is there.
+    /// No other ranks exist.
     Alone(Solo),
 }
 
@@ -59,22 +59,22 @@ impl Rendezvous {
     }
 }
 
-/// What forms where the other ranks do not exist.
+/// Forms communicators when the other ranks do not exist.
 #[derive(Default)]
 pub(crate) struct Solo {
     /// Communicators so far.
     formed: AtomicU64,
-    /// The parent's ranks of which the next split takes this one along.
+    /// The parent's ranks, including this one, that the next split takes.
     split: Mutex<Option<Vec<u32>>>,
 }
 
 impl Solo {
-    /// None: it is not known.
+    /// `None`: not known.
     pub(super) fn split_takes(&self, ranks: Vec<u32>) {
         *self.split.lock() = Some(ranks).filter(|ranks| !ranks.is_empty());
     }
 
-    /// A communicator whose other ranks are known by their number alone.
+    /// A communicator whose other ranks are known only by number.
     fn meet(&self, wanted: &Wanted, rank: u32, own: &Member) -> Result<Option<Formed>, Failure> {
         let unknown = |why| Failure::new(ErrorCode::InvalidArgument, format!("{}: {why}", wanted.function()));
         let ranks = match wanted {

@@ -8,10 +8,11 @@ use crate::communicator::{Communicator, GrowTicket, ShrinkTicket};
 use crate::failure::Failure;
 
 impl Process {
-    /// Meets the ranks of the parent that stay. A failed one shrinks only with `NCCL_SHRINK_ABORT` or once revoked.
+    /// Meets the ranks of the parent that stay. A failed parent can shrink only with `NCCL_SHRINK_ABORT` or once
+    /// revoked.
     ///
     /// # Errors
-    /// As [`Process::init_communicator`]; the failure of the parent.
+    /// As [`Process::init_communicator`]; also the failure of the parent.
     pub fn shrink(
         self: &Arc<Self>,
         ticket: ShrinkTicket,
@@ -35,10 +36,11 @@ impl Process {
         self.form(child, control)
     }
 
-    /// Meets the ranks of a larger communicator: `parent` is the smaller one for its ranks and `None` for new ones.
+    /// Meets the ranks of a larger communicator: `parent` is the smaller communicator for its ranks, and `None` for new
+    /// ranks.
     ///
     /// # Errors
-    /// As [`Process::init_communicator`]; the failure of the parent.
+    /// As [`Process::init_communicator`]; also the failure of the parent.
     pub fn grow(
         self: &Arc<Self>,
         parent: Option<&Communicator>,

@@ -14,14 +14,15 @@ use crate::lock::Mutex;
 use crate::settings::Address;
 use crate::sockets::connect::notice_silence;
 
-/// One end of it. A copy reads while another writes.
+/// One end of the connection. One copy reads while another writes.
 pub(super) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(Arc<Tls>),
 }
 
-/// TLS over tcp. Whoever sends has `turn`, so that what was encrypted first goes first; nobody waits for the network with `state`.
+/// TLS over tcp. A sender holds `turn`, so that data encrypted first is sent first; nobody waits for the network while holding
+/// `state`.
 pub(super) struct Tls {
     socket: TcpStream,
     turn: Mutex<()>,
@@ -51,8 +52,8 @@ impl Stream {
         }
     }
 
-    /// With TLS where the coordinator is not on this host's loopback interface and the run has a token. `secret` is what was made of
-    /// the token, or is made here.
+    /// Adds TLS if the coordinator is not on this host's loopback interface and the run has a token. `secret` is derived from the
+    /// token, earlier or here.
     pub(super) fn secure(self, token: &str, secret: &mut Option<Secret>) -> io::Result<Self> {
         let socket = match self {
             Self::Tcp(socket) if !token.is_empty() && !socket.peer_addr()?.ip().to_canonical().is_loopback() => socket,
@@ -99,7 +100,7 @@ impl Stream {
         }
     }
 
-    /// Ends what we send, where the other end may be on another host. False where it is not.
+    /// Ends our sending side if the other end may be on another host. False if it is not.
     pub(super) fn say_no_more(&self) -> bool {
         match self {
             Self::Unix(_) => false,
@@ -163,7 +164,7 @@ impl Tls {
         }
     }
 
-    /// Sends what `say` leaves to be sent.
+    /// Sends the data that `say` produces.
     fn send(&self, say: impl FnOnce(&mut ClientConnection) -> io::Result<()>) -> io::Result<()> {
         let _turn = self.turn.lock();
         let mut encrypted = Vec::new();
@@ -205,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// More than the library keeps, and more than a socket has room for, one way while as much goes the other way.
+    /// More data than the library buffers, and than a socket has room for, in both directions at once.
     #[test]
     fn much_goes_both_ways_at_once_and_ends_in_order() {
         const BYTES: usize = 3 << 20;

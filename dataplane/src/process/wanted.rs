@@ -1,9 +1,9 @@
-//! What a rank asks for at a rendezvous.
+//! A rank's request at a rendezvous.
 
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::{Member, ToCoordinator};
 
-/// The communicator that a rank asks for.
+/// The communicator that a rank requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     /// Of the `size` ranks that bring the same unique id.
@@ -17,7 +17,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// The ranks that are waited for.
+    /// The ranks to wait for.
     pub(crate) fn ranks(&self) -> Vec<u32> {
         match self {
             Self::Init { size, .. } | Self::Split { size, .. } | Self::Grow { size, .. } => (0..*size).collect(),

@@ -1,6 +1,6 @@
-//! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers
-//! where they are and writes its part of the result, and a second barrier lets the buffers go. A rank that gave up before the first
-//! barrier takes no part, and then no rank does; a rank past it is waited for at the second, whatever it learns meanwhile.
+//! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers where
+//! they are and writes its part of the result, and a second barrier lets the buffers go. If a rank gives up before the first
+//! barrier, no rank takes part. A rank past the first barrier is waited for at the second, whatever it learns in the meantime.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::shared::mapping::Mappings;
 use crate::shared::reach::reach;
 use crate::shared::segment::{Arrival, INLINE_BYTES, Segment};
 
-/// What collectives keep from one to the next.
+/// State that collectives keep from one to the next.
 pub(crate) struct Collectives {
     barriers: u64,
     pub(crate) mappings: Mappings,
@@ -84,7 +84,7 @@ impl Collectives {
         concluded(segment, context, operation, segment.wait(context.rank, self.barriers, context.deadline))
     }
 
-    /// Gives every buffer that others must reach a place in a memory file.
+    /// Gives every buffer that others must access a place in a memory file.
     fn place_buffers(
         &mut self,
         context: &OpContext,
@@ -182,7 +182,7 @@ impl Collectives {
         Ok(())
     }
 
-    /// Another rank's buffer in this process.
+    /// Another rank's buffer, mapped in this process.
     fn reach(
         &mut self,
         context: &OpContext,
@@ -200,7 +200,7 @@ impl Collectives {
     }
 }
 
-/// What a wait at a barrier means for the operation.
+/// The result of the operation after a wait at a barrier.
 fn concluded(segment: &Segment, context: &OpContext, operation: Operation, arrival: Arrival) -> Result<(), Failure> {
     match arrival {
         Arrival::All => Ok(()),
@@ -212,7 +212,8 @@ fn concluded(segment: &Segment, context: &OpContext, operation: Operation, arriv
     }
 }
 
-/// Copies `bytes` to every destination, piece by piece, so that memory is read once and the rest comes from the cache.
+/// Copies `bytes` to every destination, piece by piece, so that memory is read once and further reads come from the
+/// cache.
 ///
 /// # Safety
 /// All pointers are valid for `bytes`; a destination is the source itself or does not overlap it.

@@ -1,4 +1,5 @@
-//! Other ranks' memory as this process maps it: one mapping per memory file, shared by all communicators that use it.
+//! This process's mappings of other ranks' memory: one mapping per memory file, shared by all communicators that use
+//! it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,10 +25,10 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// Where `place` of process `pid` is in this process.
+    /// The address in this process of `place` in process `pid`.
     ///
     /// # Errors
-    /// `NotFound` when the process is gone, `InvalidData` when the range is not in the file or the file was replaced.
+    /// `NotFound` if the process is gone, `InvalidData` if the range is not in the file or the file was replaced.
     pub(crate) fn resolve(&mut self, pid: u32, place: &Place, bytes: usize) -> io::Result<*mut u8> {
         let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
         let end = place.offset.checked_add(bytes as u64);

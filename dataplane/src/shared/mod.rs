@@ -1,4 +1,4 @@
-//! Bytes through memory that all ranks of a communicator map.
+//! The transport through memory that all ranks of a communicator map.
 
 mod collectives;
 mod mapping;
@@ -25,17 +25,17 @@ use collectives::Collectives;
 use one_sided::{SharedPath, shown_window};
 use segment::{Segment, WINDOWS};
 
-/// Shared memory as one rank of a communicator uses it.
+/// One rank's view of a communicator's shared memory.
 pub(crate) struct Shared {
     rank: u32,
     size: u32,
     segment: Segment,
-    /// Windows that this rank registered so far.
+    /// Number of windows that this rank registered so far.
     registered: AtomicU64,
     running: Mutex<Running>,
 }
 
-/// What only the running operation touches.
+/// State that only the running operation touches.
 struct Running {
     collectives: Collectives,
     one_sided: Counts,
@@ -47,7 +47,8 @@ impl Shared {
         Segment::bytes(size)
     }
 
-    /// Rank 0's segment, when this process can map it and everybody else's memory; and `offered`, unless it became it.
+    /// Rank 0's segment, if this process can map it and everybody else's memory; and `offered`, unless it became that
+    /// segment.
     pub(crate) fn map(rank: u32, members: &[Member], offered: Arena) -> (Option<Self>, Option<Arena>) {
         let size = members.len() as u32;
         let over = |segment| Self {

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::operation::context::OpContext;
 use crate::operation::one_sided::{self, Path, PeerWindow, within};
 
-/// The way through a segment.
+/// The path through a segment.
 pub(super) struct SharedPath<'a> {
     pub(super) segment: &'a Segment,
     pub(super) mappings: &'a mut Mappings,
@@ -69,7 +69,7 @@ impl Path for SharedPath<'_> {
     }
 }
 
-/// Window `number` of `peer`, when it is there.
+/// Window `number` of `peer`, if it is registered.
 pub(super) fn shown_window(
     segment: &Segment,
     context: &OpContext,

@@ -1,6 +1,6 @@
-//! Send and recv through mapped memory. All transfers of a group are under way at once: announce what can be announced, take
-//! what has arrived, and sleep on the own bell only when nothing moved. A large message stays in its sender's buffer until it is
-//! taken: a sender that gives up takes back what is not being copied yet, and waits for the rest.
+//! Send and recv through mapped memory. All transfers of a group are under way at once: each rank announces what it can, takes
+//! what has arrived, and sleeps on its own bell only when nothing moved. A large message stays in its sender's buffer until it
+//! is taken. A sender that gives up withdraws messages that are not being copied yet, and waits for the rest.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ struct Transfer<'a> {
     /// Position in the ring, once announced (send) or taken (recv).
     index: Option<u64>,
     done: Option<Timing>,
-    /// Holds a contribution outside the arenas until the receiver took it.
+    /// Holds a contribution outside the arenas until the receiver has taken it.
     bounce: Option<Arena>,
 }
 
@@ -100,8 +100,8 @@ fn drive(
     }
 }
 
-/// Takes back every announced message that is in this rank's buffers, which its program may use again. A rank that copies one now is
-/// waited for, unless it is gone.
+/// Withdraws every announced message that is in this rank's buffers, because its program may reuse them. Waits for a rank that is
+/// copying one now, unless it is gone.
 fn withdraw(segment: &Segment, context: &OpContext, transfers: &[Transfer]) {
     use std::sync::atomic::Ordering::Acquire;
     let deadline = context.deadline_from(Instant::now());
@@ -122,7 +122,7 @@ fn withdraw(segment: &Segment, context: &OpContext, transfers: &[Transfer]) {
     }
 }
 
-/// Announces a send when the ring has room, and completes it when it was taken. True when anything changed.
+/// Announces a send when the ring has room, and completes it once it is taken. True if anything changed.
 fn advance_send(
     segment: &Segment,
     context: &OpContext,

@@ -1,5 +1,5 @@
-//! `fakegpu-ptxas`: what Triton runs in the place of NVIDIA's assembler (`TRITON_PTXAS_PATH`). It checks the PTX and writes it out as it
-//! is: the simulated driver runs PTX.
+//! `fakegpu-ptxas`: run by Triton in place of NVIDIA's assembler (`TRITON_PTXAS_PATH`). It checks the PTX and writes it out
+//! unchanged, because the simulated driver runs PTX.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

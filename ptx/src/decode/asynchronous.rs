@@ -1,4 +1,4 @@
-//! Copies that other parts of the machine make: `cp.async`, bulk and tensor copies, `mbarrier`.
+//! Copies made by other parts of the machine: `cp.async`, bulk and tensor copies, `mbarrier`.
 
 use super::memory::SCOPES;
 use super::*;

@@ -1,4 +1,4 @@
-//! `set`, `setp`, `selp` and `slct`, of one number or two.
+//! `set`, `setp`, `selp` and `slct`, for one number or two.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Branches, calls and their arguments, returns, the ends of threads, and what is settled when all functions are known.
+//! Branches, calls and their arguments, returns, thread exits, and everything that is resolved once all functions are
+//! known.
 
 use super::*;
 use crate::ast::Prototype;

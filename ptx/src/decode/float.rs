@@ -1,4 +1,4 @@
-//! Floating point: single and double inline where rounding is to nearest, everything else by the exact arithmetic of `soft`.
+//! Floating point: single and double inline if rounding is to nearest, everything else with the exact arithmetic of `soft`.
 
 use super::*;
 use crate::soft::{self, Format};

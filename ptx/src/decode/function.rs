@@ -1,4 +1,4 @@
-//! A function's statements in their order: scopes, labels, declarations.
+//! A function's statements in order: scopes, labels, declarations.
 
 use super::*;
 

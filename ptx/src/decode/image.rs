@@ -1,4 +1,5 @@
-//! Textures and surfaces: `tex`, `tld4`, `suld.b` and `sust.b` of one to three dimensions, of layers and cubes, by objects.
+//! Textures and surfaces: `tex`, `tld4`, `suld.b` and `sust.b` in one to three dimensions, for layers and cubes, through
+//! objects.
 
 use super::*;
 use crate::helper::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};

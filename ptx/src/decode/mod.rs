@@ -1,5 +1,5 @@
-//! The checker: a kernel's statements, with those of all functions that it reaches, to operations. What it does not
-//! know is refused with its line.
+//! The checker: turns a kernel's statements, and those of all functions that it reaches, into operations. Anything it
+//! does not know is refused with its line.
 
 mod arithmetic;
 mod asynchronous;

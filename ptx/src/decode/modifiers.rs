@@ -1,4 +1,4 @@
-//! The modifiers of an opcode: each must be taken by the instruction that it belongs to.
+//! The modifiers of an opcode: each must be consumed by its instruction.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Video instructions: of words (`vadd`, `vset`), of two halves (`vadd2`) and of four bytes (`vabsdiff4`).
+//! Video instructions: on words (`vadd`, `vset`), two halves (`vadd2`) and four bytes (`vabsdiff4`).
 
 use super::*;
 use crate::helper::{LanesMode, WholeMode};

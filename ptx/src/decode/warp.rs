@@ -1,4 +1,4 @@
-//! Instructions by which threads meet: shuffles, votes, reductions, barriers of warp, block and cluster.
+//! Instructions that synchronize threads: shuffles, votes, reductions, barriers of warp, block and cluster.
 
 use super::*;
 use crate::sync::{BarrierKind, ReduxOp, ShflMode, VoteMode};

@@ -1,4 +1,4 @@
-//! What device code asks of the device's runtime: launches of kernels, copies, streams, memory, errors, conditions of graphs.
+//! Calls of device code to the device runtime: kernel launches, copies, streams, memory, errors, graph conditions.
 
 use super::thread::resolve_any;
 use crate::host::{Caller, Child, Host};

@@ -1,4 +1,4 @@
-//! Fetches from textures, and loads and stores of surfaces, by the objects that the caller's memory knows.
+//! Texture fetches, and surface loads and stores, through the objects that the caller's memory knows.
 
 use super::thread::{fail, noted};
 use crate::memory_ops::Access;

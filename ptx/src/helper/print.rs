@@ -1,4 +1,4 @@
-//! `vprintf` and `__assertfail`: what device code says to people.
+//! `vprintf` and `__assertfail`: messages of device code to people.
 
 use std::ffi::CString;
 

@@ -1,4 +1,4 @@
-//! Loads from shared memory that follow each other from one address: their places are checked once.
+//! Consecutive loads from shared memory relative to one address: their places are checked once.
 
 use super::*;
 use crate::memory_ops::AddressSpace;

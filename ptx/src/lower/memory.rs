@@ -1,4 +1,4 @@
-//! Loads and stores: each access is checked against the range that it last fell into.
+//! Loads and stores: each access is checked against the range that its last access fell into.
 
 use super::*;
 use crate::memory_ops::AddressSpace;

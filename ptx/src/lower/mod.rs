@@ -1,5 +1,5 @@
-//! Operations to Cranelift's IR. One function per kernel runs the lanes that its mask names, each from where it stopped to its next
-//! synchronization; values that other lanes or a later call need are in homes, all others in registers of the processor.
+//! Lowers operations to Cranelift's IR. One function per kernel runs the lanes in its mask, each from where it stopped to its
+//! next synchronization. Values that other lanes or a later call need are in homes, all others in processor registers.
 
 mod call;
 mod control;

@@ -1,4 +1,4 @@
-//! One operation of the program: moves, conversions, packing, and the way to the rest.
+//! One operation of the program: moves, conversions, packing, and the dispatch to the rest.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Barriers of blocks and clusters: who arrived, who waits, and when all go on.
+//! Barriers of blocks and clusters: which threads have arrived, which wait, and when all continue.
 
 use super::*;
 use crate::state::{BARRIERS, NUMBERED};

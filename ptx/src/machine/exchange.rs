@@ -1,4 +1,4 @@
-//! What warp operations do with the values of their lanes.
+//! The effect of warp operations on the values of their lanes.
 
 use super::*;
 use crate::helper::resolve_any;

@@ -1,5 +1,5 @@
-//! The scheduler: warps run until their threads converge, the operation there is carried out, and a group of blocks that only waits for
-//! others yields to them.
+//! The scheduler: warps run until their threads converge, then the operation at that point is carried out. A group of blocks that
+//! only waits for others yields to them.
 
 mod barrier;
 use crate::ir::Convergence;

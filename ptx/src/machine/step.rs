@@ -1,4 +1,4 @@
-//! Warps whose 32 lanes are all at one place, as they nearly always are: what is done for them without asking each lane.
+//! The fast path for warps whose 32 lanes are all at one place, as they nearly always are: no per-lane checks.
 
 use super::*;
 use crate::kernel::Point;

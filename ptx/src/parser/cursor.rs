@@ -1,4 +1,4 @@
-//! The tokens and the place in them.
+//! The tokens and the current position in them.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Tokens to a module: directives, declarations and statements. Instructions are read by their form alone; what they mean is `decode`'s.
+//! Parses tokens into a module: directives, declarations and statements. Instructions are parsed by form only; `decode`
+//! interprets them.
 
 mod constant;
 mod cursor;

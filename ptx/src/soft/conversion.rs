@@ -1,4 +1,4 @@
-//! One number from format to format.
+//! Converts one number from format to format.
 
 use super::*;
 

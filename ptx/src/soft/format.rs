@@ -1,4 +1,4 @@
-//! Number formats, and the modes of an operation as one 64-bit number.
+//! Number formats, and an operation's modes encoded as one 64-bit number.
 
 use Format::*;
 

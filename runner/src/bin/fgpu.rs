@@ -1,4 +1,4 @@
-//! `fgpu`: a command on simulated GPUs.
+//! `fgpu`: runs a command on simulated GPUs.
 
 fn main() {
     std::process::exit(runner::commands::fgpu::run(&runner::commands::ending::parse(std::env::args_os())));

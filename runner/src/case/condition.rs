@@ -20,20 +20,20 @@ pub enum Requirement {
     },
     /// A file, absolute or from the suite's directory.
     File(PathBuf),
-    /// A module that the case's Python can import. The executor asks it, once there is a Python.
+    /// A module that the case's Python can import. The executor asks that Python once there is one.
     PythonModule {
         /// Its name.
         name: String,
-        /// The versions that will do.
+        /// The accepted versions.
         version: Option<Range>,
     },
     /// So many CPUs.
     Cpus(u32),
-    /// So many bytes of memory, used or not.
+    /// This many bytes of memory in total, used or free.
     Memory(u64),
-    /// So many bytes free in `/dev/shm`.
+    /// This many bytes free in `/dev/shm`.
     Shm(u64),
-    /// That this one is not met.
+    /// The inner requirement is not met.
     Not(Box<Requirement>),
     /// At least one of these.
     Any(Vec<Requirement>),

@@ -1,4 +1,4 @@
-//! A case with all that it has, and what follows from that.
+//! A case with all its settings, and the properties that follow from them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub struct Case {
     pub tags: Vec<String>,
     /// Name of the suite.
     pub suite: String,
-    /// Where the case is defined.
+    /// Where the suite defines it.
     pub place: SourceLocation,
     /// Matrix values of this expansion, in order of their names.
     pub matrix: BTreeMap<String, serde_json::Value>,
@@ -42,23 +42,23 @@ pub struct Case {
     pub coordinator: bool,
     /// How ranks reach the coordinator.
     pub transport: Transport,
-    /// What connects its nodes where they are apart, each in a network namespace of its own.
+    /// The network between its nodes when each node runs in its own network namespace.
     pub network: Option<Network>,
     /// Variables set for every process of the case.
     pub env: BTreeMap<String, String>,
     /// Variables removed from the inherited environment.
     pub env_unset: Vec<String>,
-    /// The only names that are inherited, where that is limited.
+    /// If set, only these names are inherited.
     pub env_inherit: Option<Vec<String>>,
-    /// What the cases of its suite may take together, from the first.
+    /// Time limit for all cases of its suite together, counted from the start of the first.
     pub suite_timeout: Option<Duration>,
-    /// When the case is slow, and when it is ended.
+    /// When the case counts as slow, and when it is ended.
     pub timeout: Timeout,
     /// Conditions; a case with an unmet one is skipped.
     pub requires: Vec<Requirement>,
-    /// The managed Python environment the case runs in, where it needs one.
+    /// The managed Python environment the case runs in, if it needs one.
     pub python: Option<PythonNeed>,
-    /// What it takes from the machine.
+    /// The machine resources it needs.
     pub resources: Resources,
     /// What is started.
     pub launch: Launch,
@@ -66,25 +66,25 @@ pub struct Case {
     pub warm: Warm,
     /// Processes to kill while it runs.
     pub kill: Vec<Kill>,
-    /// What goes wrong on purpose, in NCCL.
+    /// Faults injected into NCCL.
     pub faults: Vec<Fault>,
-    /// What is made around it, in this order.
+    /// Its fixtures, in setup order.
     pub uses: Vec<Arc<Fixture>>,
-    /// When it is tried again.
+    /// When it is retried.
     pub retries: Option<Retries>,
-    /// That it fails is known.
+    /// Set if the case is known to fail.
     pub xfail: Option<Xfail>,
     /// Its expected results.
     pub expect: Expectations,
     /// Globs over `library.name` of the gaps that do not break the case.
     pub allow_gaps: Vec<String>,
-    /// What is looked for beside its results; the default where it is left out.
+    /// The sanitizers to run in addition to the checks; the default set if absent.
     pub sanitize: Option<Vec<&'static str>>,
-    /// Which delays its processes get.
+    /// The delays injected into its processes.
     pub schedule: Option<Schedule>,
-    /// Its whole cluster report is compared with that of another run.
+    /// Whether its whole cluster report is compared with another run's.
     pub is_compared: bool,
-    /// It is run twice, and the two runs must not differ.
+    /// If set, the case runs twice and the two runs must not differ.
     pub deterministic: Option<Deterministic>,
     /// Working directory of its processes: the directory of the suite file.
     pub dir: PathBuf,
@@ -96,12 +96,12 @@ impl Case {
         format!("{}/{}", self.suite, self.id)
     }
 
-    /// Whether lines that ranks write trigger something.
+    /// Whether a line in a rank's output can trigger something.
     pub fn watches_output(&self) -> bool {
         !self.kill.is_empty() || self.network.as_ref().is_some_and(|network| !network.cuts.is_empty())
     }
 
-    /// Number of ranks that the launch starts; none for a plain process.
+    /// Number of ranks that the launch starts; `None` for a plain process.
     pub fn world_size(&self) -> Option<u32> {
         match &self.launch {
             Launch::Argv { ranks, .. } => *ranks,
@@ -110,7 +110,7 @@ impl Case {
         }
     }
 
-    /// Ranks per torchrun, and how many torchruns there are; none where no torchrun starts the ranks.
+    /// Ranks per torchrun, and the number of torchruns; `None` if the ranks are not started by torchrun.
     pub fn torchruns(&self) -> Option<(u32, u32)> {
         match &self.launch {
             Launch::Torchrun { nproc_per_node, nnodes, .. } => Some((*nproc_per_node, *nnodes)),
@@ -121,8 +121,8 @@ impl Case {
         }
     }
 
-    /// The Python of the case, or of its launch where it names none. torchrun is PyTorch's, so it gets the usual environment;
-    /// a Python program may need nothing of that, and gets what a shell would give it.
+    /// The Python of the case, or the default for its launch if the case names none. torchrun is part of PyTorch, so it gets
+    /// the usual environment. A Python program may not need PyTorch, so it gets the same Python as from a shell.
     pub fn python_need(&self) -> Option<PythonNeed> {
         let program = match &self.launch {
             Launch::Torchrun { .. } | Launch::Srun(Srun { program: Program::Torchrun { .. }, .. }) => "torchrun",

@@ -1,4 +1,4 @@
-//! What is done to a case on purpose: processes killed, faults in NCCL and of GPUs.
+//! Deliberate disturbances of a case: killed processes, NCCL faults and GPU faults.
 
 use crate::source::SourceLocation;
 
@@ -9,24 +9,24 @@ pub struct Kill {
     pub target: KillTarget,
     /// Signal number.
     pub signal: i32,
-    /// Whose stdout is watched; the target's, unless that is the coordinator or a node: then rank 0's.
+    /// The rank whose stdout is watched: the target, or rank 0 if the target is the coordinator or a node.
     pub watch: u32,
-    /// Matches a line of that stdout.
+    /// Matched against each line of that stdout.
     pub output: regex::bytes::Regex,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
-/// A fault, and where it is written.
+/// A fault, and where the suite defines it.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// As it is passed to the ranks.
     pub fault: protocol::fault::Fault,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
-/// Whom a [`Kill`] hits.
+/// The target of a [`Kill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillTarget {
     /// The process of a global rank.

@@ -1,4 +1,4 @@
-//! What a case needs around it: made before, taken down after, by programs of the suite.
+//! Fixtures of a case: programs of the suite set them up before the case and tear them down after it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ pub struct Fixture {
     pub name: String,
     /// Name of the suite.
     pub suite: String,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
     /// How long it lives.
     pub scope: Scope,
     /// What makes it.
     pub setup: Step,
-    /// What takes it down; its processes are ended in any case.
+    /// The teardown step; the fixture's processes are ended with or without one.
     pub teardown: Option<Step>,
     /// The variables that the setup writes.
     pub outputs: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Fixture {
     pub timeout: StepTimeout,
     /// The managed Python environment of both steps.
     pub python: Option<PythonNeed>,
-    /// Fixtures that are made before and whose outputs it may name.
+    /// Fixtures that are set up before this one; it may refer to their outputs.
     pub uses: Vec<String>,
     /// Working directory of its steps: the directory of the suite file.
     pub dir: PathBuf,
@@ -52,16 +52,16 @@ pub enum Scope {
     /// For one attempt of one case.
     #[default]
     Case,
-    /// From the first case that uses it to the end of the last.
+    /// From the first case that uses it until the last one ends.
     Suite,
 }
 
-/// A program that makes or takes down.
+/// A setup or teardown program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 

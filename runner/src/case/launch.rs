@@ -11,7 +11,7 @@ pub enum Launch {
     Argv {
         /// Program and arguments.
         argv: Vec<String>,
-        /// That many ranks placed on the cluster's nodes; absent means one plain process (`Role::Launcher(0)`).
+        /// The number of ranks, placed on the cluster's nodes; if absent, one plain process (`Role::Launcher(0)`).
         ranks: Option<u32>,
     },
     /// PyTorch's launcher, once per node.
@@ -24,27 +24,28 @@ pub enum Launch {
         script: PathBuf,
         /// Its arguments.
         args: Vec<String>,
-        /// How often torchrun starts the workers again.
+        /// How many times torchrun may restart the workers.
         max_restarts: u32,
     },
-    /// Slurm's launcher, the user's own.
+    /// Slurm's launcher; the user's installation of it.
     Srun(Srun),
 }
 
 impl Default for Launch {
-    /// Nothing: no program has an empty name.
+    /// Starts nothing: no program has an empty name.
     fn default() -> Self {
         Launch::Argv { argv: Vec::new(), ranks: None }
     }
 }
 
-/// What a case says about warm starts.
+/// A case's setting for warm starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Warm {
-    /// Nothing: what can be started warm is.
+    /// Not set: the case starts warm if it can.
     #[default]
     Possible,
-    /// It wants them, and gets the reason where they cannot be; the warm process imports these modules too.
+    /// Warm starts are requested, and the reason is reported if they are not possible. The warm process also imports
+    /// these modules.
     Wanted(Vec<String>),
     /// None.
     Never,

@@ -1,4 +1,4 @@
-//! How long a case may take, and what it takes from the machine.
+//! Time limits of a case, and the machine resources it needs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ pub struct Timeout {
     pub kill: Duration,
     /// Between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// The case has hung when no collective, send or recv ended for this long while a rank waits in one.
+    /// The case counts as hung when a rank waits in a collective, send or recv and none has completed for this long.
     pub idle: Option<Duration>,
     /// How long the others may go on after a rank or launcher ended with an error that the case does not expect.
     pub survivors: Option<Duration>,
 }
 
 impl Timeout {
-    /// Every deadline times `factor`, for a machine that is slower than the suite's author thought.
+    /// Every deadline times `factor`, for a machine slower than the suite's author assumed.
     pub fn scaled(self, factor: f64) -> Timeout {
         Timeout {
             slow: self.slow.mul_f64(factor),
@@ -45,12 +45,12 @@ impl Default for Timeout {
     }
 }
 
-/// What a case takes from the machine.
+/// The machine resources a case needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// CPU slots, at least 1; more than there are counts as all of them.
+    /// CPU slots, at least 1; capped at all of the machine's.
     pub cpus: u32,
-    /// Bytes; more than there are counts as all of them.
+    /// Bytes; capped at all of the machine's memory.
     pub memory: u64,
     /// Groups that it runs in, and how many of the group may run at once.
     pub groups: BTreeMap<String, u32>,

@@ -1,4 +1,4 @@
-//! One test, fully expanded: what the plan hands to execution and to the checks. Nothing here is read from a file any more.
+//! One test, fully expanded, as the plan passes it to execution and to the checks. Nothing here is read from a file.
 
 pub mod cluster;
 mod condition;

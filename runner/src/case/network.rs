@@ -1,22 +1,23 @@
-//! What connects the nodes of a case that are apart: its links, and when they are cut.
+//! The network of a case whose nodes run in separate namespaces: its links, and when they are cut.
 
 use std::time::Duration;
 
 use crate::source::SourceLocation;
 
-/// The coordinator's end, in suites and in sentences.
+/// Name of the coordinator's end of a link, in suites and in messages.
 pub const COORDINATOR: &str = "coordinator";
-/// Most nodes: their addresses and the coordinator's differ in the last byte.
+/// Maximum number of nodes: their addresses and the coordinator's differ only in the last byte.
 pub const MOST_NODES: usize = 253;
 
-/// The network of a case whose nodes are apart. Its ends are the nodes, by index, and behind them the coordinator.
+/// The network of a case whose nodes run in separate namespaces. Its ends are the nodes, by index, followed by the
+/// coordinator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Network {
     /// Every link between two nodes that `links` does not name.
     pub link: Link,
-    /// Links with values of their own, by their ends, the lower first.
+    /// Links with their own values, keyed by their ends, lower index first.
     pub links: Vec<([usize; 2], Link)>,
-    /// From which it is drawn which packets are lost.
+    /// Seed for choosing which packets are lost.
     pub seed: u64,
     /// What is cut while the case runs.
     pub cuts: Vec<Cut>,
@@ -27,26 +28,26 @@ pub struct Network {
 pub struct Link {
     /// How long a packet takes.
     pub delay: Duration,
-    /// The part of packets that is lost, from 0 to 1.
+    /// The fraction of packets that is lost, from 0 to 1.
     pub loss: f64,
-    /// Gbit/s, above 0; without limit where it is none.
+    /// Gbit/s, above 0; unlimited if `None`.
     pub gbps: Option<f64>,
 }
 
-/// Links that let nothing through from some moment on.
+/// Links that carry nothing from some moment on.
 #[derive(Clone, Debug)]
 pub struct Cut {
     /// Which.
     pub what: Severed,
     /// Whose stdout is watched: a global rank.
     pub watch: u32,
-    /// Matches a line of that stdout.
+    /// Matched against each line of that stdout.
     pub output: regex::bytes::Regex,
-    /// For how long; to the end where it is none.
+    /// How long the cut lasts; until the end of the case if `None`.
     pub lasts: Option<Duration>,
     /// Connections over it are reset at both ends, as by a firewall; else nothing is answered.
     pub resets: bool,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -55,7 +56,7 @@ pub struct Cut {
 pub enum Severed {
     /// The link between two ends, the lower first.
     Link([usize; 2]),
-    /// All links of a node, also that to the coordinator.
+    /// All links of a node, including the one to the coordinator.
     Node(usize),
 }
 
@@ -67,7 +68,7 @@ impl PartialEq for Cut {
 }
 
 impl Network {
-    /// The link between two ends. That to the coordinator, which is number `nodes`, is perfect unless it is named.
+    /// The link between two ends. The coordinator is end number `nodes`; its links are perfect unless named.
     pub fn between(&self, one: usize, other: usize, nodes: usize) -> Link {
         let ends = [one.min(other), one.max(other)];
         let named = self.links.iter().find(|(of, _)| *of == ends).map(|(_, link)| *link);

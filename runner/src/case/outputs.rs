@@ -1,4 +1,4 @@
-//! What fixtures gave, and where a case names it.
+//! Outputs of fixtures, and the places where a case may refer to them.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::check::output::OutputWant;
 use crate::expression::deferred;
 use crate::expression::deferred::Deferred;
 
-/// What fixtures gave, by name and variable.
+/// Outputs of fixtures, by fixture name and variable.
 pub type Outputs = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Puts the late values of `outputs`, and `scratch` where there is one, into `text`.
+/// Fills in the placeholders of `text` that refer to `outputs`, and to `scratch` if there is one.
 pub fn fill(text: &mut String, outputs: &Outputs, scratch: Option<&str>) {
     deferred::fill(text, &|late| match late {
         Deferred::Output { fixture, output } => outputs.get(fixture)?.get(output).cloned(),
@@ -19,7 +19,7 @@ pub fn fill(text: &mut String, outputs: &Outputs, scratch: Option<&str>) {
     });
 }
 
-/// Puts what fixtures gave into the places of `case` that may name it.
+/// Fills fixture outputs into the places of `case` that may refer to them.
 pub fn fill_case(case: &mut Case, outputs: &Outputs) {
     let fill = |text: &mut String| fill(text, outputs, None);
     match &mut case.launch {

@@ -1,4 +1,4 @@
-//! What a case declares about its own failure: `retries` (try again) and `xfail` (a known one).
+//! A case's policy for its own failures: `retries` (try again) and `xfail` (a known failure).
 
 use std::time::{Duration, SystemTime};
 
@@ -10,18 +10,18 @@ use crate::host::calendar;
 use crate::host::variable;
 use crate::source::SourceLocation;
 
-/// When a case that did not pass is tried again.
+/// When a case that did not pass is retried.
 #[derive(Clone, Debug)]
 pub struct Retries {
     /// Attempts after the first, at most.
     pub count: u32,
-    /// An attempt that matches none of these is final; without any, every failure but a gap is tried again.
+    /// An attempt that matches none of these is final. If empty, every failure except a gap is retried.
     pub only_if: Vec<RetryIf>,
     /// Between two attempts.
     pub delay: Duration,
-    /// What a pass after a failure is.
+    /// How a pass after a failure counts.
     pub flaky: Flaky,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -30,7 +30,7 @@ pub struct Retries {
 pub enum RetryIf {
     /// The runner, the coordinator or a fixture failed.
     Infra,
-    /// A deadline passed, or nothing moved any more.
+    /// A deadline passed, or the case hung.
     Timeout,
     /// A rank or launcher was ended by an unexpected signal.
     Crash,
@@ -42,10 +42,10 @@ pub enum RetryIf {
     Stderr(Regex),
 }
 
-/// What a pass after a failure is.
+/// How a pass after a failure counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flaky {
-    /// A failure in CI (where `CI` is set), else a pass.
+    /// A failure in CI (if `CI` is set), otherwise a pass.
     #[default]
     ByPlace,
     /// A pass, marked.
@@ -70,13 +70,13 @@ impl Flaky {
 pub struct Xfail {
     /// Why the case fails.
     pub reason: String,
-    /// Where that is tracked.
+    /// Where the failure is tracked.
     pub issue: Option<String>,
-    /// A pass is a failure: the mark has to go.
+    /// A pass counts as a failure, because the mark is outdated.
     pub strict: bool,
-    /// The last day on which the mark counts.
+    /// The last day on which the mark is valid.
     pub until: Option<Date>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -89,7 +89,7 @@ impl Xfail {
         }
     }
 
-    /// Whether the mark counts on the day of `now`.
+    /// Whether the mark is valid on the day of `now`.
     pub fn counts(&self, now: SystemTime) -> bool {
         self.until.is_none_or(|until| calendar::date(now) <= until)
     }

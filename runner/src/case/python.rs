@@ -1,23 +1,24 @@
 //! Which Python a case needs.
 
-/// What a managed environment holds by default.
+/// The default requirements of a managed environment.
 pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
 /// The Python on `PATH` instead of a managed one, in `python` and in `FTEST_PYTHON`.
 pub const SYSTEM: &str = "system";
 
-/// How the names of packages begin that the shim replaces, or that only a GPU can use.
+/// Name prefixes of packages that the shim replaces or that need a real GPU.
 const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
-/// What `torch.compile` writes GPU code with. Required without a version, it is the version that PyTorch asks for.
+/// The package `torch.compile` generates GPU code with. If required without a version, PyTorch's own requirement
+/// decides the version.
 pub const COMPILER: &str = "triton";
-/// One of NVIDIA's that asks the driver and brings nothing of its own.
+/// NVIDIA packages that are kept: they query the driver and contain no libraries themselves.
 const KEPT: &[&str] = &["nvidia-ml-py"];
 
-/// What a case needs of Python; cases with equal needs share an environment.
+/// The Python a case needs; cases with equal needs share an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PythonNeed {
-    /// A managed environment with these requirements, as lines of a requirements file, sorted: `torch==2.15.0`,
-    /// `-e DIRECTORY`, `--extra-index-url URL`; and `-c numpy<2`, which limits a package that something else requires.
-    /// The usual ones where there are none.
+    /// A managed environment with these requirements, as lines of a requirements file, sorted: `torch==2.15.0`, `-e
+    /// DIRECTORY`, `--extra-index-url URL`; and `-c numpy<2`, which constrains a package that something else requires.
+    /// The default requirements if empty.
     Managed(Vec<String>),
     /// The one on `PATH`.
     System,
@@ -35,7 +36,7 @@ pub fn is_replaced(requirement: &str) -> bool {
     !KEPT.contains(&package.as_str()) && REPLACED.iter().any(|prefix| package.starts_with(prefix))
 }
 
-/// Requirements with what `torch.compile` needs; the usual ones where there are none.
+/// Requirements plus what `torch.compile` needs; the default ones if there are none.
 pub fn with_compiler(mut requirements: Vec<String>) -> Vec<String> {
     if requirements.is_empty() {
         requirements.extend(DEFAULT_REQUIREMENTS.iter().map(|one| (*one).to_owned()));
@@ -46,7 +47,7 @@ pub fn with_compiler(mut requirements: Vec<String>) -> Vec<String> {
     requirements
 }
 
-/// Requirements for a person: without hashes, and the first few where there are many.
+/// Requirements for display: without hashes, and only the first few if there are many.
 pub fn shown(requirements: &[String]) -> String {
     const MOST: usize = 8;
     let all = || requirements.iter().map(|line| line.split(" --hash=").next().unwrap_or_default());

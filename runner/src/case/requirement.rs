@@ -9,21 +9,22 @@ use crate::host::machine;
 use crate::host::variable;
 use crate::host::version::{Range, Version};
 
-/// What a Python has: the version of a module, empty where it is not known; none for a module that it lacks.
+/// Modules of a Python: each module's version, empty if unknown; `None` if the module is missing.
 pub type Modules = BTreeMap<String, Option<String>>;
 
-/// The first unmet requirement of `case` that needs no Python to be judged, as the reason for skipping it.
+/// The first unmet requirement of `case` that can be checked without Python, as the reason for skipping the case.
 pub fn unmet(case: &Case) -> Option<String> {
     let machine = Machine { dir: &case.dir, modules: None };
     case.requires.iter().filter(|requirement| modules_of(requirement).is_empty()).find_map(|one| machine.lacks(one))
 }
 
-/// The modules that the requirements of `case` ask its Python for.
+/// The Python modules that `case` requires.
 pub fn modules(case: &Case) -> Vec<&str> {
     case.requires.iter().flat_map(modules_of).collect()
 }
 
-/// The first unmet requirement that needs a Python: one at `program` with these modules, or none at all.
+/// The first unmet requirement that needs Python to be checked, given the Python and its modules, or `None` if there is
+/// no Python.
 pub fn unmet_by_python(case: &Case, python: Option<(&Path, &Modules)>) -> Option<String> {
     let machine = Machine { dir: &case.dir, modules: Some(python) };
     case.requires.iter().filter(|requirement| !modules_of(requirement).is_empty()).find_map(|one| machine.lacks(one))
@@ -40,7 +41,7 @@ fn modules_of(requirement: &Requirement) -> Vec<&str> {
 
 struct Machine<'a> {
     dir: &'a Path,
-    /// Once it is known which Python there is.
+    /// Set once the Python is known.
     modules: Option<Option<(&'a Path, &'a Modules)>>,
 }
 

@@ -1,17 +1,17 @@
-//! A launch by Slurm: how many tasks srun starts on how many nodes, and what they are.
+//! A launch through Slurm: how many tasks srun starts on how many nodes, and what each task runs.
 
 use std::path::PathBuf;
 
 use crate::observation::Role;
 
-/// What srun is asked for.
+/// The options passed to srun, and the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Srun {
     /// `--nodes`.
     pub nodes: u32,
     /// `--ntasks`.
     pub ntasks: u32,
-    /// `--ntasks-per-node`, where all nodes get the same number.
+    /// `--ntasks-per-node`, if all nodes get the same number.
     pub ntasks_per_node: Option<u32>,
     /// Further options of srun, as the suite writes them.
     pub options: Vec<String>,
@@ -35,7 +35,7 @@ pub enum Program {
         script: PathBuf,
         /// Its arguments.
         args: Vec<String>,
-        /// How often torchrun starts the workers again.
+        /// How many times torchrun may restart the workers.
         max_restarts: u32,
     },
 }
@@ -49,7 +49,7 @@ impl Srun {
         }
     }
 
-    /// What the task with this number is in the case.
+    /// The role in the case of the task with this number.
     pub fn role(&self, task: u32) -> Role {
         match self.program {
             Program::Rank { .. } => Role::Rank(task),

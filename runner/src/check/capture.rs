@@ -1,4 +1,5 @@
-//! Captures: what named groups of output checks matched, for report checks, performance and invariants.
+//! Captures: text matched by named groups of output checks, for use in report checks, performance checks and
+//! invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::observation::Observation;
 /// The name under which expressions find them.
 pub const NAME: &str = "captures";
 
-/// What was captured, by name; or why there is nothing, to follow the name.
+/// Captured values by name, or the reason there is none, phrased to follow the name in a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Captures {
     values: BTreeMap<String, Result<Value, String>>,
@@ -29,7 +30,7 @@ pub struct Later {
     pub context: Arc<Value>,
 }
 
-/// A value of a check: written down, or worked out from captures.
+/// A value of a check: a literal, or computed from captures.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// Written down.
@@ -87,7 +88,7 @@ impl Captures {
         captures
     }
 
-    /// As expressions see them: those that matched.
+    /// The captures that matched, as expressions see them.
     pub fn value(&self) -> Value {
         let matched = self.values.iter().filter_map(|(name, value)| Some((name.clone(), value.clone().ok()?)));
         Value::Object(matched.collect::<Map<String, Value>>())
@@ -109,7 +110,7 @@ impl Captures {
     }
 }
 
-/// A number where the text is one; else the text.
+/// A number if the text is one; otherwise the text.
 fn parsed(text: &str) -> Value {
     if let Ok(number) = text.parse::<i64>() {
         return json!(number);

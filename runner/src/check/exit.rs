@@ -16,19 +16,19 @@ pub enum ExitWant {
     NonZero,
     /// By this signal.
     Signal(i32),
-    /// By a signal, whichever.
+    /// By any signal.
     AnySignal,
-    /// In any way, once it ran.
+    /// In any way, once it was started.
     Any,
 }
 
-/// An [`ExitWant`] and where it is written.
+/// An [`ExitWant`] and where the suite defines it.
 pub type Placed = (ExitWant, SourceLocation);
 
 /// How the processes of a case must end. Processes that are not listed must exit with 0.
 #[derive(Clone, Debug, Default)]
 pub struct ExitExpectation {
-    /// Every rank and launcher without a rule of its own.
+    /// Every rank and launcher without its own rule.
     pub all: Option<Placed>,
     /// By global rank.
     pub ranks: BTreeMap<u32, Placed>,
@@ -36,7 +36,7 @@ pub struct ExitExpectation {
     pub others: Option<Placed>,
     /// torchrun, srun, or the one plain process.
     pub launcher: Option<Placed>,
-    /// When it does not hold, no check after it is made.
+    /// If it fails, the checks after it are skipped.
     pub fatal: bool,
     /// For failures of processes that are not listed.
     pub place: SourceLocation,
@@ -54,7 +54,7 @@ impl ExitWant {
         }
     }
 
-    /// Whether `exit` is what is wanted.
+    /// Whether `exit` is as expected.
     pub fn accepts(&self, exit: &Exit) -> bool {
         match (self, exit) {
             (ExitWant::Code(want), Exit::Code(code)) => want == code,
@@ -67,7 +67,7 @@ impl ExitWant {
     }
 }
 
-/// Whether a process that ended so failed.
+/// Whether a process with this exit failed.
 pub fn is_error(exit: &Exit) -> bool {
     matches!(exit, Exit::Signal(_)) || matches!(exit, Exit::Code(code) if *code != 0)
 }
@@ -84,7 +84,7 @@ pub fn describe(exit: &Exit) -> String {
 }
 
 impl ExitExpectation {
-    /// Whether a process with this role may end so.
+    /// Whether a process with this role may end this way.
     pub fn accepts(&self, role: Role, exit: &Exit) -> bool {
         self.want(role).0.accepts(exit)
     }
@@ -98,8 +98,8 @@ impl ExitExpectation {
         own.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
     }
 
-    /// Processes that failed before the case was ended, in a way that it does not expect: not those that were ended, and not
-    /// those whose end is wrong without being an error.
+    /// Processes that failed unexpectedly before the case was ended. Excludes processes that were ended, and those whose
+    /// exit is unexpected but not an error.
     pub fn failed_early<'a>(&self, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
         observation
             .finished()
@@ -108,7 +108,7 @@ impl ExitExpectation {
             .collect()
     }
 
-    /// The processes that ended otherwise.
+    /// The processes that did not end as expected.
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let launchers_fine = observation
             .processes

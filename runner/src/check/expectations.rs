@@ -20,11 +20,11 @@ pub struct Expectations {
     pub perf: Vec<perf::PerfCheck>,
     /// Accepted parts of reports.
     pub snapshots: Vec<snapshot::SnapshotCheck>,
-    /// How soon the processes end, from the first start.
+    /// How soon all processes must end, measured from the first start.
     pub within: Option<(Duration, SourceLocation)>,
-    /// What may be left behind.
+    /// What the case may leave behind.
     pub leaks: Leaks,
-    /// A hang that is found.
+    /// A hang that must be found.
     pub hang: Option<hang::HangExpectation>,
     /// Findings that occur.
     pub findings: Vec<finding::FindingExpectation>,
@@ -38,7 +38,7 @@ pub enum Leaks {
     /// No process and no socket.
     #[default]
     Processes,
-    /// Nothing in `/dev/shm` and on the GPUs either, as far as can be known.
+    /// In addition, nothing in `/dev/shm` or on the GPUs, as far as ftest can tell.
     Strict,
     /// Anything. Processes are ended all the same.
     Allowed,

@@ -1,4 +1,4 @@
-//! A check that did not hold, as every report shows it.
+//! A failed check, as every report shows it.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Findings: what went wrong between ranks or in one process. One that the case does not expect fails it; one that it expects must occur.
+//! Findings: errors between ranks or in one process. An unexpected finding fails the case; an expected one must occur.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,15 +18,15 @@ use crate::source::SourceLocation;
 pub struct FindingExpectation {
     /// What kind.
     pub kind: FindingKind,
-    /// The global ranks at fault, sorted; any where it is left out.
+    /// The global ranks at fault, sorted; any ranks if absent.
     pub ranks: Option<Vec<u32>>,
-    /// Parts of its sentence.
+    /// Substrings of its message.
     pub contains: Vec<String>,
-    /// Lines of the program by global rank: `train.py:31`, with as much of the path as is needed.
+    /// Program lines by global rank: `train.py:31`, with as much of the path as needed.
     pub lines: BTreeMap<u32, String>,
     /// It need not occur.
     pub optional: bool,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -42,7 +42,7 @@ impl FindingExpectation {
                 .all(|(rank, line)| finding.sites.iter().any(|site| site.rank.0 == *rank && is_at(site, line)))
     }
 
-    /// The failure, if no finding is of this kind.
+    /// The failure if no finding matches.
     pub fn check(&self, observation: &Observation) -> Option<Failure> {
         let found = findings(observation);
         if self.optional || found.iter().any(|finding| self.means(finding)) {
@@ -69,20 +69,20 @@ impl FindingExpectation {
     }
 }
 
-/// Whether a rank was at `line`, which names the file from any of its directories on.
+/// Whether a rank was at `line`, which may give any number of the file's trailing path components.
 fn is_at(site: &FindingSite, line: &str) -> bool {
     let place = format!("{}:{}", site.file, site.line);
     place.strip_suffix(line).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
-/// Its kind and sentence, and a line for each place at which its ranks were.
+/// Its kind and message, and a line for each place where its ranks were.
 pub fn describe(finding: &Finding) -> String {
     let mut lines = vec![format!("{}: {}", finding.kind.word(), finding.sentence)];
     lines.extend(site::describe(&finding.sites));
     lines.join("\n")
 }
 
-/// The line of the program that reports point at: that of the first rank at fault, else of the first rank, if it is a file below `root`.
+/// The program line that reports point to: that of the first rank at fault, else of the first rank, if the file is below `root`.
 fn line_of_program(finding: &Finding, root: Option<&str>) -> Option<SourceLocation> {
     let root = Path::new(root?);
     let is_below =
@@ -93,13 +93,14 @@ fn line_of_program(finding: &Finding, root: Option<&str>) -> Option<SourceLocati
     Some(SourceLocation { file: root.join(&site.file), line: site.line as usize, column: 1 })
 }
 
-/// The first in time first: what follows may be its consequence. Findings without a time come last, as they are.
+/// Sorts by time, earliest first, because later findings may be consequences. Findings without a time come last, in
+/// their original order.
 pub fn sort_by_time(findings: &mut [Finding], times: &[MeasuredFinding]) {
     let times: BTreeMap<u64, u64> = times.iter().map(|time| (time.index, time.made_at_us)).collect();
     findings.sort_by_key(|finding| times.get(&finding.index).copied().unwrap_or(u64::MAX));
 }
 
-/// The findings of the cluster report, the first in time first, and those of processes without one.
+/// The findings of the cluster report, earliest first, and those of processes without a cluster.
 pub fn findings(observation: &Observation) -> Vec<Finding> {
     let mut findings: Vec<Finding> = part(observation, "/findings");
     sort_by_time(&mut findings, &part::<MeasuredFinding>(observation, "/measured/findings"));
@@ -107,7 +108,7 @@ pub fn findings(observation: &Observation) -> Vec<Finding> {
     findings
 }
 
-/// What is unusual and may be meant: the notes of the cluster report.
+/// The notes of the cluster report: things that are unusual but may be intended.
 pub fn notes(observation: &Observation) -> Vec<String> {
     let sentence = |note: Note| {
         let parts: Vec<String> = std::iter::once(note.sentence).chain(site::describe(&note.sites)).collect();
@@ -118,12 +119,12 @@ pub fn notes(observation: &Observation) -> Vec<String> {
 
 fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T> {
     let value = observation.cluster_report.as_ref().and_then(|report| report.pointer(pointer));
-    // A report of another form is a failure of its own.
+    // A malformed report is reported as a separate failure.
     value.and_then(|value| serde_json::from_value(Value::clone(value)).ok()).unwrap_or_default()
 }
 
-/// One failure, the first in time first, for every finding that is neither expected nor what `killed` ranks, the case's faults and its cuts of links (`is_cut`) must
-/// lead to.
+/// One failure, earliest first, for every finding that is neither expected nor a necessary result of `killed` ranks, the case's
+/// faults or its link cuts (`is_cut`).
 pub fn failures(
     expected: &[FindingExpectation],
     (killed, is_cut): (&[u32], bool),
@@ -151,15 +152,15 @@ pub fn failures(
     unexpected.map(failure).collect()
 }
 
-/// Whether it is what the case did to the ranks at fault; or whether it is the loss of ranks that ended with an error, which
-/// `expect.exit` is about.
+/// Whether the finding results from what the case did to the ranks at fault, or is the loss of ranks that ended with an
+/// error, which `expect.exit` covers.
 fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observation: &Observation) -> bool {
     let explains = |fault: &InjectedFault| {
         let absent = match fault.kind {
             FaultKind::Kill | FaultKind::Stop | FaultKind::Drop | FaultKind::NcclError | FaultKind::CutLink => true,
-            // Late, but it comes.
+            // The rank is late, but it arrives.
             FaultKind::Delay | FaultKind::SlowLink => finding.kind.is_timeout(),
-            // It still calls what it must.
+            // The rank still makes the calls it must make.
             FaultKind::Corrupt => false,
             FaultKind::Gpu => fault.gpu.as_ref().is_some_and(|change| change.is_fatal),
         };
@@ -169,7 +170,7 @@ fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observa
         let process = observation.process(Role::Rank(rank));
         process.is_some_and(|process| !matches!(process.exit, Exit::Code(0) | Exit::Unknown))
     };
-    // The ranks of a hang are ended by ftest, one before the other.
+    // ftest ends the ranks of a hang one after the other.
     let was_ended = finding.kind == FindingKind::RankLost && observation.hang.is_some();
     finding.kind.is_absence()
         && (was_ended
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(failures(&[], (&[], false), &observation), []);
     }
 
-    /// Code without a file, and code of other places, is not a line of the repository.
+    /// Code without a file, or outside the repository, has no line in the repository.
     #[test]
     fn only_lines_below_the_root_are_pointed_at() {
         let mut lost = finding("rank_lost", &[1]);

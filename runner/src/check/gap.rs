@@ -1,4 +1,5 @@
-//! Gaps: uses of what we do not implement. One that the case does not allow breaks it; one it asks for must be there.
+//! Gaps: uses of features that are not implemented. A gap that the case does not allow breaks it; an expected gap must
+//! occur.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::source::SourceLocation;
 pub struct GapExpectation {
     /// Glob over `library.name`.
     pub pattern: String,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -43,7 +44,7 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|rest| *rest == '*')
 }
 
-/// Whether a pattern means this gap. A pattern without a dot is about the name alone.
+/// Whether a pattern matches this gap. A pattern without a dot is matched against the name alone.
 fn means(pattern: &str, gap: &Gap) -> bool {
     if pattern.contains('.') {
         glob(pattern, &format!("{}.{}", gap.library, gap.name))
@@ -59,10 +60,10 @@ pub fn not_allowed<'a>(allowed: &[String], expected: &[GapExpectation], observat
     observation.gaps.iter().filter(|gap| !allowed.iter().any(|pattern| means(pattern, gap))).collect()
 }
 
-/// Details named in one failure.
+/// Maximum number of details listed in one failure.
 const DETAILS_SHOWN: usize = 3;
 
-/// One failure per function and rank, however many kernels went through it.
+/// One failure per function and rank, regardless of how many kernels went through it.
 pub fn failures(allowed: &[String], expected: &[GapExpectation], observation: &Observation) -> Vec<Failure> {
     let mut uses: BTreeMap<(&str, &str, Option<u32>), Vec<&Gap>> = BTreeMap::new();
     for gap in not_allowed(allowed, expected, observation) {
@@ -93,7 +94,7 @@ pub fn failures(allowed: &[String], expected: &[GapExpectation], observation: &O
     failures.collect()
 }
 
-/// What helps. A program that the loader ended gets no further by an allowed gap.
+/// Advice on how to fix it. If the loader ended the program, allowing the gap does not help.
 fn advice(library: &str, name: &str, detail: Option<&str>, failed: bool) -> String {
     match detail {
         Some(Gap::NO_FUNCTION) if failed => format!(
@@ -108,7 +109,7 @@ fn advice(library: &str, name: &str, detail: Option<&str>, failed: bool) -> Stri
     }
 }
 
-/// Whether a process of `rank` did not end with 0; without a rank, one that is not a rank.
+/// Whether a process of `rank` (or, without a rank, a process that is not a rank) did not exit with 0.
 fn has_failed(observation: &Observation, rank: Option<u32>) -> bool {
     observation.processes.iter().any(|process| {
         let its = match process.role {
@@ -121,7 +122,7 @@ fn has_failed(observation: &Observation, rank: Option<u32>) -> bool {
 }
 
 impl GapExpectation {
-    /// The failure, if no gap is of this kind.
+    /// The failure if no gap matches.
     pub fn check(&self, observation: &Observation) -> Option<Failure> {
         if observation.gaps.iter().any(|gap| means(&self.pattern, gap)) {
             return None;
@@ -163,7 +164,7 @@ mod tests {
             (Gap::NO_FUNCTION, Some(2), Role::Rank(2), Exit::Code(127), false),
             (Gap::NO_FUNCTION, None, Role::Launcher(0), Exit::Signal(6), false),
             (Gap::NO_LIBRARY, Some(2), Role::Rank(2), Exit::Code(1), false),
-            // It looked, and went on without; or another process failed.
+            // The program probed for the feature and went on without it, or another process failed.
             (Gap::NO_FUNCTION, Some(2), Role::Rank(2), Exit::Code(0), true),
             (Gap::NO_FUNCTION, Some(2), Role::Rank(1), Exit::Code(127), true),
             (Gap::NO_FUNCTION, None, Role::Coordinator, Exit::Code(1), true),

@@ -1,4 +1,4 @@
-//! Hangs: an unexpected one fails the case with its sentence, an expected one has to be found and be that one.
+//! Hangs: an unexpected hang fails the case with its message; an expected hang must be found and must match.
 
 use crate::check::Failure;
 use crate::observation::Observation;
@@ -7,14 +7,14 @@ use crate::source::SourceLocation;
 /// A hang that must be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HangExpectation {
-    /// Parts of its sentence and of its lines.
+    /// Substrings of its message and of its lines.
     pub contains: Vec<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
 impl HangExpectation {
-    /// What is not as it must be.
+    /// The failures; empty if the hang is as expected.
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let failure = |expected: String, got: &str, next: &str| Failure {
             place: Some(self.place.clone()),

@@ -11,20 +11,20 @@ pub const NAMES: [&str; 7] = ["report", "devices", "matrix", "cluster", "ranks",
 /// One invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invariant {
-    /// A name for messages; else the expression is used.
+    /// A name for messages; if absent, the expression itself is shown.
     pub id: Option<String>,
     /// The expression.
     pub that: String,
-    /// When it does not hold, no check after it is made.
+    /// If it fails, the checks after it are skipped.
     pub fatal: bool,
     /// The reason given in the suite.
     pub because: Option<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
 impl Invariant {
-    /// The failure, if it does not hold in `context`.
+    /// The failure if it does not hold in `context`.
     pub fn check(&self, context: &Context, captures: &Captures) -> Option<Failure> {
         let got = match captures.needed([self.that.as_str()]) {
             Err(error) => error,
@@ -45,7 +45,7 @@ impl Invariant {
         })
     }
 
-    /// The result, and the value of each part: a comparison's own line shows that it is false.
+    /// The result and the value of each part. For a comparison, its own line already shows that it is false.
     fn parts(&self, what: &str, context: &Context) -> String {
         let mut lines = expression::explain(&self.that, context);
         if what != "false" || lines.is_empty() {

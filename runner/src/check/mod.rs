@@ -1,4 +1,4 @@
-//! Checks: predicates on what was seen of a case. Pure, except that a snapshot reads and writes its file.
+//! Checks: predicates on the observation of a case. Pure, except that snapshots read and write their files.
 
 pub mod capture;
 pub mod exit;

@@ -1,4 +1,4 @@
-//! Which of the long lists of a cluster report the checks of a case may look at. In doubt, all of them.
+//! Which of a cluster report's long lists the checks of a case may read. When in doubt, all of them.
 
 use crate::check::expectations::Expectations;
 use crate::check::invariant::Invariant;
@@ -34,7 +34,7 @@ impl Need {
             _ => None,
         });
         let snapshots = expect.snapshots.iter().filter(|check| check.of == ReportKind::Cluster).map(|check| {
-            // The whole report, but never what is measured.
+            // The whole report except measured values.
             let whole = Need { entries: check.selection.select.is_empty(), operations: false };
             let selected = check.selection.select.iter().map(|path| Need::of_path(&path.to_string()));
             selected.fold(whole, Need::and)
@@ -47,12 +47,12 @@ impl Need {
     }
 
     fn of_path(path: &str) -> Need {
-        // A filter may look at any part of the report by an absolute path.
+        // A filter may use an absolute path to any part of the report.
         if path.matches('$').count() > 1 {
             return Need::ALL;
         }
         let names = plain_names(path);
-        // Several names in one pair of brackets, or one with signs of its own.
+        // Several names in one pair of brackets, or a name with special characters.
         if names.iter().any(|name| name.contains(['\'', '\\'])) {
             return Need::ALL;
         }
@@ -66,7 +66,7 @@ impl Need {
         })
     }
 
-    /// Of what is at or below the place to which `names` lead.
+    /// The need for everything at or below the path `names`.
     fn of_names(names: &[String]) -> Need {
         let names: Vec<&str> = names.iter().take(2).map(String::as_str).collect();
         match names[..] {
@@ -78,7 +78,7 @@ impl Need {
     }
 }
 
-/// The names of the cluster report that `invariants` use at its top; none when they may look at all of it.
+/// The top-level names of the cluster report that `invariants` use; `None` if they may read all of it.
 pub fn sections(invariants: &[Invariant]) -> Option<Vec<String>> {
     let mut sections = Vec::new();
     for invariant in invariants {

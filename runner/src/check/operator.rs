@@ -1,4 +1,4 @@
-//! Comparisons of report values. As read they may hold expressions over captures; a check works those out first.
+//! Comparisons of report values. As parsed they may contain expressions over captures; a check evaluates those first.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -28,7 +28,7 @@ pub enum Operator<O = Value> {
     Gt(O),
     /// Greater or equal.
     Ge(O),
-    /// From the first to the second, both included.
+    /// Between the first and the second, inclusive.
     Between(O, O),
     /// Within a tolerance.
     Near {
@@ -137,7 +137,7 @@ impl fmt::Display for Operator {
 }
 
 impl Operator<Operand> {
-    /// With every expression worked out.
+    /// With every expression evaluated.
     ///
     /// # Errors
     /// A capture that never matched, or a wrong expression, in words.
@@ -167,12 +167,12 @@ impl Operator<Operand> {
 }
 
 impl Operator {
-    /// Whether it is about a list: of several selected values it asks about all of them together.
+    /// Whether it applies to a list: if several values are selected, it applies to the list of them.
     pub fn is_of_list(&self) -> bool {
         matches!(self, Operator::EqUnordered(_) | Operator::Len(_) | Operator::Unique | Operator::Sorted(_))
     }
 
-    /// Whether `value` satisfies it. A value of a type that it does not apply to never does.
+    /// Whether `value` satisfies it. A value of a type it does not apply to never does.
     pub fn holds(&self, value: &Value) -> bool {
         let ordered = |other: &Value, accept: fn(Ordering) -> bool| compare::order(value, other).is_some_and(accept);
         match self {
@@ -202,7 +202,7 @@ impl Operator {
         }
     }
 
-    /// What is wrong with `value` beyond its being what it is; may be empty.
+    /// What is wrong with `value`, in addition to showing the value itself; may be empty.
     pub fn difference(&self, value: &Value) -> String {
         match (self, value) {
             (Operator::Near { value: wanted, tolerance }, value) => tolerance.difference(value, wanted),
@@ -240,7 +240,7 @@ fn repeated(items: &[Value]) -> Option<&Value> {
     items.iter().find(|item| !seen.insert(compare::key(item)))
 }
 
-/// The first item that is on the wrong side of the one before, or cannot be compared with it.
+/// The first item that is out of order with its predecessor or cannot be compared with it.
 fn unsorted(items: &[Value], direction: Direction) -> Option<usize> {
     let wrong = match direction {
         Direction::Ascending => Ordering::Less,
@@ -249,7 +249,7 @@ fn unsorted(items: &[Value], direction: Direction) -> Option<usize> {
     (1..items.len()).find(|index| compare::order(&items[*index], &items[index - 1]).is_none_or(|order| order == wrong))
 }
 
-/// What is only in one of two lists, each item counted as often as it comes.
+/// Items that are in only one of two lists, counting duplicates.
 fn unmatched(items: &[Value], wanted: &[Value]) -> String {
     let mut left: HashMap<String, usize> = HashMap::with_capacity(wanted.len());
     for item in items {
@@ -262,7 +262,7 @@ fn unmatched(items: &[Value], wanted: &[Value]) -> String {
         }
         _ => false,
     };
-    // Of equal items the first are matched, and the last are missing or not wanted.
+    // Among equal items, the first ones are matched; the last ones are missing or unwanted.
     let missing: Vec<&Value> = wanted.iter().filter(|item| !take(item)).collect();
     let mut extra: Vec<&Value> = items.iter().rev().filter(|item| take(item)).collect();
     extra.reverse();
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(Operator::Sorted(Direction::Ascending).difference(&list), "item 1 is 1 after 3");
         assert_eq!(Operator::Unique.difference(&json!([1, 2, 1])), "1 appears twice");
     }
-    /// Comparing each of them with each other would take minutes.
+    /// Comparing all pairs would take minutes.
     #[test]
     fn long_lists_are_compared_in_one_pass() {
         let (sender, receiver) = mpsc::channel();

@@ -17,13 +17,13 @@ pub struct OutputCheck {
     pub whose: Whose,
     /// What of it.
     pub want: OutputWant,
-    /// Names of groups of a `matches` whose texts are captured.
+    /// Names of the groups in a `matches` whose text is captured.
     pub capture: Vec<String>,
-    /// When it does not hold, no check after it is made.
+    /// If it fails, the checks after it are skipped.
     pub fatal: bool,
     /// The reason given in the suite.
     pub because: Option<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -36,7 +36,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Whose output is meant.
+/// The processes whose output is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// One global rank.
@@ -49,7 +49,7 @@ pub enum Whose {
     Launcher,
 }
 
-/// What is wanted of a stream.
+/// The expectation for a stream.
 #[derive(Clone, Debug)]
 pub enum OutputWant {
     /// It contains this text.
@@ -125,7 +125,7 @@ fn unsearched(stream: &Captured, searched: u64) -> String {
 }
 
 impl OutputCheck {
-    /// The processes that it is about.
+    /// The processes that it applies to.
     fn processes<'o>(&self, observation: &'o Observation) -> Vec<&'o ProcessObservation> {
         let of_ranks = |process: &&ProcessObservation| matches!(process.role, Role::Rank(_));
         let of_launchers = |process: &&ProcessObservation| matches!(process.role, Role::Launcher(_) | Role::Srun);
@@ -138,10 +138,11 @@ impl OutputCheck {
         }
     }
 
-    /// What `find` finds in the stream: of the first process where it does, or with `rank: all` a list, one of each process.
+    /// The result of `find` on the stream: that of the first process with a match, or with `rank: all` a list with one
+    /// result per process.
     ///
     /// # Errors
-    /// It is nowhere; in words, that follow the name of a capture.
+    /// No match; a message phrased to follow the name of a capture.
     pub fn captured(
         &self,
         observation: &Observation,
@@ -154,7 +155,7 @@ impl OutputCheck {
             match find(&text) {
                 Some(value) if !every => return Ok(value),
                 Some(value) => values.push(value),
-                // Whose is the first is not known either, then.
+                // In that case it is unknown which process had the first match.
                 None if every || !text.unsearched().is_empty() => {
                     return Err(format!("never matched;{}", text.unsearched()).trim_end_matches(';').to_owned());
                 }
@@ -164,13 +165,13 @@ impl OutputCheck {
         if every { Ok(Value::Array(values)) } else { Err("never matched".to_owned()) }
     }
 
-    /// The failure, if the check does not hold.
+    /// The failure if the check does not hold.
     pub fn check(&self, observation: &Observation) -> Option<Failure> {
         let has_ranks = has_ranks(observation);
         let processes = self.processes(observation);
         let results: Vec<(Role, Result<(), String>)> =
             processes.iter().map(|process| (process.role, self.want.holds(self.stream.of(process)))).collect();
-        // "No launcher writes X" is about all of them, "the launcher writes X" about one.
+        // "No launcher writes X" applies to all of them, "the launcher writes X" to one.
         let any = match self.whose {
             Whose::Any => true,
             Whose::Launcher => !matches!(self.want, OutputWant::Absent(_)),

@@ -1,4 +1,5 @@
-//! Performance: numbers of reports against a reference, with named bounds. What was measured is kept also where it is fine.
+//! Performance: compares numbers from reports with a reference, within named bounds. Measurements are kept even if they are
+//! in bounds.
 
 use std::fmt;
 
@@ -23,13 +24,13 @@ pub struct PerfCheck {
     pub unit: Option<String>,
     /// What is usual.
     pub reference: Option<Operand>,
-    /// Outside of these the case fails.
+    /// Outside these bounds the case fails.
     pub fails: Bounds,
-    /// Outside of these a note is made.
+    /// Outside these bounds a note is added.
     pub warns: Bounds,
     /// The reason given in the suite.
     pub because: Option<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -56,7 +57,7 @@ pub struct Bounds {
 pub enum Bound {
     /// A number, in the metric's unit.
     Number(f64),
-    /// So many percent away from the reference, -10 below it.
+    /// Percent relative to the reference: -10 is 10 % below it.
     Percent(f64),
 }
 
@@ -112,14 +113,14 @@ impl fmt::Display for Bound {
 }
 
 impl Bound {
-    /// The number that it is.
+    /// The bound as a number.
     ///
     /// # Errors
-    /// A percentage of no reference or of 0, in words.
+    /// A message if it is a percentage and the reference is missing or 0.
     pub fn resolve(self, reference: Option<f64>) -> Result<f64, String> {
         match (self, reference) {
             (Bound::Number(number), _) => Ok(number),
-            // Every percentage of 0 is 0: such a bound would hold for one number only, or be skipped.
+            // Every percentage of 0 is 0: the bound would accept only one number, or be skipped.
             (Bound::Percent(_), Some(0.0)) => Err(format!("`{self}` of the reference 0 is not a bound")),
             (Bound::Percent(percent), Some(reference)) => Ok(reference + reference.abs() * percent / 100.0),
             (Bound::Percent(_), None) => Err(format!("`{self}` without a `reference`")),
@@ -154,7 +155,7 @@ impl Metric {
 }
 
 impl PerfCheck {
-    /// What was measured, and what is wrong with it.
+    /// The measurement, and what is wrong with it.
     pub fn check(&self, observation: &Observation, captures: &Captures) -> (Measured, Option<Failure>) {
         let mut measured = Measured { name: self.name.clone(), unit: self.unit.clone(), ..Measured::default() };
         let wrong = self.measure(observation, captures, &mut measured).err();
@@ -230,7 +231,7 @@ impl Measured {
         text
     }
 
-    /// The note of a number outside of the bounds for a note; none else.
+    /// The note if the number is outside the `warns` bounds.
     pub fn note(&self) -> Option<String> {
         let range = range(self.warn_lower, self.warn_upper).filter(|_| self.verdict == PerfVerdict::Warning)?;
         Some(format!("perf: {} is {}; usual is {range}{}", self.name, self.shown(), self.unit()))
@@ -246,12 +247,12 @@ fn range(lower: Option<f64>, upper: Option<f64>) -> Option<String> {
     }
 }
 
-/// Without the dust of binary fractions.
+/// Rounded to hide binary floating-point noise.
 pub(crate) fn rounded(number: f64) -> String {
     format!("{number:.12e}").parse::<f64>().unwrap_or(number).to_string()
 }
 
-/// What was measured in `observation`; nothing of a case that did not run to its end.
+/// The measurements of `observation`; empty if the case did not run to its end.
 pub fn measure(perf: &[PerfCheck], output: &[OutputCheck], observation: &Observation) -> Vec<Measured> {
     if perf.is_empty() || observation.skipped.is_some() || observation.cancelled || observation.infra_error.is_some() {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Two runs of a `deterministic` case, compared bit for bit: what its processes printed, the cluster report without what is
-//! measured, the device reports, what replicas held, and the files that it wrote.
+//! Compares two runs of a `deterministic` case bit for bit: its output, the cluster report without measured values, the
+//! device reports, the contents of replicas, and the files it wrote.
 
 mod devices;
 mod files;
@@ -15,30 +15,30 @@ use crate::source::SourceLocation;
 
 pub use report::in_report;
 
-/// That two runs of a case must not differ.
+/// Requires that two runs of a case do not differ.
 #[derive(Clone, Debug, Default)]
 pub struct Deterministic {
-    /// What does not count in a line of output.
+    /// Parts of an output line that are ignored.
     pub ignore: Vec<Regex>,
     /// What is not compared: words of [`EXCEPTIONS`].
     pub except: Vec<&'static str>,
     /// Globs of files that are not compared, by name or by path from FTEST_SCRATCH.
     pub except_files: Vec<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
-/// What a case may leave out of the comparison.
+/// What a case may exclude from the comparison.
 pub const EXCEPTIONS: &[&str] = &["stderr", "devices", "files"];
 
-/// Differences of one kind that are shown.
+/// Maximum number of differences shown per kind.
 const SHOWN: usize = 3;
 
-/// Characters of a line or value that are shown.
+/// Maximum number of characters shown of a line or value.
 const WIDTH: usize = 120;
 
 impl Deterministic {
-    /// Every difference between the two runs of a case, whose scratch directories are still there.
+    /// Every difference between the two runs of a case. Their scratch directories must still exist.
     pub fn compare(&self, first: &Observation, second: &Observation) -> Vec<Failure> {
         let unless = |word: &str, differences: &dyn Fn() -> Vec<String>| {
             if self.except.contains(&word) { Vec::new() } else { differences() }
@@ -87,7 +87,7 @@ impl Deterministic {
         kinds.into_iter().filter_map(failure).collect()
     }
 
-    /// That the second run did not pass, as `why` says.
+    /// The failure for a second run that did not pass; `why` is the reason.
     pub fn failed(&self, why: String) -> Failure {
         self.failure("the second run passes, as the first did", why, "")
     }

@@ -1,4 +1,4 @@
-//! Checks of report values: an RFC 9535 path and operators. A path that selects nothing fails unless nothing is what was asked for.
+//! Checks of report values: an RFC 9535 path and operators. A path that selects nothing fails, unless the check asks for nothing.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::expression::compare;
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
-/// Most wrong values that are shown of one check.
+/// Maximum number of wrong values shown per check.
 const SHOWN: usize = 4;
 
 /// One check of one report.
@@ -20,27 +20,27 @@ const SHOWN: usize = 4;
 pub struct ReportCheck {
     /// Which report.
     pub of: ReportKind,
-    /// The device report of this rank alone.
+    /// Only the device report of this rank.
     pub rank: Option<u32>,
     /// What of it.
     pub path: JsonPath,
-    /// Of the one selected value; those about a list, of the list of several selected values.
+    /// Apply to the one selected value. List operators also apply to the list of several selected values.
     pub operators: Vec<Operator<Operand>>,
-    /// Of each selected value.
+    /// Apply to each selected value.
     pub all: Vec<Operator<Operand>>,
-    /// Of at least one selected value.
+    /// Must hold for at least one selected value.
     pub any: Vec<Operator<Operand>>,
-    /// Of no selected value.
+    /// Must hold for no selected value.
     pub none: Vec<Operator<Operand>>,
-    /// Of so many selected values.
+    /// Must hold for this many selected values.
     pub count: Option<Count>,
     /// True: something is selected. False: nothing is.
     pub exists: Option<bool>,
-    /// When it does not hold, no check after it is made.
+    /// If it fails, the checks after it are skipped.
     pub fatal: bool,
     /// The reason given in the suite.
     pub because: Option<String>,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
@@ -57,7 +57,7 @@ pub enum ReportKind {
 /// How many of the selected values satisfy something.
 #[derive(Clone, Debug)]
 pub struct Count {
-    /// Which values count; all without one.
+    /// Which values count; all if empty.
     pub of: Vec<Operator<Operand>>,
     /// Least.
     pub min: Option<u64>,
@@ -164,7 +164,7 @@ impl ReportCheck {
             }
         };
         if values.is_empty() {
-            // An empty result satisfies everything: it counts only where nothing was asked for.
+            // An empty result satisfies everything, so it is accepted only if nothing was asked for.
             let empty = Value::Array(Vec::new());
             let of_nothing = |operator: &Operator| operator.is_of_list() && operator.holds(&empty);
             let wants_none = operators.iter().any(|operator| matches!(operator, Operator::Len(0)))
@@ -218,7 +218,7 @@ impl ReportCheck {
                 let list = Value::Array(values.iter().map(|(_, value)| Value::clone(value)).collect());
                 self.check_each(&path, &list, operator, failures);
             } else if let (Operator::Contains(wanted), false) = (operator, is_singular(&path)) {
-                // Where there may be several values, `contains` asks for one of them.
+                // If there may be several values, `contains` asks for one of them.
                 if !values.iter().any(|(_, value)| compare::equal(value, wanted) || operator.holds(value)) {
                     failures.push(self.failure(format!("{path} {operator}"), &some(values), ""));
                 }
@@ -304,7 +304,7 @@ impl ReportCheck {
     }
 }
 
-/// A path as text. The parser's own text of `$..name` has three dots, and does not read back.
+/// A path as text. The parser itself prints `$..name` with three dots, which does not parse.
 fn written(path: &JsonPath) -> String {
     let mut quote = None;
     let mut text = String::new();
@@ -384,7 +384,7 @@ pub(super) fn plain_names(path: &str) -> Vec<String> {
     }
 }
 
-/// `$['ranks'][0]` as a person writes it: `$.ranks[0]`.
+/// `$['ranks'][0]` in the usual notation: `$.ranks[0]`.
 fn dotted(normalized: &str) -> String {
     let mut out = String::new();
     let mut rest = normalized;
@@ -406,7 +406,7 @@ fn dotted(normalized: &str) -> String {
     out
 }
 
-/// A value on one line, cut where it is long.
+/// A value on one line, shortened if long.
 pub fn shorten(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 160 {

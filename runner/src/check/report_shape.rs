@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 /// The committed schema, the same that users get.
 const SCHEMA: &str = include_str!("../../../schema/cluster_report.v1.json");
-/// Most deviations that are shown.
+/// Maximum number of deviations shown.
 const LIMIT: usize = 5;
 
-/// Lists that are null where a report was read without them; their items were checked then.
+/// Lists that are null if a report was read without them; their items were checked while reading.
 const LEFT_OUT: [&str; 2] = ["/$defs/Timeline/properties/entries", "/$defs/Measured/properties/operations"];
 
 /// The first deviations of `report`, each with its place; empty if it is valid.

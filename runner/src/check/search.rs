@@ -1,4 +1,4 @@
-//! A text looked for in a stream of any length, piece by piece.
+//! Searches a stream of any length for a text, piece by piece.
 
 use std::io::{self, Read};
 
@@ -11,14 +11,14 @@ const BLOCK: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Search {
     finder: Finder<'static>,
-    /// The end of what came so far, where a match may have begun: one byte less than the text.
+    /// The end of the input so far, where a match may have begun: one byte shorter than the text.
     end: Vec<u8>,
     seen: u64,
     found: Option<u64>,
 }
 
 impl Search {
-    /// Nothing was looked at yet.
+    /// A search that has read nothing yet.
     pub fn new(text: &str) -> Search {
         let found = text.is_empty().then_some(0);
         Search { finder: Finder::new(text.as_bytes()).into_owned(), end: Vec::new(), seen: 0, found }
@@ -29,7 +29,7 @@ impl Search {
         self.finder.needle()
     }
 
-    /// Where it first begins in what came so far, bytes.
+    /// Byte offset of the first match in the input so far.
     pub fn found(&self) -> Option<u64> {
         self.found
     }
@@ -56,7 +56,7 @@ impl Search {
         }
     }
 
-    /// Everything that `reader` gives, up to the first match; how many bytes that was.
+    /// Reads `reader` up to the first match; returns the number of bytes read.
     ///
     /// # Errors
     /// It cannot be read.

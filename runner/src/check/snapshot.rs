@@ -1,4 +1,4 @@
-//! Snapshot checks: parts of a report against the accepted text. A changed one waits beside it as `.snap.new`.
+//! Snapshot checks: compare parts of a report with the accepted text. A changed text waits beside it as `.snap.new`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::host::shell;
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
-/// Most lines of a difference that are shown.
+/// Maximum number of diff lines shown.
 const DIFF_LINES: usize = 60;
 
 /// One snapshot of a case.
@@ -25,20 +25,21 @@ pub struct SnapshotCheck {
     pub selection: Selection,
     /// The accepted file.
     pub path: PathBuf,
-    /// Where it is written.
+    /// Where the suite defines it.
     pub place: SourceLocation,
 }
 
-/// What happens to a text that is not the accepted one.
+/// What happens to a text that differs from the accepted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotMode {
     /// It waits for review as `.snap.new`.
     Review,
     /// It is accepted.
     Accept,
-    /// It is put into the attempt's directory, where `ftest accept --from` finds it: a CI job changes no source tree.
+    /// It is put into the attempt's directory, where `ftest accept --from` finds it: a CI job does not change the
+    /// source tree.
     Collect,
-    /// It is only compared: another check of the case did not hold, and a wrong run must not be blessed.
+    /// It is only compared: another check of the case failed, and the result of a wrong run must not be accepted.
     CompareOnly,
 }
 
@@ -49,7 +50,7 @@ pub struct Owner {
     pub suite: String,
     /// `suite/case[matrix]`.
     pub case: String,
-    /// A filter that selects this case alone, for between single quotes.
+    /// A filter that selects only this case, to be put between single quotes.
     pub filter: String,
 }
 
@@ -63,7 +64,7 @@ impl SnapshotCheck {
         }
     }
 
-    /// The failure, if the text is not the accepted one and is not accepted now.
+    /// The failure if the text differs from the accepted one and is not accepted now.
     pub fn check(&self, owner: &Owner, observation: &Observation, mode: SnapshotMode) -> Option<Failure> {
         let failure = |expected: String, got: String, next: &str| {
             Some(Failure {
@@ -89,7 +90,7 @@ impl SnapshotCheck {
         };
         let got = match &comparison {
             Comparison::Same => {
-                // A pending one from an earlier run has lost its reason. That it stays is not a fault of the case.
+                // A pending snapshot from an earlier run is obsolete. Failing to remove it does not fail the case.
                 let _ = file.forget_pending();
                 return None;
             }
@@ -124,7 +125,8 @@ impl SnapshotCheck {
                 }
             }
             SnapshotMode::CompareOnly => {
-                // One that an earlier, right run left is not this run's, and must not be accepted by mistake.
+                // A pending snapshot from an earlier, correct run does not belong to this run and must not be accepted
+                // by mistake.
                 let _ = file.forget_pending();
                 failure(wanted, got, "nothing was left for review, since other checks did not hold")
             }

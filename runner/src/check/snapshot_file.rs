@@ -1,4 +1,4 @@
-//! Snapshot files in insta's format (`.snap`, and `.snap.new` for one that waits to be reviewed), and the text that goes into them.
+//! Snapshot files in insta's format (`.snap`, and `.snap.new` for one pending review), and their text.
 
 use std::fs;
 use std::io;
@@ -9,27 +9,27 @@ use serde_json_path::JsonPath;
 
 use crate::host::whole_file;
 
-/// What of a report goes into a snapshot. Order: select, leave out `measured`, redact, round, sort.
+/// The parts of a report that go into a snapshot. Order: select, leave out `measured`, redact, round, sort.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// The parts; the whole report when there is none.
     pub select: Vec<JsonPath>,
     /// Values replaced by a text.
     pub redact: Vec<(JsonPath, String)>,
-    /// Numbers rounded to that many decimals.
+    /// Numbers rounded to this many decimals.
     pub round: Vec<(JsonPath, u32)>,
-    /// Lists sorted by these fields of their items; by the items themselves when there is none.
+    /// Lists sorted by these fields of their items, or by the items themselves if no fields are given.
     pub sort: Vec<(JsonPath, Vec<String>)>,
 }
 
-/// The key under which a report keeps what differs from run to run.
+/// The key under which a report keeps values that differ from run to run.
 const MEASURED: &str = "measured";
 
 impl Selection {
     /// The text of a snapshot of `report`.
     ///
     /// # Errors
-    /// A path that selects nothing, in words: a snapshot of nothing would compare nothing.
+    /// A message if a path selects nothing: an empty snapshot would compare nothing.
     pub fn text(&self, report: &Value) -> Result<String, String> {
         let mut value = self.selected(report)?;
         drop_measured(&mut value);
@@ -73,7 +73,7 @@ impl Selection {
     }
 }
 
-/// `value` without what is neither above nor below one of `locations`.
+/// `value` without the parts that are neither above nor below one of `locations`.
 fn keep(value: &Value, locations: &[String], here: &str) -> Option<Value> {
     if locations.iter().any(|location| location == here) {
         return Some(value.clone());
@@ -123,7 +123,7 @@ fn change(value: &mut Value, path: &JsonPath, mut edit: impl FnMut(&mut Value)) 
     }
 }
 
-/// Numbers before texts, numbers by value: as text with leading zeros.
+/// Sorts numbers before texts and by value: they become text with leading zeros.
 fn sort_key(item: &Value, keys: &[String]) -> Vec<String> {
     let one = |value: Option<&Value>| match value {
         Some(Value::Number(number)) if number.as_u64().is_some() => {
@@ -159,14 +159,14 @@ pub struct SnapshotFile {
     pub expression: String,
 }
 
-/// How a text compares with the accepted one.
+/// Result of comparing a text with the accepted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Equal.
     Same,
     /// There is none yet.
     New,
-    /// The accepted text, which is another.
+    /// The accepted text, which differs.
     Changed(String),
 }
 
@@ -181,14 +181,14 @@ impl SnapshotFile {
     /// Compares `text` with the accepted file.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or has no header.
+    /// The file exists but cannot be read, or has no header.
     pub fn compare(&self, text: &str) -> io::Result<Comparison> {
         let accepted = match read(&self.path) {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Comparison::New),
             Err(error) => return Err(error),
         };
-        // insta rewrites the end of a file on acceptance; line ends there mean nothing.
+        // insta rewrites the end of a file on acceptance, so trailing newlines are ignored.
         if accepted.trim_end() == text.trim_end() { Ok(Comparison::Same) } else { Ok(Comparison::Changed(accepted)) }
     }
 
@@ -218,10 +218,10 @@ impl SnapshotFile {
         self.write(&directory.join(pending.file_name().unwrap_or_default()), text)
     }
 
-    /// Removes a pending one, if there is one.
+    /// Removes the pending text, if any.
     ///
     /// # Errors
-    /// It is there and cannot be removed.
+    /// It exists but cannot be removed.
     pub fn forget_pending(&self) -> io::Result<()> {
         match fs::remove_file(self.pending()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -256,7 +256,8 @@ pub fn directory(suite_file: &Path, suite: &str) -> PathBuf {
     suite_file.parent().unwrap_or(Path::new("")).join("snapshots").join(suite)
 }
 
-/// The file name of a snapshot: the case's id with only letters that every file system takes, and the snapshot's name unless it is `report`.
+/// The file name of a snapshot: the case's id, reduced to characters that every file system accepts, and the snapshot's name
+/// unless that is `report`.
 pub fn file_name(case_id: &str, name: &str) -> String {
     let mut stem: String = case_id
         .chars()

@@ -1,4 +1,4 @@
-//! A captured stream as checks read it: all of it where it was kept, and the truth about what was not.
+//! A captured stream as checks read it: everything that was kept, and a record of what was not.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -9,19 +9,19 @@ use regex::bytes::{Captures, Regex};
 use crate::check::search::Search;
 use crate::observation::Captured;
 
-/// Bytes of a stream that a regular expression sees, besides its end.
+/// Bytes from the start of a stream that a regular expression sees, in addition to the stream's end.
 const TEXT_LIMIT: u64 = 64 << 20;
-/// Bytes kept last that only give an expression its context before the rest: a character and more.
+/// Bytes before the tail that only give an expression its left context: at least one character.
 const CONTEXT: usize = 4;
 
 /// Where a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// It first begins here, bytes from the beginning of the stream, as far as that is known.
+    /// Byte offset of its first occurrence from the beginning of the stream, as far as known.
     At(u64),
-    /// In no part of the stream.
+    /// Nowhere in the stream.
     Nowhere,
-    /// In no part of what was looked at.
+    /// Nowhere in the part that was searched.
     Unknown {
         /// Bytes that were.
         searched: u64,
@@ -60,7 +60,7 @@ pub fn find(stream: &Captured, text: &str) -> Found {
     }
 }
 
-/// A stream as regular expressions see it: its beginning, and its end where that is not all.
+/// A stream as regular expressions see it: its beginning and, if that is not all, its end.
 #[derive(Debug)]
 pub struct Text<'a> {
     bytes: Cow<'a, [u8]>,
@@ -71,7 +71,7 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// What was kept of `stream`, at most 64 MiB from its beginning and its tail.
+    /// The kept part of `stream`: at most 64 MiB from its beginning, and its tail.
     pub fn of(stream: &'a Captured) -> Text<'a> {
         if !stream.truncated {
             return Text { bytes: Cow::Borrowed(&stream.head), cut: None, missing: 0 };
@@ -93,7 +93,7 @@ impl<'a> Text<'a> {
         Text { bytes: Cow::Owned(bytes), cut: None, missing: 0 }
     }
 
-    /// The first match. None goes across what is missing, or depends on it.
+    /// The first match. No match spans the missing part or depends on it.
     pub fn find(&self, regex: &Regex) -> Option<usize> {
         self.captures(regex).and_then(|captures| captures.get(0).map(|found| found.start()))
     }
@@ -102,13 +102,13 @@ impl<'a> Text<'a> {
     pub fn captures(&self, regex: &Regex) -> Option<Captures<'_>> {
         let Some(cut) = self.cut else { return regex.captures(&self.bytes) };
         self.captures_before(regex, cut).or_else(|| {
-            // With the text before it, so that `^` and `\b` are true; `\A` does not match here.
+            // Includes the text before it, so that `^` and `\b` are correct; `\A` does not match here.
             let after = (cut + CONTEXT).min(self.bytes.len());
             regex.captures_at(&self.bytes, after)
         })
     }
 
-    /// The first match, where it is certain that none came before it.
+    /// The first match, if it is certain that none came before it.
     pub fn first_captures(&self, regex: &Regex) -> Option<Captures<'_>> {
         match self.cut {
             Some(cut) => self.captures_before(regex, cut),
@@ -116,12 +116,12 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A match that reaches the cut could be another one if more were there.
+    /// A match that reaches the cut might differ if more of the stream were there.
     fn captures_before(&self, regex: &Regex, cut: usize) -> Option<Captures<'_>> {
         regex.captures(&self.bytes[..cut]).filter(|found| found.get(0).is_some_and(|found| found.end() < cut))
     }
 
-    /// What an expression did not see, to follow a `;`. Empty where it saw all.
+    /// What an expression did not see, phrased to follow a `;`. Empty if it saw everything.
     pub fn unsearched(&self) -> String {
         if self.missing == 0 {
             return String::new();
@@ -134,7 +134,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The line at a place of `stream`, with its number where that is known.
+/// The line at offset `at` of `stream`, with its number if known.
 pub fn line(stream: &Captured, at: u64) -> String {
     let text = Text::of(stream);
     let kept = text.cut.unwrap_or(text.bytes.len()) as u64;
@@ -178,7 +178,7 @@ fn shorten(line: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A stream of which 10 bytes are in a file, and 4 after a hole in memory.
+    /// A stream with 10 bytes in a file and, after a hole, 4 in memory.
     fn cut(file: &tempfile::NamedTempFile) -> Captured {
         std::fs::write(file.path(), "head\nabc\nd").unwrap();
         let mut stream = Captured { path: file.path().to_owned(), bytes: 1000, ..Captured::default() };

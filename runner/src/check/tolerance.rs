@@ -1,27 +1,27 @@
-//! How near two numbers must be, and the tolerances that PyTorch's tests use by datatype.
+//! How close two numbers must be, and the tolerances that PyTorch's tests use by datatype.
 
 use serde_json::Value;
 
 use crate::expression::compare;
 
-/// How near a number must be.
+/// How close a number must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
-    /// As a part of the larger of both numbers.
+    /// As a fraction of the larger of the two numbers.
     pub relative: f64,
-    /// In units of the numbers.
+    /// In the unit of the numbers.
     pub absolute: f64,
-    /// NaN is near NaN.
+    /// Whether NaN counts as close to NaN.
     pub nan_equal: bool,
 }
 
 /// Datatypes with their relative and absolute tolerance: the table of `torch.testing.assert_close`
-/// (<https://docs.pytorch.org/docs/stable/testing.html>). PyTorch multiplies the relative one with the expected number; here it
-/// is the larger of both, so that it does not matter which is which.
+/// (<https://docs.pytorch.org/docs/stable/testing.html>). PyTorch multiplies the relative tolerance by the expected number.
+/// Here it is the larger of the two, so that their order does not matter.
 pub const DTYPES: &[(&str, f64, f64)] =
     &[("float64", 1e-7, 1e-7), ("float32", 1.3e-6, 1e-5), ("float16", 1e-3, 1e-5), ("bfloat16", 1.6e-2, 1e-5)];
 
-/// The number that `value` is. JSON has no NaN and no infinity; reports and programs write them as text.
+/// `value` as a number. JSON has no NaN or infinity; reports and programs write them as text.
 pub fn number(value: &Value) -> Option<f64> {
     if let Some(number) = value.as_f64() {
         return Some(number);
@@ -35,7 +35,8 @@ pub fn number(value: &Value) -> Option<f64> {
 }
 
 impl Tolerance {
-    /// Whether both are numbers this near, or lists of such numbers of equal length. Infinities are near by their sign.
+    /// Whether both are numbers this close, or equally long lists of numbers this close. Infinities are close if they
+    /// have the same sign.
     pub fn holds(&self, left: &Value, right: &Value) -> bool {
         if let (Value::Array(left), Value::Array(right)) = (left, right) {
             return left.len() == right.len() && left.iter().zip(right).all(|(left, right)| self.holds(left, right));
@@ -47,7 +48,7 @@ impl Tolerance {
         compare::near(left, right, self.relative, self.absolute)
     }
 
-    /// Why not, if known.
+    /// Why they are not close, if known.
     pub fn difference(&self, left: &Value, right: &Value) -> String {
         match (left, right) {
             (Value::Array(left), Value::Array(right)) if left.len() != right.len() => {

@@ -1,5 +1,5 @@
-//! `ftest bench`: a sweep of NCCL's operations over sizes on a simulated cluster, with nccl-tests' options and columns. The
-//! work is done by the fixture `fixture-bench`, one process per rank.
+//! `ftest bench`: sweeps NCCL operations over message sizes on a simulated cluster, with the options and columns of
+//! nccl-tests. The fixture `fixture-bench` does the work, one process per rank.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -91,7 +91,8 @@ impl BenchArgs {
     }
 }
 
-/// Runs the command; gives 0, 1 when an element is wrong or a call failed, 2 for wrong usage, 3 for what is missing.
+/// Runs the command; returns 0, 1 if an element is wrong or a call failed, 2 for wrong usage, 3 if something is
+/// missing.
 pub fn run(arguments: &BenchArgs) -> i32 {
     exec::exit_code("ftest bench", run_ranks(arguments))
 }

@@ -175,10 +175,10 @@ impl Cli {
         ending::parse(with_run(arguments.into_iter().collect()))
     }
 
-    /// [`Cli::read`] for those who only ask whether it can be read.
+    /// [`Cli::read`] for callers that only want to know whether it parses.
     ///
     /// # Errors
-    /// What is wrong, or that it asks for help or the version.
+    /// What is wrong, or a request for help or the version.
     pub fn try_read(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(with_run(arguments.into_iter().collect()))
     }

@@ -1,4 +1,4 @@
-//! `ftest doctor`: what works on this machine, and what cannot be done without what is missing.
+//! `ftest doctor`: what works on this machine, and what is unavailable because something is missing.
 
 use std::io::Write;
 use std::path::Path;
@@ -24,11 +24,11 @@ pub struct DoctorArgs {
     pub offline: bool,
 }
 
-/// How a thing is.
+/// The state of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Works,
-    /// Some cases, or some help, are not to be had.
+    /// Some cases or some diagnostics are unavailable.
     Limited,
     /// No case runs.
     Missing,
@@ -44,7 +44,7 @@ impl State {
     }
 }
 
-/// A thing, how it is, and what was found; with what the lack costs and how to mend it.
+/// A thing, its state, and what was found; also what is lost without it and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Diagnosis {
     thing: &'static str,
@@ -64,7 +64,7 @@ fn missing(thing: &'static str, text: impl Into<String>) -> Diagnosis {
     Diagnosis { thing, state: State::Missing, text: text.into() }
 }
 
-/// Runs the command; gives [`ExitCode::CouldNotRun`] where no case could run.
+/// Runs the command; returns [`ExitCode::CouldNotRun`] if no case could run.
 pub fn run(arguments: &DoctorArgs) -> ExitCode {
     let mut found = vec![
         parts(&Install::find()),
@@ -115,7 +115,7 @@ fn cpus(count: u32) -> Diagnosis {
     }
 }
 
-/// Of a rank that imports PyTorch, bytes.
+/// Memory of a rank that imports PyTorch, bytes.
 const RANK: u64 = 400 << 20;
 
 fn memory(bytes: Option<u64>) -> Diagnosis {
@@ -144,7 +144,7 @@ fn shared_memory(bytes: Option<u64>) -> Diagnosis {
 fn descriptors(soft: Option<u64>) -> Diagnosis {
     const THING: &str = "descriptors";
     const ENOUGH: u64 = 1024;
-    // ftest raises the soft limit as it starts: this is the hard one.
+    // ftest raises the soft limit when it starts; this is the hard limit.
     match soft {
         Some(limit) if limit < ENOUGH => limited(
             THING,
@@ -164,7 +164,7 @@ fn limits() -> Diagnosis {
     }
 }
 
-/// Of an environment with PyTorch and the wheels that it is made from, bytes.
+/// Disk space of an environment with PyTorch, including its wheels, bytes.
 const ENVIRONMENT: u64 = 3 << 30;
 
 fn cache() -> Diagnosis {

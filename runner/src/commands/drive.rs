@@ -1,4 +1,4 @@
-//! `ftest run --drive`: another program says on standard input which case starts when. It reads what happened on standard
+//! `ftest run --drive`: another program tells on standard input which case to start when, and reads events from standard
 //! output, see `Reports::printing_events`.
 
 use std::collections::HashMap;
@@ -9,13 +9,14 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::case::Case;
 
-/// The places of the cases whose ids come on standard input, in that order. Ends with the input, and at a line that is not the id
-/// of a case that is still to run: stderr says which.
+/// The indices of the cases whose ids arrive on standard input, in that order. Ends at the end of input, or at a line that is not
+/// the id of a case still to run; that line is printed on stderr.
 pub(super) fn asked(cases: &[Arc<Case>]) -> UnboundedReceiver<usize> {
     let mut places: HashMap<String, usize> =
         cases.iter().enumerate().map(|(place, case)| (case.full_id(), place)).collect();
     let (sender, asked) = mpsc::unbounded_channel();
-    // A thread, because a read of standard input cannot be given up: tokio's would keep the runtime from ending.
+    // A thread, because a read of standard input cannot be cancelled: tokio's would keep the runtime from shutting
+    // down.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let Some(place) = places.remove(&line) else {

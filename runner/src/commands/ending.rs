@@ -1,4 +1,4 @@
-//! How every program of this crate reads its command line and ends: what stdout could not take changes the exit code.
+//! How every program of this crate parses its command line and exits: output lost on stdout changes the exit code.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use clap::Parser;
 use crate::host::output;
 use crate::verdict::exit_code::ExitCode;
 
-/// The command line `arguments`. Help, a version and mistakes are printed, and the process ends.
+/// Parses the command line `arguments`. For help, the version or a mistake, prints it and exits.
 pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
     T::try_parse_from(arguments).unwrap_or_else(|error| {
         let to_stdout = !error.use_stderr();
@@ -19,7 +19,7 @@ pub fn parse<T: Parser>(arguments: impl IntoIterator<Item = OsString>) -> T {
     })
 }
 
-/// `code`, or that of an incomplete stdout, which is reported on stderr.
+/// `code`, or the exit code for incomplete stdout, which is reported on stderr.
 pub fn code(code: i32) -> i32 {
     match output::lost() {
         Some(error) => {

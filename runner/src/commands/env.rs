@@ -74,7 +74,7 @@ impl PathArgs {
     }
 }
 
-/// Runs the command; gives the exit code: 0, 2 for a name or a requirements file that is wrong, 3 when it could not be done.
+/// Runs the command; returns the exit code: 0, 2 for a wrong name or requirements file, 3 if it could not be done.
 pub fn run(arguments: &EnvArgs) -> i32 {
     let result = match &arguments.action {
         Action::List => list(),
@@ -156,7 +156,7 @@ fn make(suites: &[Suite]) -> Result<(), python::Error> {
     needs(suites).iter().try_for_each(|requirements| path(requirements))
 }
 
-/// The requirements of the cases and their fixtures, each list once.
+/// The distinct requirement lists of the cases and their fixtures.
 fn needs(suites: &[Suite]) -> BTreeSet<Vec<String>> {
     let cases = || suites.iter().flat_map(|suite| &suite.cases);
     let fixtures = cases().flat_map(|case| &case.uses).filter_map(|fixture| fixture.python.clone());
@@ -185,17 +185,17 @@ const MEGABYTE: u64 = 1_000_000;
 /// Bytes of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
-    /// Of those that are nowhere else.
+    /// Bytes in files that exist nowhere else.
     own: u64,
-    /// Of those that another directory has too, by a hard link.
+    /// Bytes in files that another directory shares through a hard link.
     shared: u64,
 }
 
 impl Size {
-    /// Of what is below `directory`, each file once; symbolic links are not followed.
+    /// The size of everything below `directory`, counting each file once; symbolic links are not followed.
     fn of(directory: &Path) -> Size {
         let mut size = Size::default();
-        // By file: how many of its links are here.
+        // Number of links found here, per file.
         let mut linked: HashMap<(u64, u64), (u64, u64, u64)> = HashMap::new();
         size.add(directory, &mut linked);
         for (bytes, links, here) in linked.into_values() {

@@ -1,5 +1,6 @@
-//! `ftest exec`: one command on a simulated cluster. Starts the coordinator, runs the command in the foreground, ends
-//! the coordinator in order, leaves no process. `ftest bench` runs one command for each rank in the same way.
+//! `ftest exec`: runs one command on a simulated cluster. Starts the coordinator, runs the command in the foreground,
+//! shuts the coordinator down in order, and leaves no process. `ftest bench` runs one command for each rank in the same
+//! way.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -95,13 +96,13 @@ impl Trouble {
         Trouble { code: 2, message: message.to_string() }
     }
 
-    /// Something the run needs is missing or failed.
+    /// Something that the run needs is missing or failed.
     pub(super) fn infra(message: impl ToString) -> Trouble {
         Trouble { code: 3, message: message.to_string() }
     }
 }
 
-/// Runs the command; gives its exit code, 128 + n for a signal, or 2 and 3 for our own troubles, which are printed.
+/// Runs the command; returns its exit code, 128 + n for a signal, or 2 or 3 for ftest's own errors, which are printed.
 pub fn run(arguments: &ExecArgs) -> i32 {
     exit_code(PROGRAM, run_one(arguments))
 }
@@ -128,29 +129,29 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
     })
 }
 
-/// What is run on which cluster.
+/// A command and the cluster it runs on.
 pub(super) struct ExecPlan<'a> {
-    /// What its messages begin with.
+    /// The prefix of its messages.
     pub(super) program: &'static str,
     pub(super) plan: &'a ClusterPlan,
     pub(super) transport: TransportName,
     pub(super) report: Option<&'a Path>,
     pub(super) command: &'a [OsString],
-    /// Runs the command once for each of so many ranks, each on its GPU. Only rank 0 writes to stdout.
+    /// If set, runs the command once for each of this many ranks, each on its own GPU. Only rank 0 writes to stdout.
     pub(super) ranks: Option<u32>,
-    /// Patterns of gaps, and kinds of findings, that change no exit code.
+    /// Gap patterns and finding kinds that do not change the exit code.
     pub(super) allow: &'a [String],
-    /// What happens to GPUs.
+    /// GPU faults to inject.
     pub(super) faults: &'a [Fault],
-    /// It runs without computing, for a preflight, which looks at nothing but memory.
+    /// Set if it runs without computing, for a preflight, which only looks at memory.
     pub(super) dry: Option<&'a Dry<'a>>,
-    /// It is one rank of a job without the others.
+    /// Set if it is one rank of a job without the others.
     pub(super) alone: Option<&'a Alone>,
-    /// Where what that rank called is written.
+    /// The file for the report on that rank's calls.
     pub(super) alone_report: Option<&'a Path>,
 }
 
-/// The cluster of `file`, else one node with `devices`.
+/// The cluster in `file`, or one node with `devices`.
 pub(super) fn plan(file: Option<&Path>, devices: &DeviceArguments) -> Result<ClusterPlan, Trouble> {
     variables::check_environment().map_err(Trouble::usage)?;
     match file {
@@ -159,7 +160,7 @@ pub(super) fn plan(file: Option<&Path>, devices: &DeviceArguments) -> Result<Clu
     }
 }
 
-/// Runs it to its end; gives the command's exit code.
+/// Runs it to its end; returns the command's exit code.
 pub(super) fn run_plan(plan: &ExecPlan<'_>) -> Result<i32, Trouble> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Trouble::infra)?;
     runtime.block_on(execute(plan))
@@ -176,7 +177,7 @@ pub(super) fn exit_code(program: &str, result: Result<i32, Trouble>) -> i32 {
     }
 }
 
-/// A command on its way.
+/// A running command.
 struct Execution {
     context: RunContext,
     scratch: PathBuf,
@@ -198,11 +199,11 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
         .map_err(Trouble::infra)?
         .cluster(plan)
         .finish();
-    // Before anything is started.
+    // Checked before anything is started.
     program::find(&arguments.command[0], environment.get("PATH").as_deref(), Path::new("."))
         .map_err(|error| Trouble { code: error.exit_code(), message: error.to_string() })?;
 
-    // The command has the terminal's signals for itself; ours must not end us before the coordinator is down.
+    // The command handles the terminal's signals itself; they must not end us before the coordinator is down.
     let mut signals = Signals::listen().map_err(Trouble::infra)?;
     let context = RunContext::start(install, Cancel::new(), Arc::new(|_| {})).map_err(Trouble::infra)?;
     let (mut execution, endpoint) = Execution::start(context, arguments, report.as_deref()).await?;
@@ -257,7 +258,7 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     }
 }
 
-/// Only these: none of a run around this one.
+/// Only these faults, and none from an enclosing run.
 fn set_faults(environment: &mut Environment, faults: &[Fault]) {
     if faults.is_empty() {
         environment.remove(env::FAULTS.name);
@@ -326,7 +327,7 @@ impl Execution {
         }
     }
 
-    /// Runs the command once in each environment; gives the highest exit code. Signals are passed on to all of them.
+    /// Runs the command once in each environment; returns the highest exit code. Signals are forwarded to all of them.
     async fn run(
         &mut self,
         command: &[OsString],
@@ -382,10 +383,10 @@ impl Execution {
         Ok(code)
     }
 
-    /// Ends what the command left, then the coordinator. Gives one sentence when that was not in order.
+    /// Ends what the command left, then the coordinator. Returns one sentence if something went wrong.
     async fn end(&mut self) -> Option<String> {
         self.tree.let_leave(&self.cancel).await;
-        // Looked up again: a process that was just starting has its name by now.
+        // Looked up again, because a process that was just starting has its name by now.
         let names: Vec<String> = self.tree.sweep().find().iter().map(|process| process.describe()).collect();
         if !names.is_empty() {
             eprintln!("ftest: ended what the command left running: {}", names.join(", "));
@@ -401,7 +402,7 @@ impl Execution {
                 (Ok(()), None) => Some("the coordinator did not end; no report".to_owned()),
             },
         };
-        // What a coordinator left goes, too.
+        // Anything the coordinator left is ended, too.
         self.tree.kill_leftovers().await;
         trouble
     }
@@ -459,7 +460,7 @@ fn in_foreground() -> bool {
     group.is_ok_and(|group| Process::own().is_some_and(|own| own.group == group))
 }
 
-/// The exit code of a shell for it.
+/// The exit code a shell would report for it.
 fn code_of(exit: &Exit) -> i32 {
     match exit {
         Exit::Code(code) => *code,

@@ -31,7 +31,7 @@ pub fn run(arguments: &ExplainArgs) -> ExitCode {
         };
         let before = texts.len();
         for suite in &loaded {
-            // It was read a moment ago; a mistake now is one of the moment.
+            // It was read a moment ago, so a mistake now means that it has just changed.
             match suite::explain(&suite.file) {
                 Ok(cases) => {
                     let wanted = cases.into_iter().filter(|(case, _)| id.is_none_or(|id| means(id, case)));
@@ -53,12 +53,12 @@ pub fn run(arguments: &ExplainArgs) -> ExitCode {
     ExitCode::Passed
 }
 
-/// Whether `id` is the case's, or that of all expansions of its matrix.
+/// Whether `id` is the id of the case, or of all expansions of its matrix.
 fn means(id: &str, case: &Case) -> bool {
     case.id == id || case.id.split('[').next() == Some(id)
 }
 
-/// The suite of a word, and the case if it names one: the longest beginning that is a suite counts.
+/// Splits a word into a suite and, if it names one, a case. The longest prefix that is a suite counts.
 fn split<'w>(word: &'w str, install: &Install) -> (&'w str, Option<&'w str>) {
     let ends = word.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
     let is_suite = |suite: &str| suites::is_known(suite, install);

@@ -1,5 +1,5 @@
 //! `fgpu CMD`: becomes CMD, with the shim preloaded and everything from flags and `FAKEGPU_*` variables set. With
-//! `--print-environment` it says what it would set, for the Python package `fakegpu`.
+//! `--print-environment` it prints what it would set, for the Python package `fakegpu`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::IntoRawFd;
@@ -76,7 +76,7 @@ pub struct FgpuArgs {
     pub command: Vec<OsString>,
 }
 
-/// Becomes the command, or prints its environment. Gives an exit code; that of a failure has been explained on stderr.
+/// Becomes the command, or prints its environment. Returns an exit code; failures have been explained on stderr.
 pub fn run(arguments: &FgpuArgs) -> i32 {
     let result = if arguments.print_environment {
         print_environment(arguments)
@@ -107,16 +107,16 @@ fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trou
     Err((126, format!("cannot run {}: {}", file.display(), command.exec())))
 }
 
-/// What a command gets.
+/// The environment of a command.
 struct Prepared {
     environment: Environment,
-    /// The shim, and the `torch/lib` of the Python that is used; none on real GPUs.
+    /// The shim, and the `torch/lib` of the Python in use; `None` on real GPUs.
     simulated: Option<(PathBuf, Option<PathBuf>)>,
     /// What stands before the real libcuda.
     hybrid: Option<PathBuf>,
 }
 
-/// Checks everything, and gets what `command` needs.
+/// Checks everything, and prepares what `command` needs.
 fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
     variables::check_environment().map_err(usage)?;
     let mut environment = Environment::new();
@@ -157,8 +157,8 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
     }
 }
 
-/// Prints what `fgpu python3` would set. The file that makes processes one machine is not part of it: whoever reads this
-/// outlives us.
+/// Prints what `fgpu python3` would set. Leaves out the file that makes processes share one machine, because the reader
+/// of the output outlives this process.
 fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
     let Prepared { environment, simulated, hybrid } = prepare(arguments, OsStr::new("python3"))?;
     let mut changes = Map::new();
@@ -202,12 +202,12 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
         }
     }
     if devices.devices.is_none() && (devices.profile.is_some() || devices.device_count.is_some()) {
-        // A list from outside would win over the nearer flags.
+        // An inherited list would override these flags.
         environment.remove(env::PROFILES.name);
     }
     let devices_given = devices.devices.is_some() || devices.profile.is_some() || devices.device_count.is_some();
     if devices_given || arguments.cluster_config.is_some() {
-        // Other GPUs than those of the machine that this runs on.
+        // These are not the GPUs of the machine that this runs on.
         environment.remove(env::GPUS.name);
     }
     let from_environment = environment.get(env::CLUSTER_CONFIG.name).filter(|file| !file.is_empty()).map(PathBuf::from);
@@ -221,7 +221,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
             environment.cluster(&plan);
             environment.set(env::CLUSTER_CONFIG.name, std::path::absolute(&file).unwrap_or(file));
         }
-        // A cluster that an outer launcher left does not hide the devices that are asked for here.
+        // A cluster set by an outer launcher must not hide the devices requested here.
         None if devices_given => {
             environment.remove(env::CLUSTER.name);
         }
@@ -235,7 +235,7 @@ fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trou
     Ok(())
 }
 
-/// A file in memory that the command and its children share. It is gone with the last of them; the command holds it
+/// An in-memory file shared by the command and its children. It disappears with the last of them; the command holds it
 /// open for the others, which reach it through `/proc`.
 fn machine() -> std::io::Result<PathBuf> {
     let file = rustix::fs::memfd_create("fakegpu-machine", rustix::fs::MemfdFlags::empty())?;

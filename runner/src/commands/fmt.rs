@@ -1,4 +1,4 @@
-//! `ftest fmt`: suites in the one layout.
+//! `ftest fmt`: formats suites in the standard layout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ fn one(file: &PathBuf, check: bool) -> Result<Option<&'static str>, String> {
     Ok(Some("formatted"))
 }
 
-/// Whole or not at all, with the permissions it had.
+/// Replaces the file atomically and keeps its permissions.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // Through a link, what it points to is written.
+    // If it is a link, its target is written.
     whole_file::replace(&file.canonicalize()?, &[text.as_bytes()])
 }

@@ -1,4 +1,4 @@
-//! `ftest man`: the manual pages, made from the command line itself.
+//! `ftest man`: writes the manual pages, generated from the command line definition.
 
 use std::path::PathBuf;
 

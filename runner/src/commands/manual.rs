@@ -1,5 +1,5 @@
-//! The parts of docs/*.md that are made from the program: between `<!-- generated: NAME -->` and `<!-- /generated -->`.
-//! NAME is `keys SECTION`, `commands`, `options COMMAND`, `exit codes`, `events` or `findings`.
+//! The parts of docs/*.md that are generated from the program: between `<!-- generated: NAME -->` and `<!-- /generated
+//! -->`. NAME is `keys SECTION`, `commands`, `options COMMAND`, `exit codes`, `events` or `findings`.
 
 use clap::{Arg, Command, CommandFactory};
 use protocol::finding;
@@ -14,10 +14,10 @@ const OPEN: &str = "<!-- generated: ";
 const END: &str = " -->";
 const CLOSE: &str = "<!-- /generated -->";
 
-/// `markdown` with its generated parts made anew.
+/// `markdown` with its generated parts regenerated.
 ///
 /// # Errors
-/// A part without an end, or with a name that means nothing, in words.
+/// A message if a part has no end or an unknown name.
 pub fn fill(markdown: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = markdown;
@@ -68,7 +68,7 @@ fn findings() -> String {
     finding::KINDS.iter().map(section).collect()
 }
 
-/// The commands that have options of their own, as `options NAME` takes them.
+/// The commands that have their own options, as `options NAME` takes them.
 pub fn commands_with_options() -> Vec<String> {
     let cli = Cli::command();
     let named = cli.get_subcommands().filter(|command| !command.is_hide_set());

@@ -1,4 +1,4 @@
-//! What the programs do, one file per command; each with its own part of the command line.
+//! The commands of the programs, one file each, with their part of the command line.
 
 mod after_torch;
 mod alone;

@@ -1,4 +1,4 @@
-//! `ftest new`: a suite to start from, or a case made from another one.
+//! `ftest new`: writes a suite to start from, or a case copied from another one.
 
 use std::fs;
 use std::io::Write;
@@ -69,7 +69,7 @@ fn new_suite(root: &Path, name: &str, program: &str) -> Result<String, String> {
     fs::create_dir_all(&directory).map_err(wrong)?;
     let text = text_of_suite(root, name, program);
     ids(&file, &text)?;
-    // Never over one that is there.
+    // Never overwrites an existing file.
     let mut new = fs::File::create_new(&file).map_err(wrong)?;
     new.write_all(text.as_bytes()).map_err(wrong)?;
     Ok(format!("wrote {}; next: ftest {}", path.display(), path.display()))
@@ -109,7 +109,7 @@ fn new_case(file: &Path, from: &str, id: &str) -> Result<String, String> {
     let length = lines[first + 1..].iter().position(is_outside).unwrap_or(lines.len() - first - 1) + 1;
     let block = lines[first..first + length].concat();
     let copy = block.replacen(&start, &format!("- id: {id}"), 1);
-    // One empty line between both, and what was behind the first behind the second.
+    // One empty line between the two; text after the first now follows the second.
     let trailing = &block[block.trim_end().len()..];
     let new = format!(
         "{}{}\n\n{}{trailing}{}",

@@ -33,10 +33,10 @@ use crate::schedule::slurm::Slurm;
 use crate::schedule::{self, Order, Settings, order};
 use crate::verdict::exit_code::ExitCode;
 
-/// How often pending reports are checked.
+/// How often pending reports are refreshed.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// What is known before the first case.
+/// The run information known before the first case.
 fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunInfo {
     let now = SystemTime::now();
     RunInfo {
@@ -91,7 +91,7 @@ pub(super) async fn execute(
     let cancel = Cancel::new();
     let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
     let announce = Arc::new(move |step: String| {
-        // The run may end while a thread still sends; the receiver is gone then.
+        // The run may end while a thread still sends; then the receiver is gone.
         let _ = announcer.send(step);
     });
     if let Err(error) = execute::warm::check_environment() {
@@ -134,7 +134,7 @@ pub(super) async fn execute(
     };
     let resources = Rc::new(RunResources { execution: context, artifacts, secrets: secrets.clone(), slurm });
     let (shared, to_github) = (arguments.show.shares_the_terminal(), arguments.reports.files.to_github());
-    // What programs print themselves must not be executed either. A group would not be one then.
+    // Workflow commands that programs print must not be executed either. Groups do not work then.
     let silence = (shared && to_github).then(github::silence);
     // Standard output belongs to the program that drives the run.
     let out: Box<dyn Write> = if arguments.drive { Box::new(std::io::sink()) } else { Box::new(output::styled()) };
@@ -144,7 +144,7 @@ pub(super) async fn execute(
     let reports = Rc::new(RefCell::new(reports));
     let in_ci = variable::is_set("CI");
     let settings = Settings {
-        // Written side by side they could not be distinguished.
+        // The output of cases that run side by side could not be told apart.
         slots: if shared { 1 } else { slots },
         fail_fast: pace.fail_fast(in_ci).filter(|_| !arguments.drive),
         rounds: pace.rounds(),
@@ -178,7 +178,7 @@ pub(super) async fn execute(
             Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
             _ = refresh.tick() => reports.borrow_mut().refresh(),
             action = signals.next() => match action {
-                // A debugger on our terminal interrupts its program by it.
+                // A debugger on our terminal uses this signal to interrupt its program.
                 SignalAction::End(ExitCode::Interrupted) if arguments.show.debugger.is_some() => {}
                 SignalAction::Pause => job::pause(&resources.execution),
                 SignalAction::End(code) => {
@@ -219,10 +219,10 @@ pub(super) async fn execute(
     }
 }
 
-/// What starts cases by srun, where the user wants that.
+/// The Slurm launcher, if the user asks for it.
 ///
 /// # Errors
-/// In words: ftest is not there, or there is no directory for the files.
+/// A message if ftest is missing, or there is no directory for the files.
 fn slurm(arguments: &RunArgs, install: &Install, directory: Option<&PathBuf>) -> Result<Option<Slurm>, String> {
     if arguments.executor.executor.is_none() {
         return Ok(None);
@@ -240,12 +240,12 @@ fn slurm(arguments: &RunArgs, install: &Install, directory: Option<&PathBuf>) ->
     Ok(Some(Slurm::new(ftest, directory, arguments.executor.srun.clone(), passed_on)))
 }
 
-/// Prints without escaping. A closed stdout is not an error: the exit code still has the result.
+/// Prints without escaping. A closed stdout is not an error: the exit code still carries the result.
 fn print(text: &str) {
     let _ = output::stdout().write_all(text.as_bytes());
 }
 
-/// A seed that can be typed.
+/// A seed short enough to type.
 fn random_seed() -> u64 {
     u64::from_str_radix(&random_word()[..8], 16).unwrap_or_default()
 }

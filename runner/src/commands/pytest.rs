@@ -1,4 +1,4 @@
-//! A file of pytest as a suite: the plugin collects its tests with `@pytest.mark.cluster` and writes the suite.
+//! Turns a pytest file into a suite: the plugin collects its tests marked `@pytest.mark.cluster` and writes the suite.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,19 +9,19 @@ use crate::execute::launch::environment::Environment;
 use crate::execute::python;
 use crate::host::install::Install;
 
-/// Where suites are written, below the working directory: next to the kept runs.
+/// Where suites are written, relative to the working directory: next to the kept runs.
 const PLACE: &str = ".ftest/pytest";
 
-/// Whether `file` is one of pytest's.
+/// Whether `file` is a pytest file.
 pub(super) fn is_python(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "py")
 }
 
-/// The suite of the marked tests in `file`, collected by the Python in which they run, under the shim: what the file imports may
-/// need a GPU.
+/// The suite of the marked tests in `file`. They are collected by the Python in which they run, under the shim, because the
+/// file's imports may need a GPU.
 ///
 /// # Errors
-/// What pytest said, or why there is no pytest.
+/// pytest's error message, or why there is no pytest.
 pub(super) fn suite_of(file: &Path, install: &Install) -> Result<PathBuf, String> {
     let python = python::provide(&PythonNeed::System, "", &|_| {}).map_err(|error| error.to_string())?;
     let name: String =

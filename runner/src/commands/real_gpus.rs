@@ -7,7 +7,7 @@ use protocol::{env, real_cuda};
 use crate::execute::launch::environment::Environment;
 use crate::host::install::Install;
 
-/// An exit code, and why.
+/// An exit code and the reason.
 pub(super) type Trouble = (i32, String);
 
 /// A bad option or variable.
@@ -15,7 +15,7 @@ pub(super) fn usage(error: impl ToString) -> Trouble {
     (2, error.to_string())
 }
 
-/// A missing part, or the system's refusal.
+/// A missing part or a system error.
 pub(super) fn infra(error: impl ToString) -> Trouble {
     (3, error.to_string())
 }
@@ -42,14 +42,14 @@ pub(super) fn cuda(environment: &mut Environment) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// `proxy` or `passthrough`, where `FAKEGPU_DIST_MODE` is one of those: the modes of the real NCCL.
+/// `proxy` or `passthrough` if `FAKEGPU_DIST_MODE` is one of those, the modes that use the real NCCL.
 pub(super) fn dist_mode(environment: &Environment) -> Option<&'static str> {
     let mode = environment.get(env::DIST_MODE.name)?.to_string_lossy().to_ascii_lowercase();
     ["proxy", "passthrough"].into_iter().find(|known| *known == mode)
 }
 
-/// What is preloaded on real GPUs: in `proxy` ours, which forwards to the real NCCL; in `passthrough` the NCCL that the user names, if
-/// one is named; without a mode nothing.
+/// The library to preload on real GPUs: in `proxy` mode ours, which forwards to the real NCCL; in `passthrough` mode the NCCL
+/// that the user names, if any; otherwise nothing.
 pub(super) fn nccl(environment: &Environment) -> Result<Option<PathBuf>, Trouble> {
     let given = |name: &str| environment.get(name).filter(|value| !value.is_empty());
     let named = given(env::REAL_NCCL_PATH.name).map(PathBuf::from);

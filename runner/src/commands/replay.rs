@@ -41,7 +41,7 @@ pub struct MergeArgs {
     pub runs: RunsArgs,
 }
 
-/// Shows a run again; ends as it did.
+/// Shows a run again; returns its exit code.
 pub fn replay(arguments: &ReplayArgs) -> ExitCode {
     let directory = match arguments.runs.runs().find(arguments.run.as_deref()) {
         Ok(directory) => directory,
@@ -54,7 +54,7 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
     };
     for event in events {
         match event {
-            // Nothing waits for it now.
+            // Nothing is pending now.
             Ok(Event::Preparing { .. }) => {}
             Ok(event) => reports.on(event),
             Err(error) => return fail(&error, ExitCode::CouldNotRun),

@@ -1,4 +1,4 @@
-//! What a run, a replay and a merge of shards have in common: the run so far, and the reports that follow it.
+//! What a run, a replay and a merge of shards have in common: the run so far, and the reports on it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,14 +39,14 @@ pub struct RunsArgs {
 }
 
 impl RunsArgs {
-    /// The directory that is named here, or by `FTEST_RUNS_DIR`.
+    /// The directory given here or in `FTEST_RUNS_DIR`.
     pub fn runs(&self) -> Runs {
         let named = self.runs_dir.clone().or_else(|| variable::get(protocol::env::RUNS.name).map(PathBuf::from));
         Runs::new(named.as_deref())
     }
 }
 
-/// The run so far, and the reports that follow it.
+/// The run so far, and the reports on it.
 pub struct Reports {
     run: Run,
     recorder: Recorder,
@@ -59,14 +59,14 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// The reports that `arguments` ask for, of `run` from now on. Events go through `recorder` first.
+    /// The reports requested by `arguments` on `run`, from now on. Events go through `recorder` first.
     pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
         let files = arguments.files.clone();
         Reports { run, recorder, human, junit, files, junit_failed: false, unwritten: false, printing: false }
     }
 
-    /// The same; prints each event as a line of the log, and nothing else. GitHub has only the job's summary then.
+    /// The same, but prints only events, each as a line of the log. GitHub then gets only the job summary.
     pub fn printing_events(mut self) -> Reports {
         self.printing = true;
         self.files.quiet = true;
@@ -88,7 +88,7 @@ impl Reports {
         }
     }
 
-    /// Writes the reports that are made of the run as a whole.
+    /// Writes the reports on the run as a whole.
     pub fn write_files(&mut self) {
         let before = if self.files.compares() { compare::before(&self.run) } else { None };
         for mistake in self.files.write(&self.run, before.as_ref()).err().unwrap_or_default() {
@@ -97,14 +97,14 @@ impl Reports {
         }
     }
 
-    /// Writes what waited for its time.
+    /// Writes whatever is due.
     pub fn refresh(&mut self) {
         self.human.refresh(&self.run);
         let written = self.junit.as_mut().map(|junit| junit.refresh(&self.run));
         self.check(written, false);
     }
 
-    /// A file that could not be written while the run went on may be written in the end: only the `last` try counts.
+    /// A file that could not be written during the run may still be written at the end: only the `last` attempt counts.
     fn check(&mut self, written: Option<std::io::Result<()>>, last: bool) {
         let Some(Err(error)) = written else { return };
         if last || !std::mem::replace(&mut self.junit_failed, true) {
@@ -119,13 +119,13 @@ impl Reports {
         &self.run
     }
 
-    /// What the reports make of the exit code.
+    /// The exit code that follows from the reports.
     pub fn code(&self) -> ExitCode {
         if self.unwritten { ExitCode::CouldNotRun } else { ExitCode::Passed }
     }
 }
 
-/// A line on standard output. A reader that is gone also ended the input, which ends the run.
+/// Prints a line on standard output. A reader that is gone has also closed the input, which ends the run.
 fn print(event: &Event) {
     let mut line = serde_json::to_vec(event).unwrap_or_default();
     line.push(b'\n');
@@ -134,7 +134,7 @@ fn print(event: &Event) {
 }
 
 impl Drop for Reports {
-    /// After a panic the file has all that happened before it.
+    /// After a panic, the file contains everything that happened before it.
     fn drop(&mut self) {
         if let Some(junit) = &mut self.junit {
             let _ = junit.finish(&self.run);

@@ -85,7 +85,7 @@ pub fn accept(arguments: &Waiting) -> ExitCode {
     decide(find(arguments), "accepted", Pending::accept)
 }
 
-/// Removes all of them, or the files that no case has.
+/// Removes all of them, or only the files that belong to no case.
 pub fn reject(arguments: &RejectArgs) -> ExitCode {
     if arguments.unreferenced {
         return remove_unreferenced(&or_default(&arguments.suites, &arguments.runs));
@@ -112,7 +112,7 @@ fn decide(
         if let Err(error) = decision(one) {
             return could_not(&error);
         }
-        // A closed pipe is the reader's choice; the decision is made.
+        // A closed pipe is the reader's choice; the decision has already been made.
         let _ = writeln!(out, "{word} {}: {}", one.name(), one.file.path.display());
     }
     if refused.is_empty() { ExitCode::Passed } else { ExitCode::Failed }
@@ -160,7 +160,7 @@ fn find(arguments: &Waiting) -> Result<(Vec<Pending>, Vec<Refused>), ExitCode> {
     Ok((pending, refused))
 }
 
-/// Without words: the suites of the last run, else the directory `suites`.
+/// `words`; if empty, the suites of the last run, or else the directory `suites`.
 fn or_default(words: &[String], runs: &RunsArgs) -> Vec<String> {
     if !words.is_empty() {
         return words.to_vec();

@@ -1,4 +1,4 @@
-//! `ftest run`: which cases, once or again and again.
+//! `ftest run`: runs the selected cases, once or repeatedly.
 
 use super::one_run;
 use crate::commands::cli::RunArgs;

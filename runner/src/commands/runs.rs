@@ -1,4 +1,4 @@
-//! `ftest runs`: which runs are kept, and how they went.
+//! `ftest runs`: lists the kept runs and their results.
 
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
@@ -20,7 +20,7 @@ pub struct ListRunsArgs {
     pub runs: RunsArgs,
 }
 
-/// Lists the kept runs, the last one first.
+/// Lists the kept runs, latest first.
 pub fn list(arguments: &ListRunsArgs) -> ExitCode {
     let runs = arguments.runs.runs();
     let kept = runs.list();

@@ -12,19 +12,19 @@ use crate::execute::{coordinator, reports};
 use crate::observation::{Gap, Observation};
 use crate::verdict::exit_code::ExitCode;
 
-/// Most gaps and findings that are listed; the rest is counted.
+/// Maximum number of gaps and findings listed; the rest are counted.
 const LISTED: usize = 10;
 
 /// Where the cluster report goes.
 pub(super) struct ReportPlace {
     /// Where the coordinator writes it.
     pub(super) written: PathBuf,
-    /// A pipe or device that gets a copy: it cannot be read back for its findings.
+    /// A pipe or device that gets a copy, because findings cannot be read back from it.
     copy: Option<PathBuf>,
 }
 
 impl ReportPlace {
-    /// In `scratch`, unless the user wants a file.
+    /// A place in `scratch`, unless the user wants a file.
     pub(super) fn new(scratch: &Path, wanted: Option<&Path>) -> ReportPlace {
         let inside = coordinator::report_path(scratch);
         match wanted {
@@ -54,17 +54,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Adds the gaps that the processes left in `scratch`.
+    /// Adds the gaps that the processes recorded in `scratch`.
     pub(super) fn add_gaps(&mut self, scratch: &Path, allow: &[String]) {
         let mut observation = Observation::default();
         Journal::read(&reports::journal(scratch)).add_gaps_to(&mut observation.gaps);
         self.gaps.extend(gap::not_allowed(allow, &[], &observation).into_iter().cloned());
     }
 
-    /// Adds the findings that the processes left in `scratch` to the cluster report, and takes all that it has.
+    /// Adds the findings that the processes recorded in `scratch` to the cluster report, and collects all findings in
+    /// it.
     ///
     /// # Errors
-    /// One sentence when it cannot be read, or written to where the user wants it.
+    /// One sentence if the report cannot be read, or written to where the user wants it.
     pub(super) fn add_findings(
         &mut self,
         scratch: &Path,
@@ -80,7 +81,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Prints the summary of `program`; gives the exit code of a command that ended with `code`. Its own error stays.
+    /// Prints the summary for `program`; returns the exit code for a command that ended with `code`. A nonzero `code`
+    /// is kept.
     pub(super) fn judge(&self, program: &str, code: i32) -> i32 {
         eprint!("{}", self.summary(program));
         match (code, self.gaps.is_empty(), self.findings.is_empty()) {

@@ -1,4 +1,4 @@
-//! From the words of the command line to the selected cases: suites, filters, the shard, scaled deadlines.
+//! Turns command-line words into the selected cases: suites, filters, the shard, scaled deadlines.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::host::install::Install;
 use crate::record::{Runs, store};
 use crate::verdict::exit_code::ExitCode;
 
-/// The selected cases, in suite order. None: an empty shard, or as `--no-tests` allows.
+/// The selected cases, in suite order. May be empty: for an empty shard, or if `--no-tests` allows it.
 ///
 /// # Errors
-/// The exit code, after the reason was printed to stderr.
+/// The exit code, after printing the reason to stderr.
 pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> Result<Vec<Arc<Case>>, ExitCode> {
     let open = arguments.failed.as_deref().map(|name| Open::of(runs, name)).transpose()?;
     if arguments.suites.is_empty() && open.is_none() {
@@ -70,7 +70,7 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
     Ok(cases)
 }
 
-/// What a run left open.
+/// The unfinished cases of a run.
 struct Open {
     run: String,
     cases: BTreeSet<String>,
@@ -79,7 +79,7 @@ struct Open {
 }
 
 impl Open {
-    /// From the run that `name` selects, or the last one.
+    /// Reads them from the run that `name` selects, or from the last run.
     fn of(runs: &Runs, name: &str) -> Result<Open, ExitCode> {
         let name = Some(name).filter(|name| !name.is_empty());
         let directory = runs.find(name).map_err(|error| {
@@ -101,7 +101,7 @@ impl Open {
     }
 }
 
-/// A misspelt axis accepts nothing, and its negation everything: neither is ever intended.
+/// A misspelled axis accepts nothing, and its negation accepts everything; neither is ever intended.
 fn warn_of_axes(filter: &Filter, cases: &[Arc<Case>]) {
     let known: BTreeSet<&str> = cases.iter().flat_map(|case| case.matrix.keys()).map(String::as_str).collect();
     for axis in filter.axes().into_iter().filter(|axis| !known.contains(axis)) {

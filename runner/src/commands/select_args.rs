@@ -1,4 +1,4 @@
-//! The arguments by which cases are selected.
+//! The arguments that select cases.
 
 use clap::{Args, ValueEnum};
 
@@ -62,7 +62,7 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What `--no-tests` makes of an empty selection.
+/// The effect of `--no-tests` on an empty selection.
 pub(super) fn nothing(arguments: &SelectArgs) -> Result<(), ExitCode> {
     let filters: Vec<String> = arguments.filters.iter().map(|filter| format!("`{filter}`")).collect();
     let accepted = if filters.is_empty() { String::new() } else { format!(" that {} accepts", filters.join(" or ")) };

@@ -29,10 +29,10 @@ impl ShowArgs {
         self.no_capture || self.debug_rank.is_some()
     }
 
-    /// The rank to debug, and `cases` made ready for it.
+    /// The rank to debug; prepares `cases` for it.
     ///
     /// # Errors
-    /// The exit code, after the reason was printed to stderr.
+    /// The exit code, after printing the reason to stderr.
     pub(super) fn debug(&self, cases: &mut [Arc<Case>]) -> Result<Option<DebugRank>, ExitCode> {
         let Some(rank) = self.debug_rank else { return Ok(None) };
         let [case] = cases else {

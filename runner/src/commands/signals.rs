@@ -6,18 +6,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::verdict::exit_code::ExitCode;
 
-/// What a signal asks for.
+/// The action that a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SignalAction {
-    /// To end: in order the first time, at once the second.
+    /// End: in order the first time, immediately the second time.
     End(ExitCode),
-    /// To end at once.
+    /// End immediately.
     EndNow(ExitCode),
-    /// To stop until SIGCONT.
+    /// Stop until SIGCONT.
     Pause,
 }
 
-/// They are caught from the first [`Signals::new`] on, as long as the process lives.
+/// Signals are caught from the first [`Signals::new`] until the process ends.
 pub(super) struct Signals {
     streams: Vec<(Signal, SignalAction)>,
 }

@@ -1,4 +1,4 @@
-//! What `run` and `check` share: from words to suites, with every mistake on stderr.
+//! Shared by `run` and `check`: turns words into suites and reports every mistake on stderr.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::host::install::Install;
 use crate::suite::{self, Suite, SuiteError, find};
 use crate::verdict::exit_code::ExitCode;
 
-/// The directories in which names of suites are looked up: those of the working directory come before the installed ones.
+/// The directories in which suite names are looked up: those in the working directory come before the installed ones.
 fn directories(install: &Install) -> Vec<PathBuf> {
     [PathBuf::from("suites")].into_iter().chain(install.suites().ok()).collect()
 }
@@ -27,7 +27,7 @@ pub(super) fn is_known(word: &str, install: &Install) -> bool {
 /// The files that `words` name.
 ///
 /// # Errors
-/// After every word that names none was written to stderr.
+/// After reporting on stderr every word that names no suite.
 pub(super) fn files(words: &[String], install: &Install) -> Result<Vec<PathBuf>, ExitCode> {
     find::resolve(words, &directories(install)).map_err(|unknown| {
         for error in unknown {
@@ -37,10 +37,10 @@ pub(super) fn files(words: &[String], install: &Install) -> Result<Vec<PathBuf>,
     })
 }
 
-/// The suites that `words` name, in the order of their own names.
+/// The suites that `words` name, sorted by suite name.
 ///
 /// # Errors
-/// After every mistake was written to stderr.
+/// After reporting every mistake on stderr.
 pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, ExitCode> {
     let files = files(words, install)?;
     let mut suites: Vec<Suite> = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn load(words: &[String], install: &Install) -> Result<Vec<Suite>, Ex
         );
         return Err(ExitCode::Usage);
     }
-    // Neither the order of words nor that of files on disk may change a run.
+    // Neither the order of words nor the order of files on disk may change a run.
     suites.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(suites)
 }

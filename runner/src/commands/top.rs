@@ -18,7 +18,7 @@ use crate::verdict::exit_code::ExitCode;
 
 /// How often the screen is redrawn.
 const REFRESH: Duration = Duration::from_secs(1);
-/// A screen of its own, and back.
+/// Enters the alternate screen, and leaves it.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
@@ -51,7 +51,7 @@ fn fail(error: &str) -> ExitCode {
     ExitCode::Failed
 }
 
-/// Every cluster that can be asked; more than one runs where cases run side by side.
+/// The clusters that can be queried; there are several if cases run side by side.
 struct Watched {
     endpoint: Endpoint,
     control: Control,
@@ -87,7 +87,7 @@ async fn if_possible(arguments: &TopArgs, live: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Why there is nothing to show: coordinators that refuse the connection, or none.
+/// Why there is nothing to show: all coordinators refuse the connection, or there are none.
 fn nothing(arguments: &TopArgs, refusals: &[ControlError]) -> String {
     if !refusals.is_empty() {
         return refusals.iter().map(ControlError::to_string).collect::<Vec<_>>().join("\n");
@@ -100,7 +100,7 @@ fn nothing(arguments: &TopArgs, refusals: &[ControlError]) -> String {
     }
 }
 
-/// The coordinators that answer, and the refusals of others.
+/// The coordinators that answer, and the refusals of the others.
 async fn find(arguments: &TopArgs) -> (Vec<Watched>, Vec<ControlError>) {
     let get = |variable: &env::Variable| std::env::var(variable.name).ok().filter(|value| !value.is_empty());
     let endpoints = match arguments.addr.clone().or_else(|| get(&env::COORDINATOR_ADDR)) {
@@ -112,7 +112,7 @@ async fn find(arguments: &TopArgs) -> (Vec<Watched>, Vec<ControlError>) {
         match Control::connect(&endpoint).await {
             Ok(control) => watched.push(Watched { endpoint, control, moved: BTreeMap::new(), looked: Instant::now() }),
             Err(refused @ ControlError::Refused { .. }) => refusals.push(refused),
-            // It may have ended since.
+            // It may have ended in the meantime.
             Err(_) => {}
         }
     }

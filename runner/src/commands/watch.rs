@@ -19,10 +19,10 @@ use crate::execute::job;
 use crate::host::install::Install;
 use crate::verdict::exit_code::ExitCode;
 
-/// An editor writes a file in several steps: the run begins when nothing has changed for so long.
+/// An editor writes a file in several steps: the run begins when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// Runs until a signal comes; its exit code is the result.
+/// Runs until a signal arrives; returns the signal's exit code.
 pub(super) fn run(arguments: &RunArgs, install: &Install) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(again_and_again(arguments, install)),
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &RunArgs, install: &Install) -> ExitCode {
 
 async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
     let mut signals = Signals::new();
-    // What was watched last, in case that a suite cannot be read any more.
+    // The last watched files, in case a suite can no longer be read.
     let mut sources = Sources::default();
     loop {
         let words = arguments.select.suites.iter().filter(|word| suites::is_known(word, install)).cloned();
@@ -49,7 +49,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
             // Nothing that an edit could fix.
             return selected.err().unwrap_or(ExitCode::Usage);
         }
-        // Before the run: what changes while it goes on counts.
+        // Before the run, so that changes during the run count.
         let (mut changes, _watcher) = match sources.watch() {
             Ok(watching) => watching,
             Err(error) => {
@@ -72,7 +72,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
     }
 }
 
-/// Until a signal asks for the end.
+/// Waits until a signal asks to end.
 async fn ended(signals: &mut Signals) -> ExitCode {
     loop {
         match signals.next().await {
@@ -82,21 +82,21 @@ async fn ended(signals: &mut Signals) -> ExitCode {
     }
 }
 
-/// The first change, once there are no more for a while.
+/// The first change, after no more have come for a while.
 async fn settled(changes: &mut UnboundedReceiver<PathBuf>) -> PathBuf {
     let Some(first) = changes.recv().await else { return std::future::pending().await };
     while let Ok(Some(_)) = tokio::time::timeout(QUIET, changes.recv()).await {}
     first
 }
 
-/// What a run is made from. All paths are absolute.
+/// The files a run depends on. All paths are absolute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sources {
     /// Suites, scripts and programs.
     files: BTreeSet<PathBuf>,
-    /// Files next to a script with the same extension: it may import them.
+    /// Files next to a script with the same extension, because it may import them.
     beside: BTreeSet<(PathBuf, OsString)>,
-    /// Directories that a program is given.
+    /// Directories passed to a program.
     trees: BTreeSet<PathBuf>,
 }
 
@@ -128,10 +128,10 @@ impl Sources {
         }
     }
 
-    /// A word of a command line: a file or directory of that name, if there is one.
+    /// Adds a word of a command line if it names an existing file or directory.
     fn named(&mut self, directory: &Path, word: &Path) {
         let Ok(path) = std::path::absolute(directory.join(word)) else { return };
-        // `.` and `/` would be everything that the user ever writes.
+        // `.` and `/` would include everything that the user ever writes.
         if path.is_dir() && path.starts_with(directory) && path != directory {
             self.trees.insert(path);
         } else if path.is_file() {
@@ -157,12 +157,12 @@ impl Sources {
             let Ok(event) = event else { return };
             if is_change(&event.kind) {
                 for path in event.paths.into_iter().filter(|path| sources.contains(path)) {
-                    // The run that wanted to know may be over.
+                    // The run that is interested may be over.
                     let _ = sender.send(path);
                 }
             }
         })?;
-        // Directories and not files: editors put a new file in the place of the old one.
+        // Directories rather than files, because editors replace the old file with a new one.
         let directories: BTreeSet<&Path> = self.files.iter().filter_map(|file| file.parent()).collect();
         for directory in directories.into_iter().filter(|directory| directory.is_dir()) {
             watcher.watch(directory, RecursiveMode::NonRecursive)?;
@@ -184,12 +184,12 @@ impl Sources {
     }
 }
 
-/// What programs leave in a directory when they run (`__pycache__`, `.pytest_cache`) would start the next run.
+/// Excludes files that programs leave behind (`__pycache__`, `.pytest_cache`), because they would start the next run.
 fn is_source(path: &Path) -> bool {
     path.iter().all(|part| !part.as_encoded_bytes().starts_with(b".") && part != "__pycache__")
 }
 
-/// Not mere reads of a file: the run itself does that.
+/// Excludes reads of a file, because the run itself reads it.
 fn is_change(kind: &EventKind) -> bool {
     match kind {
         EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,

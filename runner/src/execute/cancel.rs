@@ -1,10 +1,10 @@
-//! The wish to stop: raised once or twice, seen by everything that waits.
+//! A stop request: raised once or twice, seen by everything that waits.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Shared by all cases of a run. The first raise ends cases in order, the second at once.
+/// Shared by all cases of a run. The first request ends cases in order, the second immediately.
 #[derive(Clone, Debug)]
 pub struct Cancel(Arc<watch::Sender<u32>>);
 
@@ -20,17 +20,17 @@ impl Cancel {
         Cancel::default()
     }
 
-    /// One more wish to stop.
+    /// Raises one more stop request.
     pub fn raise(&self) {
         self.0.send_modify(|times| *times += 1);
     }
 
-    /// Whether a stop is wanted.
+    /// Whether a stop is requested.
     pub fn is_raised(&self) -> bool {
         *self.0.borrow() > 0
     }
 
-    /// Until the wish came `times` times.
+    /// Waits until a stop has been requested `times` times.
     pub async fn raised(&self, times: u32) {
         let mut seen = self.0.subscribe();
         // The sender lives in self, so the wait cannot fail.

@@ -36,9 +36,10 @@ use crate::execute::python::Python;
 use crate::host::{deadline, machine};
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 
-/// Runs a case and gives what was seen. Returns when nothing of it runs any more, or is named in the observation.
+/// Runs a case and returns the observation. Returns once no process of the case runs, or the remaining ones are named
+/// in the observation.
 ///
-/// What cannot be run is an observation with `infra_error`, never a panic.
+/// A case that cannot be run gives an observation with `infra_error`, never a panic.
 pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
     if context.cancel.is_raised() {
         let skipped = Some("the run was interrupted".to_owned());
@@ -68,13 +69,13 @@ struct CaseExecution<'a> {
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
     cuts: Cuts<'a>,
-    /// What connects its nodes where they are apart.
+    /// The network between its nodes if they run in separate namespaces.
     network: Option<Network>,
     deaths: Deaths,
     started: Option<Instant>,
-    /// Where it comes before the case's own deadline.
+    /// The limit, if it comes before the case's own deadline.
     limit: Option<Limit>,
-    /// What it was when the case began.
+    /// Memory state when the case began.
     memory: machine::Memory,
     /// For the descriptors of its processes.
     room: Option<OwnedSemaphorePermit>,
@@ -85,7 +86,7 @@ impl<'a> CaseExecution<'a> {
     /// Nothing runs yet.
     ///
     /// # Errors
-    /// One sentence: there is no scratch directory.
+    /// One sentence if there is no scratch directory.
     fn new(case: &'a Case, context: &'a RunContext) -> Result<CaseExecution<'a>, String> {
         let (scratch, cookie) = context.open_case()?;
         Ok(CaseExecution {
@@ -109,7 +110,7 @@ impl<'a> CaseExecution<'a> {
 }
 
 impl CaseExecution<'_> {
-    /// Starts everything and watches until the ranks ended, the deadline passed or the user wants to stop.
+    /// Starts everything and watches until the ranks have ended, the deadline has passed or the user wants to stop.
     async fn run(&mut self) -> Result<(), String> {
         let need = self.case.python_need();
         let python = match &need {
@@ -146,7 +147,8 @@ impl CaseExecution<'_> {
             }
         };
         let warm = self.context.warm(self.case, python.as_ref()).await;
-        // Making an environment is the run's time, not the case's, and so is waiting for room or for a warm process.
+        // Time for making an environment, or for waiting for room or a warm process, counts for the run, not for the
+        // case.
         let started = *self.started.insert(Instant::now());
         let own = started + self.case.timeout.kill;
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
@@ -160,7 +162,7 @@ impl CaseExecution<'_> {
                 return Ok(());
             }
         }
-        // Held until the ranks are through: the port is theirs alone.
+        // Held until the ranks are done, so that the port is theirs alone.
         let port = match self.case.world_size() {
             Some(_) => Some(HeldPort::take().map_err(|error| format!("no free port: {error}"))?),
             None => None,
@@ -221,7 +223,7 @@ impl CaseExecution<'_> {
         self.observation.skipped = Some("the run was interrupted".to_owned());
     }
 
-    /// A requirement that needs the case's Python to be judged.
+    /// An unmet requirement that needs the case's Python to be checked.
     async fn unmet(&self, python: Option<&Python>) -> Option<String> {
         let mut modules = requirement::Modules::new();
         if let Some(python) = python {
@@ -232,7 +234,7 @@ impl CaseExecution<'_> {
         requirement::unmet_by_python(self.case, python.map(|python| (python.program.as_path(), &modules)))
     }
 
-    /// Where it listens; none if the user wants to stop before it does.
+    /// Where it listens; `None` if the user wants to stop before it does.
     async fn start_coordinator(&mut self) -> Result<Option<Endpoint>, String> {
         let program = self.context.install.coordinator().map_err(|error| error.to_string())?;
         let mut environment = Environment::new();
@@ -269,7 +271,7 @@ impl CaseExecution<'_> {
     }
 
     async fn watch(&mut self, deadline: Instant) {
-        // Without its coordinator the case comes to nothing.
+        // Without its coordinator, the case cannot continue.
         while self.tree.is_alive() && self.observation.infra_error.is_none() {
             let until = self.deaths.limit(self.case.timeout.survivors).map_or(deadline, |limit| limit.min(deadline));
             let cut_short = until < deadline;
@@ -285,7 +287,7 @@ impl CaseExecution<'_> {
                     self.see(event);
                     if hangs {
                         match self.hang(true).await {
-                            // A late rank has arrived meanwhile.
+                            // A late rank has arrived in the meantime.
                             Ok(None) => {}
                             hang => {
                                 self.observation.timed_out = true;
@@ -306,11 +308,11 @@ impl CaseExecution<'_> {
                 }
             }
         }
-        // While the coordinator still runs: a kill may mean it.
+        // While the coordinator still runs, because it may be the target of a kill.
         self.drain_output().await;
     }
 
-    /// Takes what the ranks wrote last, where a line may trigger something.
+    /// Reads the last output of the ranks if a line may trigger something.
     async fn drain_output(&mut self) {
         if !self.case.watches_output() {
             return;
@@ -322,14 +324,14 @@ impl CaseExecution<'_> {
         self.see_all();
     }
 
-    /// Takes the events that are there.
+    /// Handles the events that have arrived.
     fn see_all(&mut self) {
         while let Some(event) = self.tree.try_next() {
             self.see(event);
         }
     }
 
-    /// Which ranks wait for which, as the coordinator reports before anything is ended. An error where it cannot be asked.
+    /// Asks the coordinator which ranks wait for which, before anything is ended. An error if it cannot be asked.
     async fn hang(&self, idle: bool) -> Result<Option<Hang>, ControlError> {
         let running = self.endpoint.as_ref().filter(|_| self.tree.running_coordinator().is_some());
         let endpoint = running.ok_or(ControlError::Ended)?;
@@ -363,7 +365,7 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// Whether the coordinator could hear of the end of a rank: not from a host that it does not reach.
+    /// Whether the coordinator could learn that a rank ended; it cannot if it does not reach the rank's host.
     fn is_heard(&self, role: Role) -> bool {
         let (Role::Rank(rank), Some(network), Some(cluster)) = (role, &self.network, &self.case.cluster) else {
             return true;
@@ -371,7 +373,7 @@ impl CaseExecution<'_> {
         cluster.node_of(Rank(rank)).is_none_or(|(node, _)| network.reaches_coordinator(node))
     }
 
-    /// Takes events until no rank is left or `deadline` passes.
+    /// Handles events until no rank is left or `deadline` passes.
     async fn pump(&mut self, deadline: Instant) {
         while let Some(event) = self.tree.next_while_alive(deadline).await {
             self.see(event);
@@ -393,7 +395,7 @@ impl CaseExecution<'_> {
             self.observation.processes.append(&mut tasks.observe(Instant::now() + deadline::LEAVING).await);
             self.hear_slurm(started);
         }
-        // What is written while a case is ended counts, too.
+        // Output written while the case is being ended counts, too.
         self.see_all();
         self.add_workers();
         if let Some(running) = self.tree.take_coordinator() {
@@ -445,7 +447,7 @@ impl CaseExecution<'_> {
         self.observation.gaps.extend(gaps::in_output(&self.observation.processes));
     }
 
-    /// Sockets that should have gone with their owner.
+    /// Finds sockets that should have disappeared with their owner.
     fn find_files(&mut self) {
         let _ = std::fs::remove_file(reports::machine(&self.scratch));
         let _ = std::fs::remove_file(reports::journal(&self.scratch));
@@ -459,7 +461,7 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// Objects in `/dev/shm` that no process uses any more. A process that was killed could not remove its own.
+    /// Finds objects in `/dev/shm` that no process uses any more. A killed process could not remove its own.
     fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
@@ -472,7 +474,7 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// What Slurm did not do, or did by itself, breaks the case: that is not the program's fault.
+    /// If Slurm failed to do something, or intervened by itself, the case is broken: that is not the program's fault.
     fn hear_slurm(&mut self, started: bool) {
         let seen = &self.observation;
         let ended_by_us = seen.unfinished.contains(&Role::Srun);
@@ -487,7 +489,7 @@ impl CaseExecution<'_> {
         self.observation.infra_error = said;
     }
 
-    /// torchrun's workers are not our children: their streams are in its logs, their ends in its summary.
+    /// torchrun's workers are not our children: their output is in torchrun's logs, and their exits are in its summary.
     fn add_workers(&mut self) {
         let Some((nproc_per_node, nnodes)) = self.case.torchruns() else { return };
         let mut ends = std::collections::BTreeMap::new();
@@ -496,7 +498,7 @@ impl CaseExecution<'_> {
             if let Role::Launcher(node) = process.role {
                 let stderr = if process.stderr.truncated { &process.stderr.tail } else { &process.stderr.head };
                 let mut failures = torchrun::failures(stderr);
-                // Of a launcher that ended by itself: those are how its workers ended, not how they were ended.
+                // Only for a launcher that ended by itself: then the exits are the workers' own, not caused by ftest.
                 if !self.observation.unfinished.contains(&process.role) {
                     self.observation.unfinished.retain(|role| match role {
                         Role::Rank(rank) => !failures.contains_key(rank),

@@ -1,11 +1,11 @@
-//! The time of a run: monotonic, and paused while ftest is stopped (Ctrl-Z). Deadlines and durations of cases
-//! are measured by it, so that a case that was stopped for an hour neither is too late nor took an hour.
+//! The time of a run: monotonic, and paused while ftest is stopped (Ctrl-Z). Deadlines and durations of cases are
+//! measured with it: a case that was stopped for an hour is neither late nor an hour longer.
 
 use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// For how long this process was stopped so far, us.
+/// How long this process has been stopped so far, us.
 static STOPPED: AtomicU64 = AtomicU64::new(0);
 
 /// A moment of the run.
@@ -20,7 +20,7 @@ fn stopped() -> Duration {
     Duration::from_micros(STOPPED.load(Ordering::Relaxed))
 }
 
-/// The run was stopped for `time` until now.
+/// Records that the run was stopped for `time` until now.
 pub fn pass_over(time: Duration) {
     STOPPED.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
@@ -62,7 +62,7 @@ pub async fn sleep_until(deadline: Instant) {
     }
 }
 
-/// What `work` gives, if it does so before `deadline`.
+/// The result of `work` if it comes before `deadline`.
 ///
 /// # Errors
 /// It did not.
@@ -78,16 +78,16 @@ pub async fn timeout_at<T>(deadline: Instant, work: impl Future<Output = T>) -> 
 mod tests {
     use super::*;
 
-    /// One test, for the clock is the process's.
+    /// Only one test, because the clock belongs to the process.
     #[tokio::test]
     async fn stopped_time_does_not_count() {
-        // First: the machine may do something else between the two.
+        // Taken first, because the machine may do something else between the two.
         let real = tokio::time::Instant::now();
         let started = Instant::now();
         let deadline = started + Duration::from_millis(50);
         let sleeper = tokio::spawn(sleep_until(deadline));
         tokio::task::yield_now().await;
-        // As if stopped from now on for 60 ms: the sleeper's timer rings in the middle, and it sleeps on.
+        // As if stopped for 60 ms from now on: the sleeper's timer fires in the middle, and it sleeps on.
         pass_over(Duration::from_millis(60));
         assert_eq!(timeout_at(deadline, std::future::ready(1)).await, Ok(1));
         assert_eq!(timeout_at(deadline, std::future::pending::<()>()).await, Err(Elapsed));

@@ -39,7 +39,7 @@ type Provided = Arc<OnceCell<Result<Python, PythonUnavailable>>>;
 /// Why there is no Python for a need.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PythonUnavailable {
-    /// The user wanted to stop before it was ready.
+    /// The user stopped the run before it was ready.
     #[error("interrupted while the Python environment was being made")]
     Interrupted,
     /// It could not be found or made.
@@ -49,17 +49,17 @@ pub enum PythonUnavailable {
 
 /// A run.
 pub struct RunContext {
-    /// Where our parts are.
+    /// Where ftest's own parts are installed.
     pub install: Install,
     /// Raised when the user wants to stop.
     pub cancel: Cancel,
-    /// What a run or a suite may take in all.
+    /// Time limits for the whole run and for suites.
     pub limits: Limits,
-    /// Which cases may have left what is in `/dev/shm`.
+    /// Tells which cases may have left objects in `/dev/shm`.
     pub(super) lives: Lives,
-    /// Streams of cases are shown as they come, without these.
+    /// If set, output of cases is shown as it comes, with these secrets removed.
     pub no_capture: Option<Secrets>,
-    /// A rank that the user wants to look into.
+    /// A rank that the user wants to debug.
     pub debug_rank: Option<DebugRank>,
     /// Room for the descriptors of cases.
     pub(super) descriptors: Descriptors,
@@ -74,8 +74,8 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    /// Makes the run's directory and starts its guard. Orphans come to this process from now on, and neither it nor
-    /// what it starts leaves core files.
+    /// Makes the run's directory and starts its guard. From now on, orphans are reparented to this process, and neither
+    /// it nor its children leave core files.
     ///
     /// # Errors
     /// One sentence: what is missing or could not be made.
@@ -89,7 +89,7 @@ impl RunContext {
         let guard = Guard::start(&program, &cookie, directory.path())
             .map_err(|error| format!("cannot start the guard {}: {}", program.display(), machine::explained(&error)))?;
         sweep::become_subreaper();
-        // An aborted rank would else write gigabytes into the working directory.
+        // Otherwise an aborted rank would write gigabytes into the working directory.
         let none = Rlimit { current: Some(0), maximum: rustix::process::getrlimit(Resource::Core).maximum };
         let _ = rustix::process::setrlimit(Resource::Core, none);
         Ok(RunContext {
@@ -111,13 +111,13 @@ impl RunContext {
         })
     }
 
-    /// The same run, which from now on may take `limit`.
+    /// The same run with a time limit of `limit` from now on.
     pub fn limited(mut self, limit: Option<Duration>) -> RunContext {
         self.limits = Limits::of_run(limit);
         self
     }
 
-    /// What clears up after this run when its guard is gone as well.
+    /// The command that cleans up after this run if its guard is gone as well.
     pub fn successor(&self) -> Vec<OsString> {
         let program = self.install.ftest().ok();
         program
@@ -128,7 +128,7 @@ impl RunContext {
     /// The directory of a new case and its mark.
     ///
     /// # Errors
-    /// One sentence when it cannot be made.
+    /// One sentence if it cannot be made.
     pub fn open_case(&self) -> Result<(PathBuf, Cookie), String> {
         let number = self.cases.fetch_add(1, Ordering::Relaxed);
         let directory = self.directory.path().join(number.to_string());
@@ -139,7 +139,7 @@ impl RunContext {
     /// The directory of a new fixture and its mark.
     ///
     /// # Errors
-    /// One sentence when it cannot be made.
+    /// One sentence if it cannot be made.
     pub fn open_fixture(&self) -> Result<(PathBuf, Cookie), String> {
         let name = format!("fixture-{}", self.fixtures.fetch_add(1, Ordering::Relaxed));
         let directory = self.directory.path().join(&name);
@@ -154,12 +154,12 @@ impl RunContext {
         }
     }
 
-    /// Removes what a case kept in its scratch directory.
+    /// Removes the files that a case kept in its scratch directory.
     pub fn discard(&self, observation: &Observation) {
         self.remove(&observation.scratch);
     }
 
-    /// The Python for `need`, made once per run however many cases ask.
+    /// The Python for `need`, made once per run no matter how many cases ask.
     ///
     /// # Errors
     /// [`PythonUnavailable`].
@@ -174,7 +174,7 @@ impl RunContext {
             let result = tokio::select! {
                 result = &mut made => result,
                 () = self.cancel.raised(1) => {
-                    // Without its tools the thread comes to its end, and clears what it had begun.
+                    // Once its tools are killed, the thread ends and removes what it had begun.
                     while !made.is_finished() {
                         Sweep::new(tools.clone()).clear(deadline::KILLED).await;
                         let _ = tokio::time::timeout(deadline::PYTHON_TOOLS, &mut made).await;
@@ -190,8 +190,8 @@ impl RunContext {
         provided.get_or_init(make).await.clone()
     }
 
-    /// The warm process from which those of `case` are forked; none where that is not wanted or cannot be. The error is why a case that
-    /// wants it starts cold.
+    /// The warm process from which those of `case` are forked; `None` if that is not requested or not possible. The error is the
+    /// reason why a case that requests it starts cold.
     pub(super) async fn warm(&self, case: &Case, python: Option<&Python>) -> Option<Result<Arc<warm::Server>, String>> {
         let python = match self.warm.wanted(case, python) {
             Ok(python) => python?,
@@ -204,7 +204,7 @@ impl RunContext {
         }
     }
 
-    /// What this run will start, before it does.
+    /// Announces the cases that this run will start.
     pub fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
         self.warm.expect(cases, repeated);
     }
@@ -214,8 +214,8 @@ impl RunContext {
         self.warm.is_warming(case)
     }
 
-    /// Makes the warm processes that the cases of [`RunContext::expect`] will ask for, one after the other, where their Python is there
-    /// already: while cases that need none run. May be dropped.
+    /// Makes the warm processes that the cases of [`RunContext::expect`] will ask for, one after the other, if their Python
+    /// exists already. Cases that need none run meanwhile. May be dropped.
     pub async fn warm_up(&self) {
         while let Some(case) = self.warm.next_to_warm() {
             self.warm_for(&case).await;
@@ -231,13 +231,13 @@ impl RunContext {
             return;
         }
         if let Ok(python) = self.python(&need).await {
-            // Why there is none, the cases report.
+            // If there is none, the cases report why.
             let _ = self.warm(case, Some(&python)).await;
         }
     }
 
-    /// Ends what no case can be blamed for: orphans that lost mark, group and parent, in words. Only when no case runs any
-    /// more, and only where this run has the process for itself.
+    /// Ends orphans that lost mark, group and parent, so that no case can be blamed for them; returns their descriptions.
+    /// Only when no case runs any more, and only if this run has the process to itself.
     pub async fn end_strays(&self) -> Vec<String> {
         self.warm.end();
         let guard: Vec<i32> = self.guard.iter().map(Guard::pid).collect();
@@ -256,8 +256,9 @@ impl RunContext {
 }
 
 impl Drop for RunContext {
-    /// Orderly end: the guard goes, orphans that ended are taken, the directory goes unless a case is kept in it. After a
-    /// panic the guard ends what is left, as after a violent end: a thread that waits for it would hold ftest.
+    /// Orderly end: the guard exits, ended orphans are reaped, and the directory is removed unless a case is kept in it.
+    /// After a panic, the guard ends what is left, as after a violent end, because a thread waiting for it would block
+    /// ftest.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;

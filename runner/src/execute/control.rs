@@ -1,4 +1,4 @@
-//! Asking a coordinator: a connection of no rank, for questions.
+//! Querying a coordinator: a connection that belongs to no rank.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ pub enum ControlError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// It does not want us: another version, another token.
+    /// It refused the connection: wrong version or token.
     #[error("the coordinator at {address}: {reason}")]
     Refused {
         /// Where.
@@ -42,7 +42,7 @@ pub enum ControlError {
     /// The connection broke.
     #[error("the connection to the coordinator: {0}")]
     Broken(#[from] std::io::Error),
-    /// It answered something else.
+    /// It sent an unexpected answer.
     #[error("the coordinator answered with {0}")]
     Unexpected(String),
 }
@@ -57,7 +57,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Connects and is welcomed.
+    /// Connects and completes the handshake.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -88,7 +88,8 @@ impl Control {
         .await
     }
 
-    /// What ranks wait for, and what each is in: `{hang, waits_ms, activities}`. With `last` it goes into the report as well.
+    /// What ranks wait for, and the call each is in: `{hang, waits_ms, activities}`. With `last`, it also goes into the
+    /// report.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -124,7 +125,7 @@ impl Control {
     /// [`ControlError::Broken`].
     pub(super) async fn send(&mut self, message: &ToCoordinator) -> Result<(), ControlError> {
         self.stream.write_all(&frame::encode(message)).await?;
-        // TLS keeps what the socket has no room for.
+        // TLS buffers what the socket has no room for.
         Ok(self.stream.flush().await?)
     }
 
@@ -147,14 +148,14 @@ impl Control {
 async fn connect(endpoint: &Endpoint) -> std::io::Result<TcpStream> {
     let Some(from) = endpoint.from.clone() else { return TcpStream::connect(&endpoint.address).await };
     let address: SocketAddr = endpoint.address.parse().map_err(std::io::Error::other)?;
-    // Within its namespace, where there is no way on which a packet could be lost.
+    // Within its namespace, where no packet can be lost on the way.
     let connect = move || from.inside(|| std::net::TcpStream::connect_timeout(&address, COORDINATOR_ANSWER));
     let stream = tokio::task::spawn_blocking(connect).await.map_err(std::io::Error::other)??;
     stream.set_nonblocking(true)?;
     TcpStream::from_std(stream)
 }
 
-/// With TLS where it is not over the loopback interface and the run has a token.
+/// Uses TLS if the connection is not over loopback and the run has a token.
 async fn secure(stream: TcpStream, token: &str) -> std::io::Result<Box<dyn Stream>> {
     if token.is_empty() || stream.peer_addr()?.ip().to_canonical().is_loopback() {
         return Ok(Box::new(stream));
@@ -182,7 +183,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let refused = ToRank::Refused { reason: "the token is not this run's".to_owned() };
             stream.write_all(&frame::encode(&refused)).await.unwrap();
-            // Until it has been read.
+            // Wait until it has been read.
             stream.read_to_end(&mut Vec::new()).await
         };
         let (error, _) = tokio::join!(async { Control::connect(&endpoint).await.err() }, refuse);

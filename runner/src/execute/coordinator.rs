@@ -32,23 +32,23 @@ pub struct Plan<'a> {
     pub cluster: Option<&'a ClusterPlan>,
     /// How ranks reach it.
     pub transport: Transport,
-    /// The network that it is in; this machine's where there is none.
+    /// The network that it is in; if absent, this machine's.
     pub network: Option<&'a Network>,
     /// Where its socket and streams go.
     pub scratch: &'a Path,
     /// Where it writes the cluster report.
     pub report: &'a Path,
-    /// Where its ranks are started: files of the program are named from there, or from the repository around it.
+    /// Where its ranks are started: program files are named relative to it, or to the enclosing repository.
     pub directory: &'a Path,
-    /// How long nothing may move before it reports which ranks wait for which.
+    /// How long nothing may progress before it reports which ranks wait for which.
     pub idle: Option<Duration>,
-    /// What differs from our environment.
+    /// Changes relative to our environment.
     pub environment: Environment,
-    /// What it starts when we vanish.
+    /// The command it starts if we disappear.
     pub successor: Vec<OsString>,
 }
 
-/// What ranks need to reach a coordinator that was started, apart from where it listens.
+/// What ranks need to reach a started coordinator, apart from where it listens.
 #[derive(Debug)]
 pub struct Starting {
     transport: &'static str,
@@ -74,7 +74,7 @@ impl Plan<'_> {
             return Err(format!("{address}: longer than the {SOCKET_PATH_LIMIT} bytes of a socket path; set TMPDIR"));
         }
         let mut environment = self.environment;
-        // Settings of ranks do not concern the coordinator, and what the user set for it is on its command line.
+        // Settings for ranks do not concern the coordinator; the user's settings for it are on its command line.
         environment.remove(protocol::env::COORDINATOR_ADDR.name).remove(protocol::env::COORDINATOR_TRANSPORT.name);
         environment.remove(protocol::env::CLUSTER_CONFIG.name);
         environment.set(protocol::env::COORDINATOR_TOKEN.name, &token);
@@ -92,7 +92,8 @@ impl Plan<'_> {
             self.report.into(),
             "--source-root".into(),
             source_root(self.directory).into(),
-            // Standard input: when we vanish it ends the ranks, and it cleans up if our guard is gone, too.
+            // Standard input tells it when we disappear: it then ends the ranks, and cleans up if our guard is gone,
+            // too.
             "--lifeline-fd".into(),
             "0".into(),
         ];
@@ -101,7 +102,7 @@ impl Plan<'_> {
             argv.extend(["--idle-ms".into(), idle.as_millis().max(1).to_string().into()]);
         }
         let directory = self.scratch.to_owned();
-        // When it is alone it makes its ranks end, and clears up.
+        // When it is left alone, it ends its ranks and cleans up.
         let at_our_death = None;
         let (streams, texts) = (Streams::default(), Texts::default());
         let planned = ProcessPlan {
@@ -126,7 +127,7 @@ impl Starting {
     /// Waits until it listens.
     ///
     /// # Errors
-    /// Why it does not: it ended, or did not report in time where it listens.
+    /// It ended, or did not report in time where it listens.
     pub async fn endpoint(self, tree: &mut ProcessTree) -> Result<Endpoint, String> {
         let limit = deadline::COORDINATOR_READY;
         let deadline = Instant::now() + limit;
@@ -148,20 +149,20 @@ impl Starting {
     }
 }
 
-/// The repository that `directory` is in; `directory` itself where it is in none.
+/// The repository that contains `directory`; `directory` itself if there is none.
 fn source_root(directory: &Path) -> PathBuf {
-    // As programs see it, which know their working directory without links.
+    // As programs see it: they know their working directory with links resolved.
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let repository = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
     repository.map_or_else(|| directory.clone(), Path::to_owned)
 }
 
-/// What a line of its stdout announces.
+/// The announcement in a line of its stdout, if any.
 pub fn announcement(line: &[u8]) -> Option<Announcement> {
     Announcement::parse(&String::from_utf8_lossy(line))
 }
 
-/// The sentence on a coordinator that does not listen, with what it wrote.
+/// The message about a coordinator that does not listen, with its output.
 pub async fn not_started(tree: &mut ProcessTree, why: &str) -> String {
     let mut sentence = format!("the coordinator could not be started: {why}");
     if let Some(running) = tree.take_coordinator() {

@@ -1,4 +1,4 @@
-//! Cuts of links that a case asks for: which line triggers which.
+//! Link cuts that a case asks for, and the lines that trigger them.
 
 use super::kills::line_of_rank;
 use super::network::Network;
@@ -12,7 +12,7 @@ pub(super) struct Cuts<'a> {
     case: &'a Case,
     cuts: &'a [Cut],
     done: Vec<bool>,
-    /// What was cut, in words.
+    /// Messages about what was cut.
     pub(super) notes: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Cuts<'a> {
         Cuts { case, cuts, done: vec![false; cuts.len()], notes: Vec::new() }
     }
 
-    /// Looks at a line and cuts what it triggers.
+    /// Looks at a line and makes the cuts it triggers.
     pub(super) fn see(&mut self, event: &Event, network: &Network) {
         let Event::Line(role, line) = event else { return };
         let Some((rank, text)) = line_of_rank(self.case, *role, line) else { return };
@@ -37,7 +37,7 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// The cuts that never happened, in words.
+    /// Messages about the cuts that never happened.
     pub(super) fn missed(&self) -> impl Iterator<Item = String> {
         let missed = self.cuts.iter().zip(&self.done).filter(|(_, done)| !**done);
         missed.map(|(cut, _)| {

@@ -1,5 +1,5 @@
-//! Ranks and launchers that end before the others: each is reported to the coordinator, and the first that failed limits how long the
-//! others may go on. mpirun ends a job at once then; here survivors get the time to report what they saw.
+//! Ranks and launchers that end before the others: each is reported to the coordinator, and the first failure limits how long the
+//! others may go on. mpirun would end the job immediately; here, survivors get time to report what they saw.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::observation::{Exit, Role};
 #[derive(Debug, Default)]
 pub(super) struct Deaths {
     notices: Option<DeathNotices>,
-    /// The first process that ended with an error which the case does not expect.
+    /// The first process that ended with an error that the case does not expect.
     failed: Option<Failed>,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct Failed {
 pub(crate) struct DeathNotices(UnboundedSender<ToCoordinator>);
 
 impl DeathNotices {
-    /// For the coordinator that listens there. Connects when there is something to report.
+    /// Reports to the coordinator at `endpoint`. Connects when there is something to report.
     pub(crate) fn new(endpoint: &Endpoint) -> DeathNotices {
         let (sender, deaths) = unbounded_channel();
         tokio::spawn(forward(endpoint.clone(), deaths));
         DeathNotices(sender)
     }
 
-    /// The process `pid`, which was started as `rank`, ended so.
+    /// Reports how the process `pid`, started as `rank`, ended.
     pub(crate) fn ended(&self, rank: u32, pid: u32, exit: &Exit) {
         // The receiver is gone only when the coordinator is.
         let _ = self.0.send(ToCoordinator::RankEnded { rank: Rank(rank), pid, how: how(exit) });
@@ -50,7 +50,8 @@ impl DeathNotices {
 }
 
 impl Deaths {
-    /// The process `pid` with this role ended, and others still run. `endpoint` is where the coordinator listens, while it does.
+    /// Records that the process `pid` with this role ended while others still run. `endpoint` is where the coordinator listens,
+    /// while it does.
     pub(super) fn see(&mut self, case: &Case, (role, pid): (Role, i32), exit: &Exit, endpoint: Option<&Endpoint>) {
         if let (Role::Rank(rank), Some(endpoint)) = (role, endpoint) {
             let notices = self.notices.get_or_insert_with(|| DeathNotices::new(endpoint));
@@ -67,13 +68,13 @@ impl Deaths {
         self.failed.as_ref()
     }
 
-    /// Until when the others may go on after the first failure, given `survivors`.
+    /// How long the others may go on after the first failure, given `survivors`.
     pub(super) fn limit(&self, survivors: Option<Duration>) -> Option<Instant> {
         Some(self.failed.as_ref()?.at + survivors?)
     }
 }
 
-/// An error that the case does not expect of a process with this role.
+/// Whether the exit is an error that the case does not expect of a process with this role.
 fn is_unexpected(case: &Case, role: Role, exit: &Exit) -> bool {
     exit::is_error(exit) && !case.expect.exit.accepts(role, exit)
 }
@@ -87,7 +88,7 @@ fn how(exit: &Exit) -> String {
     }
 }
 
-/// Reports deaths to the coordinator until there are no more, or it cannot be reached: then it has ended, too.
+/// Reports deaths to the coordinator until there are no more, or until it cannot be reached because it has ended, too.
 async fn forward(endpoint: Endpoint, mut deaths: UnboundedReceiver<ToCoordinator>) {
     let Some(first) = deaths.recv().await else { return };
     let Ok(mut control) = Control::connect(&endpoint).await else { return };
@@ -114,7 +115,7 @@ mod tests {
         assert!(!fails(&case, Exit::Code(0)));
         case.expect.exit.ranks.insert(1, (ExitWant::AnySignal, SourceLocation::default()));
         assert!(!fails(&case, Exit::Signal(9)) && fails(&case, Exit::Code(7)));
-        // Wrong, and no reason why the others would not come to their end.
+        // Wrong, but not a reason for the others to hang.
         assert!(!fails(&case, Exit::Code(0)));
     }
 

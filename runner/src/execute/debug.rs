@@ -1,4 +1,4 @@
-//! One rank under the user's eyes: it waits, stopped, for a debugger before it becomes its program, or runs below one.
+//! Debugging one rank: it stops and waits for a debugger before its program starts, or runs under one.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use super::show::Streams;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
 
-/// As good as never.
+/// Practically never.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Stops rank `$1` and prints how to attach to it; every other rank goes on. The remaining words become the process.
+/// Stops rank `$1` and prints how to attach to it; every other rank goes on. The remaining words are the command to
+/// execute.
 const WAIT: &str = r#"
 if [ "${RANK-0}" = "$1" ]; then
     [ -t 0 ] && exec >&0 2>&0
@@ -24,7 +25,7 @@ fi
 shift
 exec "$@"
 "#;
-/// The first `$2` words behind are for rank `$1`, the others for every other rank.
+/// The first `$2` words that follow are for rank `$1`, the rest for every other rank.
 const EITHER: &str = r#"
 rank=$1 count=$2
 shift 2
@@ -48,23 +49,23 @@ exec "$@"
 pub struct DebugRank {
     /// The global rank; 0 is the one process of a case without ranks.
     pub rank: u32,
-    /// Words before its program; without any it waits for a debugger to attach.
+    /// Words put before its program; if empty, it waits for a debugger to attach.
     pub debugger: Vec<String>,
 }
 
 impl DebugRank {
-    /// `case` without deadlines and second attempts.
+    /// Removes deadlines and retries from `case`.
     pub fn prepare(case: &mut Case) {
         case.timeout.kill = NEVER;
         case.timeout.slow = NEVER;
         case.timeout.idle = None;
         case.retries = None;
-        // The other ranks wait in collectives until their own patience ends.
+        // The other ranks wait in collectives until their own timeouts.
         let patience = protocol::env::COORDINATOR_TIMEOUT_MS.name;
         case.env.entry(patience.to_owned()).or_insert_with(|| i32::MAX.to_string());
     }
 
-    /// Puts the rank's process where the user can get at it.
+    /// Makes the rank's process accessible to the user.
     pub fn apply(&self, case: &Case, planned: &mut [ProcessPlan]) {
         for process in planned {
             match (&case.launch, process.role) {
@@ -90,14 +91,14 @@ impl DebugRank {
         }
     }
 
-    /// torchrun starts the workers: each becomes a shell that looks whether it is the one.
+    /// torchrun starts the workers: each becomes a shell that checks whether it is the rank to debug.
     fn torchrun(&self, case: &Case, arguments: usize, process: &mut ProcessPlan, here: bool) {
         if !here {
             return;
         }
         no_capture::tee(case, arguments, process);
         let mut script = process.argv.split_off(process.argv.len().saturating_sub(arguments + 1));
-        // As torchrun starts a script by itself.
+        // The way torchrun itself starts a script.
         let python = process.argv.first().cloned().unwrap_or_default();
         script.splice(0..0, [python, "-u".into()]);
         process.argv.push("--no-python".into());
@@ -113,7 +114,7 @@ impl DebugRank {
         process.streams = Streams::Interactive;
     }
 
-    /// `program` below the debugger. `pdb` is a module of the program's own interpreter.
+    /// `program` run under the debugger. `pdb` is a module of the program's own interpreter.
     fn below(&self, program: Vec<OsString>) -> Vec<OsString> {
         let debugger = self.debugger.iter().map(OsString::from);
         if self.debugger == ["pdb"] {

@@ -1,5 +1,5 @@
-//! Room for descriptors: a case starts when there is enough for all its processes, so that none of them, nor the sweep that
-//! ends them, finds none left in the middle.
+//! Budget for file descriptors: a case starts only when there are enough for all its processes. So neither they nor the
+//! sweep that ends them run out halfway.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::process_tree::inherit;
 use crate::case::{Case, Launch};
 
-/// Of each process of a case: both ends of two pipes, the files behind them, and its handle.
+/// Descriptors per process of a case: both ends of two pipes, the files behind them, and its handle.
 const PROCESS: u64 = 7;
-/// Others of a case: the port that it holds, the coordinator's lifeline, what is open for a moment to start a process.
+/// Other descriptors per case: the port that it holds, the coordinator's lifeline, and those open briefly while a
+/// process starts.
 const CASE: u64 = 4;
-/// For everything else: sweeps through `/proc`, the run's log and reports, steps of fixtures.
+/// Reserved for everything else: sweeps through `/proc`, the run's log and reports, steps of fixtures.
 const RESERVE: u64 = 16;
 
 /// A case needs more descriptors than this process can ever have.
@@ -26,23 +27,23 @@ const RESERVE: u64 = 16;
 pub(super) struct TooFewDescriptors {
     needed: u64,
     processes: u64,
-    /// Whether the limit is the hard one.
+    /// Whether the hard limit is meant.
     hard: bool,
     limit: u64,
 }
 
-/// What is left for cases.
+/// The descriptors available for cases.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     free: Arc<Semaphore>,
-    /// When no case runs.
+    /// The total when no case runs.
     all: u64,
     /// The limit of this process.
     limit: u64,
 }
 
 impl Descriptors {
-    /// What this process may still open.
+    /// The number of descriptors that this process may still open.
     pub(super) fn left() -> Descriptors {
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
         Descriptors::of(inherit::most_descriptors(), open)
@@ -53,7 +54,7 @@ impl Descriptors {
         Descriptors { free: Arc::new(Semaphore::new(all as usize)), all, limit }
     }
 
-    /// Waits until there is room for `case`, which lasts as long as the permit.
+    /// Waits until there is room for `case`. The room is reserved as long as the permit lives.
     ///
     /// # Errors
     /// [`TooFewDescriptors`].

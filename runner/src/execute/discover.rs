@@ -1,4 +1,4 @@
-//! Coordinators that run on this machine, found through the environment of their ranks.
+//! Finds coordinators running on this machine through the environment of their ranks.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use protocol::env;
 use crate::execute::launch::environment::Endpoint;
 use crate::host::variable;
 
-/// Every coordinator that a process of this user was pointed to, by address. It may have ended since.
+/// Every coordinator that a process of this user was pointed to, by address. It may have ended in the meantime.
 pub fn coordinators() -> Vec<Endpoint> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().parse::<u32>().is_err() {
             continue;
         }
-        // Other users' processes are not to be read, and none of ours.
+        // Other users' processes cannot be read, and they are not ours.
         let Ok(environ) = std::fs::read(entry.path().join("environ")) else { continue };
         if let Some(endpoint) = endpoint(&environ) {
             found.entry(endpoint.address.clone()).or_insert(endpoint);

@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::case::{Case, Fault};
 
-/// What fired and what did not, in words.
+/// Messages about the faults that fired and those that did not.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fired {
     /// Those that fired.
     pub(super) notes: Vec<String>,
-    /// Those that never did.
+    /// Those that never fired.
     pub(super) missed: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn look_up(case: &Case, report: Option<&Value>) -> Fired {
     fired
 }
 
-/// What a user needs first to find the reason.
+/// The first thing a user needs to know to find the reason.
 fn hint(fault: &protocol::fault::Fault, report: Option<&Value>) -> String {
     let Some(report) = report else { return "; the coordinator left no report".to_owned() };
     let Trigger::Collective { rank, communicator, operation, sequence } = &fault.at else {

@@ -1,4 +1,5 @@
-//! A hang in the files of PyTorch's flight recorder: one pickle per rank, which `torch.distributed.flight_recorder.fr_trace` reads.
+//! Writes a hang to files as PyTorch's flight recorder does: one pickle per rank, which
+//! `torch.distributed.flight_recorder.fr_trace` reads.
 //!
 //! The fields are those of version 2.10 as PyTorch's `FlightRecorder.hpp` and `components/types.py` name them.
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Version of the format.
 const VERSION: &str = "2.10";
-/// What each file's name begins with; the global rank follows.
+/// The prefix of each file name; the global rank follows.
 const PREFIX: &str = "rank_";
 
 /// Writes the record of every rank in `activities` (of a coordinator's diagnosis, taken at `now`) into `directory`.
@@ -37,7 +38,7 @@ fn records(activities: &[Value], now_ns: u64) -> BTreeMap<u64, Value> {
     for activity in activities {
         ranks.entry(activity["rank"].as_u64().unwrap_or(0)).or_default().push(activity.clone());
     }
-    // The analyser wants a file of every member; one that is gone has no record.
+    // The analyzer wants a file for every member; one that is gone has no record.
     for activity in activities {
         for rank in activity["ranks"].as_array().into_iter().flatten().filter_map(Value::as_u64) {
             let silent = json!({ "comm_id": activity["comm_id"], "ranks": activity["ranks"] });
@@ -89,7 +90,7 @@ fn entry(activity: &Value, group: &[String; 2], operation: &Value, now_ns: u64) 
     };
     let size = activity["ranks"].as_array().map_or(1, Vec::len) as u64;
     let count = operation["count"].as_u64().unwrap_or(0);
-    // Of each side: how many of its elements there are for one of NCCL's count.
+    // For each side, its number of elements per element of NCCL's count.
     let (input, output) = match name {
         "all_gather" | "gather" => (count, count * size),
         "reduce_scatter" | "scatter" => (count * size, count),

@@ -1,4 +1,4 @@
-//! The gaps of a case: those in its reports, and those that only its output shows.
+//! The gaps of a case: those in its reports, and those that show only in its output.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::execute::reports::rank_of;
 use crate::observation::{Gap, ProcessObservation, Role};
 
-/// The gaps of the reports, sorted.
+/// The gaps in the reports, sorted.
 pub fn in_reports(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for (report, rank) in
@@ -29,11 +29,12 @@ pub fn in_reports(cluster: Option<&Value>, devices: &[Value]) -> Vec<Gap> {
     gaps
 }
 
-/// Gaps that only the output of a program shows, not its calls: the compiler of
-/// `torch.compile` writes kernels with Triton, which is not installed.
+/// Gaps that show only in a program's output, not in its calls: the compiler of `torch.compile` writes kernels with
+/// Triton, which is not installed.
 pub fn in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
     static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
-    // An uncaught exception, with torchrun's prefix; in a log line, as of TORCHDYNAMO_SUPPRESS_ERRORS, it is not the program's end.
+    // An uncaught exception, with torchrun's prefix. In a log line, as with TORCHDYNAMO_SUPPRESS_ERRORS, it did not end the
+    // program.
     let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
     let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
     let matches = |process: &&ProcessObservation| {

@@ -1,5 +1,5 @@
-//! The guard of a run: a process of its own that waits for ftest to end. When ftest was killed, the guard kills what is
-//! left of its cases, whatever session or parent they have, and removes the run's directory. A guard that dies is replaced.
+//! The guard of a run: a separate process that waits for ftest to end. If ftest was killed, the guard kills whatever is
+//! left of its cases, regardless of session or parent, and removes the run's directory. A guard that dies is replaced.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -22,23 +22,23 @@ use crate::host::deadline;
 
 /// First argument under which `ftest` is the guard.
 pub const ARGUMENT: &str = "__guard";
-/// As [`ARGUMENT`], for the guard that a coordinator starts when all others are gone: another word, so that a search for
-/// guards does not find the coordinator, whose command line has it.
+/// As [`ARGUMENT`], for the guard that a coordinator starts when all others are gone. It is a different word, so that a
+/// search for guards does not find the coordinator, whose command line contains it.
 pub const SUCCESSOR: &str = "__successor";
 /// What ftest writes to the lifeline before an orderly end.
 const DONE: &[u8] = b"done";
-/// At most so many guards of one run are replaced: killing more of them is deliberate.
+/// Maximum number of guards replaced in one run: killing more of them is deliberate.
 const REPLACED: u32 = 100;
 
-/// ftest's end of the lifeline. Dropping it without [`Guard::dismiss`] is the alarm.
+/// ftest's end of the lifeline. Dropping it without [`Guard::dismiss`] triggers the guard.
 #[derive(Debug)]
 pub struct Guard {
     post: Arc<Post>,
-    /// Replaces a guard that died; none outside of a runtime.
+    /// Replaces a guard that died; `None` outside a runtime.
     watch: Option<JoinHandle<()>>,
 }
 
-/// The current guard, and how another is made.
+/// The current guard, and how to make another.
 #[derive(Debug)]
 struct Post {
     argv: Vec<OsString>,
@@ -100,17 +100,17 @@ fn start(argv: &[OsString]) -> std::io::Result<Child> {
     command.spawn()
 }
 
-/// The command of a guard of everything marked `cookie` and of `directory`, by one of its words: `program` is `ftest`. It acts when
-/// its stdin ends without an orderly word.
+/// The command of a guard for everything marked `cookie` and for `directory`; `word` is one of its first arguments, and `program`
+/// is `ftest`. It acts when its stdin ends without the orderly message.
 pub(super) fn argv(program: &Path, word: &str, cookie: &Cookie, directory: &Path) -> Vec<OsString> {
     vec![program.into(), word.into(), cookie.to_string().into(), directory.into()]
 }
 
 impl Guard {
-    /// Starts `program` (that is, `ftest`) as the guard of everything marked `cookie` and of `directory`.
+    /// Starts `program` (that is, `ftest`) as the guard for everything marked `cookie` and for `directory`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(program: &Path, cookie: &Cookie, directory: &Path) -> std::io::Result<Guard> {
         let argv = argv(program, ARGUMENT, cookie, directory);
         let post = Arc::new(Post { child: Mutex::new(start(&argv)?), argv });
@@ -135,7 +135,7 @@ impl Guard {
         let _ = child.wait();
     }
 
-    /// It is no longer replaced.
+    /// Stops replacing it.
     fn leave_alone(&mut self) {
         if let Some(watch) = self.watch.take() {
             watch.abort();
@@ -146,12 +146,12 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.leave_alone();
-        // The task that is being aborted may hold the post a moment longer.
+        // The task being aborted may hold the lock a moment longer.
         drop(self.post.child().stdin.take());
     }
 }
 
-/// The guard's whole life, with the arguments after its word: the cookie and the directory. Gives the exit code.
+/// The guard's main function, given the arguments after its word: the cookie and the directory. Returns the exit code.
 pub fn main(arguments: &[String]) -> i32 {
     let [cookie, directory] = arguments else {
         eprintln!("ftest: {ARGUMENT} is internal and takes a cookie and a directory");

@@ -1,4 +1,4 @@
-//! A hang as the runner sees it: the coordinator's sentence, the state of every rank's processes, and the flight record.
+//! A hang as the runner sees it: the coordinator's message, the state of every rank's processes, and the flight record.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -14,7 +14,8 @@ use crate::execute::flight_record;
 use crate::execute::launch::environment::Endpoint;
 use crate::observation::Hang;
 
-/// Asks the coordinator, and looks at the ranks' processes; with `stacks` into them. `None`: no rank waits for another.
+/// Asks the coordinator and looks at the ranks' processes, with `stacks` also at their stacks. `None`: no rank waits
+/// for another.
 ///
 /// # Errors
 /// The coordinator cannot be asked.

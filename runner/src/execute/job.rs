@@ -1,4 +1,4 @@
-//! Job control: Ctrl-Z stops ftest and everything that its cases run, `fg` or SIGCONT lets all go on.
+//! Job control: Ctrl-Z stops ftest and everything that its cases run; `fg` or SIGCONT continues all of it.
 
 use std::time::Instant;
 
@@ -9,10 +9,11 @@ use super::clock;
 use super::process_tree::kernel;
 use super::process_tree::sweep::{Process, Sweep};
 
-/// Passes over `/proc` until no process is found that still runs; a process that forks all the time could go on for ever.
+/// Maximum passes over `/proc` to find processes that still run; a process that keeps forking could go on forever.
 const PASSES: usize = 16;
 
-/// Stops all processes of the run, then this one. Returns once it was continued, after continuing the others.
+/// Stops all processes of the run, then this one. Returns after this process was continued and has continued the
+/// others.
 pub fn pause(context: &RunContext) {
     let stopped = stop_all(&Sweep::new(context.cookie().clone()));
     pause_alone();
@@ -21,14 +22,15 @@ pub fn pause(context: &RunContext) {
     }
 }
 
-/// Stops this process, whose cases do not run. Returns once it was continued.
+/// Stops this process while no case runs. Returns after it was continued.
 pub fn pause_alone() {
     let began = Instant::now();
     kernel::stop_here();
     clock::pass_over(began.elapsed());
 }
 
-/// Stops what the sweep finds, as long as it finds more; those that were stopped before are not among the result.
+/// Stops the processes that the sweep finds, until it finds no more; processes that were already stopped are not in the
+/// result.
 fn stop_all(sweep: &Sweep) -> Vec<Process> {
     let mut stopped: Vec<Process> = Vec::new();
     for _ in 0..PASSES {

@@ -1,5 +1,5 @@
-//! What processes noted in their journal: gaps; findings, which become part of the cluster report; and what they had not given back
-//! at their end.
+//! The journal of a case's processes: gaps; findings, which become part of the cluster report; and resources not released at
+//! exit.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -13,19 +13,19 @@ use crate::check::finding;
 use crate::host::whole_file;
 use crate::observation::Gap;
 
-/// The lines of a journal, by rank, then in the order in which they came.
+/// The lines of a journal, by rank, then in order of arrival.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Journal {
-    /// The gaps, and what cannot be read.
+    /// The gaps, including unreadable lines.
     pub gaps: Vec<Gap>,
     /// The findings, once each.
     pub findings: Vec<JournalFinding>,
-    /// What was left, of each process that left something.
+    /// Resources not released, for each process that left any.
     pub left: Vec<Left>,
 }
 
 impl Journal {
-    /// Reads the journal at `path`; none is an empty one.
+    /// Reads the journal at `path`; a missing file is an empty journal.
     pub fn read(path: &Path) -> Journal {
         let mut journal = Journal::default();
         let bytes = match std::fs::read(path) {
@@ -43,13 +43,13 @@ impl Journal {
                     journal.gaps.push(Gap { library, name, detail, count: 1, rank });
                 }
                 Ok(JournalLine::Finding(finding)) => {
-                    // Processes of one rank make the same mistake.
+                    // Processes of one rank may make the same mistake.
                     if known.insert((finding.kind, finding.rank, finding.sentence.clone())) {
                         journal.findings.push(finding);
                     }
                 }
                 Ok(JournalLine::Left(left)) => journal.left.push(left),
-                // The end of a line may be missing where the disk was full: a gap it is all the same.
+                // The end of a line may be missing if the disk was full; it is still a gap.
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }
         }
@@ -62,14 +62,16 @@ impl Journal {
         journal
     }
 
-    /// Adds to `gaps` those that no report has: of processes that left none (`_exit`, SIGKILL), or left this program (`exec`).
+    /// Adds to `gaps` those that are in no report: from processes that left no report (`_exit`, SIGKILL) or replaced their
+    /// program (`exec`).
     pub fn add_gaps_to(&mut self, gaps: &mut Vec<Gap>) {
         let mut known: HashSet<Gap> = gaps.iter().map(|gap| Gap { count: 1, ..gap.clone() }).collect();
         gaps.extend(self.gaps.drain(..).filter(|gap| known.insert(gap.clone())));
         gaps.sort();
     }
 
-    /// Its findings, and when they were made, as those of a report that has `known` already and names files from `root`.
+    /// Its findings and their times, numbered for a report that already has `known` findings and names files relative to
+    /// `root`.
     fn numbered(&self, known: u64, root: Option<&str>) -> (Vec<Finding>, Vec<MeasuredFinding>) {
         let site = |finding: &JournalFinding| {
             let (rank, site) = (finding.rank?, finding.site.as_ref()?);
@@ -100,16 +102,16 @@ impl Journal {
         (numbered().map(finding).collect(), numbered().filter_map(time).collect())
     }
 
-    /// Adds the findings to the cluster report at `report`; gives those back for which there is no report, the first in time first.
+    /// Adds the findings to the cluster report at `report`; returns those that have no report, earliest first.
     ///
     /// # Errors
-    /// One sentence when the report cannot be written; the findings are lost to it.
+    /// One sentence if the report cannot be written; it then lacks the findings.
     pub fn add_to(&self, report: &Path) -> Result<Vec<Finding>, String> {
         if self.findings.is_empty() {
             return Ok(Vec::new());
         }
         let bytes = std::fs::read(report).unwrap_or_default();
-        // What a report that does not parse means is judged elsewhere.
+        // A report that does not parse is handled elsewhere.
         let Ok(mut parsed) = serde_json::from_slice::<ClusterReport>(&bytes) else {
             let (mut findings, times) = self.numbered(0, None);
             finding::sort_by_time(&mut findings, &times);

@@ -1,4 +1,4 @@
-//! Kills that a case asks for: which line triggers which, and whom the signal hits.
+//! Kills that a case asks for: the lines that trigger them, and the processes they hit.
 
 use rustix::process::Signal;
 
@@ -14,9 +14,9 @@ use crate::observation::Role;
 pub(super) struct Kills<'a> {
     case: &'a Case,
     done: Vec<bool>,
-    /// What was killed, in words.
+    /// Messages about what was killed.
     pub(super) notes: Vec<String>,
-    /// Roles hit on purpose: their end is expected.
+    /// Whether the coordinator was hit on purpose, so that its end is expected.
     pub(super) coordinator_hit: bool,
 }
 
@@ -26,7 +26,8 @@ impl<'a> Kills<'a> {
         Kills { case, done: vec![false; case.kill.len()], notes: Vec::new(), coordinator_hit: false }
     }
 
-    /// Looks at a line and kills what it triggers. `coordinator` is its pid, `sweep` finds the case's processes.
+    /// Looks at a line and carries out the kills it triggers. `coordinator` is its pid, `sweep` finds the case's
+    /// processes.
     pub(super) fn see(&mut self, event: &Event, sweep: &Sweep, coordinator: Option<i32>) {
         let Event::Line(role, line) = event else { return };
         let Some((rank, text)) = line_of_rank(self.case, *role, line) else { return };
@@ -46,7 +47,7 @@ impl<'a> Kills<'a> {
         }
     }
 
-    /// The kills that never happened, in words.
+    /// Messages about the kills that never happened.
     pub(super) fn missed(&self) -> Vec<String> {
         let missed = self.case.kill.iter().zip(&self.done).filter(|(_, done)| !**done);
         missed
@@ -62,7 +63,7 @@ impl<'a> Kills<'a> {
     }
 }
 
-/// The global rank that wrote a line, and the line as it wrote it.
+/// The global rank that wrote a line, and the line as written.
 pub(super) fn line_of_rank<'line>(case: &Case, role: Role, line: &'line [u8]) -> Option<(u32, &'line [u8])> {
     match (role, case.torchruns()) {
         (Role::Rank(rank), _) => Some((rank, line)),
@@ -76,7 +77,7 @@ pub(super) fn line_of_rank<'line>(case: &Case, role: Role, line: &'line [u8]) ->
     }
 }
 
-/// Sends the signal and returns what it hit, in words.
+/// Sends the signal and returns a description of what it hit.
 fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
     let Some(signal) = Signal::from_named_raw(kill.signal) else {
         return format!("signal {} does not exist, nothing was killed", kill.signal);
@@ -90,12 +91,13 @@ fn hit(kill: &Kill, sweep: &Sweep, coordinator: Option<i32>) -> String {
         KillTarget::Node(node) => Sweep::new(node_cookie(&sweep.cookie, node)).find(),
         KillTarget::Rank(rank) => {
             let all: Vec<_> = sweep.find().into_iter().filter(|process| process.rank == Some(rank)).collect();
-            // A rank's helpers inherit its number: the process of the rank is the one whose parent is not of the rank.
+            // A rank's helper processes inherit its number: the rank's own process is the one whose parent does not
+            // belong to the rank.
             let inner = |pid: i32| all.iter().any(|process| process.pid == pid);
             all.iter().filter(|process| !inner(process.parent)).take(1).cloned().collect()
         }
     };
-    // A host dies all at once: no process of it lives to see another one dead.
+    // A host dies all at once: none of its processes lives to see another one dead.
     if signal == Signal::KILL && targets.len() > 1 {
         for process in &targets {
             process.signal(Signal::STOP);

@@ -1,5 +1,5 @@
-//! Reading a cluster report without its two long lists, which grow with the number of operations, where nothing asks for
-//! them: as JSON values they take five times the room of the file. Their items are checked while they are read.
+//! Reads a cluster report without its two long lists if nothing asks for them. They grow with the number of operations,
+//! and as JSON values they take five times the space of the file. Their items are checked while they are read.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::check::need::Need;
 /// Reads a report. A list that is left out is null.
 ///
 /// # Errors
-/// It does not parse, or an item of a list that is left out does not match the report's schema.
+/// It does not parse, or an item of a left-out list does not match the report's schema.
 pub(super) fn read(bytes: &[u8], need: Need) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let report = Report(need).deserialize(&mut deserializer)?;
@@ -99,7 +99,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Without<T> {
     }
 }
 
-/// A list of `T`, each dropped once it was read.
+/// A list of `T`, each dropped after it was read.
 struct Checked<T>(PhantomData<T>);
 
 impl<'de, T: DeserializeOwned> DeserializeSeed<'de> for Checked<T> {
@@ -123,7 +123,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Checked<T> {
     }
 }
 
-/// A `T` from a mapping; serde would take a list of its fields as well.
+/// A `T` from a mapping; serde would also accept a list of its fields.
 struct Item<T>(PhantomData<T>);
 
 impl<'de, T: DeserializeOwned> DeserializeSeed<'de> for Item<T> {
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(half["measured"]["operations"], Value::Null);
     }
 
-    /// What the schema refuses in an item is refused here as well.
+    /// Anything that the schema refuses in an item is refused here as well.
     #[test]
     fn a_wrong_item_is_an_error_although_it_is_left_out() {
         for (list, item, change) in [

@@ -21,17 +21,17 @@ pub struct Limits {
 pub struct Limit {
     /// Then.
     pub at: Instant,
-    /// Of whom, for messages: "the run (--global-timeout 10 s)".
+    /// Owner of the limit, for messages: "the run (--global-timeout 10 s)".
     pub whose: String,
 }
 
 impl Limits {
-    /// The run that starts now may take `limit`.
+    /// Limits for a run that starts now and may take `limit`.
     pub fn of_run(limit: Option<Duration>) -> Limits {
         Limits { run: limit.map(|limit| (Instant::now() + limit, limit)), suites: Mutex::default() }
     }
 
-    /// The limit that `case`, which starts now, meets first.
+    /// The limit that `case`, which starts now, reaches first.
     pub fn of(&self, case: &Case) -> Option<Limit> {
         let run = self
             .run
@@ -46,7 +46,7 @@ impl Limits {
 }
 
 impl Limit {
-    /// What is left until then.
+    /// The time left until then.
     pub fn left(&self) -> Duration {
         self.at - Instant::now()
     }

@@ -1,5 +1,5 @@
-//! What the dynamic loader printed about NVIDIA's libraries in the output of a case: a function or a library that we replace and
-//! do not have is a gap, not the program's failure.
+//! Finds messages of the dynamic loader about NVIDIA's libraries in the output of a case: a missing function or library that we
+//! replace is a gap, not the program's failure.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,14 +9,15 @@ use regex::Regex;
 use crate::execute::launch::holders;
 use crate::observation::{Captured, Exit, Gap, ProcessObservation, Role};
 
-/// glibc's words: a name that no library defines, also with a version, and `dlerror()` after `dlsym`.
+/// glibc's messages: a name that no library defines, possibly with a version, and `dlerror()` after `dlsym`.
 static SYMBOL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"undefined symbol: (\w+)|symbol (\w+) version \S+ not defined in file").expect("a constant")
 });
 static LIBRARY: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file").expect("a constant"));
 
-/// A gap per missing name and rank. A library that is not there counts where the process failed: many are only tried.
+/// One gap per missing name and rank. A missing library counts only if the process failed, because programs merely try
+/// many of them.
 pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
     let mut seen: BTreeMap<(String, String, &str, Option<u32>), u64> = BTreeMap::new();
     for process in processes.iter().filter(|process| process.role != Role::Coordinator) {
@@ -82,7 +83,7 @@ mod tests {
             (127, "./a: undefined symbol: my_function", None),
             (127, "./a: undefined symbol: cungqr_", None),
             (127, "./a: undefined symbol: _ZN2at4cuda3fooEv", None),
-            // We have it: the program was not started under the shim, or was linked wrongly.
+            // We do have it: the program was not started under the shim, or was linked wrongly.
             (127, "./a: undefined symbol: cuInit", None),
             (
                 127,

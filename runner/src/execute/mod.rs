@@ -1,4 +1,5 @@
-//! Execution: from a case to what was seen. Starts coordinator and ranks, watches them, ends them, leaves nothing behind.
+//! Execution: turns a case into an observation. Starts the coordinator and ranks, watches them, ends them, and leaves
+//! nothing behind.
 
 pub mod cancel;
 mod case_execution;

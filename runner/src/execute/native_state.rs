@@ -1,5 +1,5 @@
-//! Where the ranks of a hang are, below Python: every thread's state and system call, and where gdb may look, its stack. All
-//! of it goes into a file per process; one line of it is for people in a hurry.
+//! Where the ranks of a hang are, below Python: every thread's state and system call and, if gdb may look, its stack. All of
+//! it goes into one file per process; a one-line summary is for people in a hurry.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,16 +16,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::process_tree::sweep::Process;
 use crate::host::deadline;
 
-/// Calls of a stack that are kept, from the innermost on.
+/// Stack frames kept, starting with the innermost.
 const DEPTH: u32 = 32;
-/// Calls of the main thread that the line has.
+/// Main-thread frames shown in the summary line.
 const FRAMES: usize = 4;
 
-/// What was found out of all processes.
+/// The findings about all processes.
 pub(super) struct NativeState {
-    /// One line for each.
+    /// One line per process.
     pub(super) lines: Vec<String>,
-    /// Where the rest is, or why it is nowhere.
+    /// Where the details are, or why there are none.
     pub(super) files: Result<PathBuf, String>,
 }
 
@@ -36,16 +36,17 @@ struct Thread {
     state: char,
     /// "futex", or "no system call".
     call: String,
-    /// Function of the kernel that it waits in; empty if unknown.
+    /// Kernel function that it waits in; empty if unknown.
     channel: String,
 }
 
-/// Looks at the processes of ranks. With `stacks`, gdb looks as well, at the `missing` ranks first. Files go to `directory`.
+/// Inspects the processes of ranks. With `stacks`, gdb inspects them as well, the `missing` ranks first. Files go to
+/// `directory`.
 pub(super) async fn collect(processes: &[Process], missing: &[u32], stacks: bool, directory: &Path) -> NativeState {
     let mut ranks: Vec<(u32, &Process)> =
         processes.iter().filter_map(|process| process.rank.map(|rank| (rank, process))).collect();
     ranks.sort_by_key(|(rank, _)| !missing.contains(rank));
-    // Before gdb stops them.
+    // Read before gdb stops them.
     let threads: Vec<Vec<Thread>> = ranks.iter().map(|(_, process)| threads(process.pid)).collect();
     let cores = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
     let end = Instant::now() + deadline::GDB_ALL;
@@ -110,7 +111,7 @@ fn page(rank: u32, process: &Process, threads: &[Thread], stacks: &Result<String
     page
 }
 
-/// The kernel's letter in words.
+/// The kernel's state letter as a word.
 fn word(state: char) -> &'static str {
     match state {
         'R' => "running",
@@ -141,7 +142,7 @@ fn threads(pid: i32) -> Vec<Thread> {
             let id = task.file_name().to_str()?.parse().ok()?;
             let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
             let stat = read("stat");
-            // The name is in parentheses and may hold some itself.
+            // The name is in parentheses and may itself contain some.
             let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
             let channel = read("wchan");
             Some(Thread {
@@ -159,7 +160,7 @@ fn threads(pid: i32) -> Vec<Thread> {
 
 /// The name of the system call in `/proc/PID/task/TID/syscall`.
 fn system_call(text: &str) -> String {
-    /// Calls that threads wait in. Others are shown by number.
+    /// System calls that threads wait in. Others are shown by number.
     const NAMES: [(libc::c_long, &str); 22] = [
         (libc::SYS_futex, "futex"),
         (libc::SYS_ppoll, "ppoll"),
@@ -209,7 +210,7 @@ fn system_call(text: &str) -> String {
 /// The stacks of all threads, as gdb prints them.
 async fn backtraces(pid: i32) -> Result<String, String> {
     let mut command = Command::new("gdb");
-    // Nothing of the case reaches gdb, and nothing that lies beside a library is run by it.
+    // Nothing from the case's environment reaches gdb, and gdb runs no scripts that lie beside a library.
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
     let run = format!("thread apply all backtrace {DEPTH}");
     let arguments = ["--batch", "--nx", "--quiet", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off"];
@@ -290,7 +291,7 @@ mod tests {
     async fn a_sleeping_process_is_seen_sleeping() {
         let mut child = std::process::Command::new("sleep").arg("60").env("LD_PRELOAD", "").spawn().unwrap();
         let pid = child.id() as i32;
-        // It sleeps once it is `sleep` and no longer a copy of this process.
+        // It sleeps only once it is `sleep` and no longer a copy of this process.
         let asleep = || threads(pid).iter().any(|thread| thread.call == "clock_nanosleep");
         while !asleep() {
             tokio::task::yield_now().await;

@@ -7,7 +7,8 @@ use crate::case::{Case, Launch};
 use crate::host::secrets::Secrets;
 use crate::observation::Role;
 
-/// Lets the processes of `case` write to the terminal, with their names when there are several, and without `secrets`.
+/// Lets the processes of `case` write to the terminal, prefixed with their names if there are several, and without
+/// `secrets`.
 pub(super) fn show(case: &Case, planned: &mut [ProcessPlan], secrets: &Secrets) {
     let several = planned.len() > 1 || case.world_size().is_some_and(|size| size > 1);
     for process in planned {
@@ -26,7 +27,7 @@ pub(super) fn show(case: &Case, planned: &mut [ProcessPlan], secrets: &Secrets) 
     }
 }
 
-/// torchrun's workers write to files; with `--tee` to its own streams as well.
+/// torchrun's workers write to files; with `--tee` also to torchrun's own streams.
 pub(super) fn tee(case: &Case, arguments: usize, process: &mut ProcessPlan) {
     if case.kill.is_empty() {
         let script = process.argv.len().saturating_sub(arguments + 1);

@@ -1,4 +1,4 @@
-//! The place of a rank on the cluster, and the variables by which a process knows it.
+//! The place of a rank on the cluster, and the variables that tell the process about it.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::network::port::{INTERFACE, Namespace};
 use super::network::{self, Network};
 use super::process_tree::cookie::Cookie;
 
-/// What all processes of a case share.
+/// Settings shared by all processes of a case.
 #[derive(Debug)]
 pub struct Shared<'a> {
-    /// Their environment before anything of their own.
+    /// Their common environment, before per-process variables.
     pub environment: Environment,
     /// The case's mark.
     pub cookie: &'a Cookie,
@@ -25,26 +25,26 @@ pub struct Shared<'a> {
     pub python: Option<&'a Path>,
     /// A port that the case reserves.
     pub port: u16,
-    /// What connects the nodes where they are apart.
+    /// The network between the nodes if they run in separate namespaces.
     pub network: Option<&'a Network>,
 }
 
 impl Shared<'_> {
-    /// Where the first rank is reached.
+    /// The address of the first rank.
     pub(super) fn master(&self) -> Ipv4Addr {
         self.network.map_or(Ipv4Addr::LOCALHOST, |_| network::address(0))
     }
 
-    /// Where the processes of `node` are.
+    /// The namespace of the processes of `node`.
     pub(super) fn namespace(&self, node: u32) -> Option<Namespace> {
         self.network?.node(node as usize).cloned()
     }
 
-    /// What a process of `node` must know of its place where nodes are apart.
+    /// Sets what a process of `node` must know if nodes run in separate namespaces.
     pub(super) fn place(&self, environment: &mut Environment, node: u32) {
         if self.network.is_some() {
             environment.set(protocol::env::NODE.name, node.to_string());
-            // They look for the address of the machine's name, which is none of this network.
+            // They would look up the machine's host name, whose address is not in this network.
             for library in ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"] {
                 environment.set(library, INTERFACE);
             }
@@ -57,7 +57,7 @@ impl Shared<'_> {
 pub(super) struct Placement {
     /// The node.
     pub(super) node: u32,
-    /// Nodes that have ranks.
+    /// Number of nodes that have ranks.
     pub(super) nodes: u32,
     /// The rank's number on its node.
     pub(super) local_rank: u32,
@@ -70,7 +70,7 @@ pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
     cookie.part(format_args!("node{node}"))
 }
 
-/// The variables by which a rank of `size` knows its place; rank 0 listens on `port` of this machine.
+/// The variables that tell a rank of `size` its place; rank 0 listens on `port` of this machine.
 pub(super) fn variables(rank: u32, size: u32, placement: Placement, port: u16) -> [(&'static str, String); 9] {
     [
         ("RANK", rank.to_string()),

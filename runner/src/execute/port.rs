@@ -2,8 +2,8 @@
 
 use tokio::net::TcpSocket;
 
-/// A bound, not listening socket. The kernel does not give its port to a process that asks for any port, only to one that asks for
-/// this one with `SO_REUSEADDR`, as torch's store does.
+/// A socket that is bound but not listening. The kernel does not give its port to a process that asks for any port, only to one
+/// that asks for this port with `SO_REUSEADDR`, as torch's store does.
 #[derive(Debug)]
 pub(super) struct HeldPort {
     _socket: TcpSocket,
@@ -15,7 +15,7 @@ impl HeldPort {
     /// Takes a free port on all addresses.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub(super) fn take() -> std::io::Result<HeldPort> {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;

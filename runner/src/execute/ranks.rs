@@ -1,4 +1,4 @@
-//! Which processes a launch needs and where on the cluster each runs: from a case to programs and variables.
+//! Turns a case into programs and variables: which processes a launch needs, and where on the cluster each runs.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ pub enum PlacementError {
         /// Of the cluster.
         gpus: u32,
     },
-    /// torchrun is a Python program.
+    /// torchrun is a Python program, but there is no Python.
     #[error("torchrun needs a Python environment and the case has none")]
     NoPython,
 }
@@ -103,7 +103,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                         environment,
                         directory: case.dir.clone(),
                         lifeline: false,
-                        // Its workers are not our children: it ends them.
+                        // torchrun's workers are not our children: torchrun ends them.
                         at_our_death: Some(Signal::TERM),
                         streams: Streams::default(),
                         umask: UmaskOf::Case,
@@ -141,11 +141,11 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 environment,
                 directory: case.dir.clone(),
                 lifeline: false,
-                // It cancels the step, and the allocation if that is its own.
+                // srun cancels the step, and the allocation if srun owns it.
                 at_our_death: Some(Signal::TERM),
                 streams: Streams::default(),
                 umask: UmaskOf::Case,
-                // Slurm places them on machines of its own.
+                // Slurm places them on its own machines.
                 network: None,
                 texts: Texts::default(),
             }])
@@ -153,7 +153,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
     }
 }
 
-/// What the checks of `case` look for.
+/// The texts that the checks of `case` look for.
 pub(super) fn texts(case: &Case) -> Texts {
     let mut texts = Texts::default();
     for check in &case.expect.output {
@@ -168,7 +168,7 @@ pub(super) fn texts(case: &Case) -> Texts {
     texts
 }
 
-/// The environment of each of `size` ranks on `cluster`, from what they share.
+/// The environment of each of `size` ranks on `cluster`, based on their shared settings.
 ///
 /// # Errors
 /// [`PlacementError::TooFewGpus`].
@@ -202,7 +202,7 @@ fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Plac
     environment
 }
 
-/// The seats of ranks `0..size`, by rank.
+/// The placements of ranks `0..size`, by rank.
 fn placements(cluster: Option<&ClusterPlan>, size: u32) -> Result<Vec<Placement>, PlacementError> {
     let Some(cluster) = cluster else {
         return Ok((0..size).map(|rank| Placement { node: 0, nodes: 1, local_rank: rank, local_size: size }).collect());

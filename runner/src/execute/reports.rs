@@ -15,20 +15,20 @@ pub fn device_report_pattern(scratch: &Path) -> PathBuf {
     scratch.join("device-{pid}.json")
 }
 
-/// The file by which the processes of a case share the memory of their GPUs.
+/// The file through which the processes of a case share the memory of their GPUs.
 pub fn machine(scratch: &Path) -> PathBuf {
     scratch.join("gpus")
 }
 
-/// The file in which the processes of a case note gaps and findings at once.
+/// The file in which the processes of a case record gaps and findings immediately.
 pub fn journal(scratch: &Path) -> PathBuf {
     scratch.join("journal.jsonl")
 }
 
-/// The cluster report, with those of its long lists that are needed, and its file; `None` when there is none.
+/// The cluster report, with only the long lists that are needed, and its file; `None` if there is none.
 ///
 /// # Errors
-/// One sentence for a report that cannot be read or does not parse.
+/// One sentence if the report cannot be read or does not parse.
 pub fn cluster(path: &Path, need: Need) -> Result<Option<(Value, File)>, String> {
     let unreadable = |error: std::io::Error| format!("cluster report {}: {error}", path.display());
     let mut file = match File::open(path) {
@@ -44,7 +44,7 @@ pub fn cluster(path: &Path, need: Need) -> Result<Option<(Value, File)>, String>
 /// The device reports of a case, by rank, then pid.
 ///
 /// # Errors
-/// One sentence naming a report that does not parse; a process that was killed leaves none or a whole one.
+/// One sentence naming a report that does not parse; a killed process leaves no report or a complete one.
 pub fn devices(scratch: &Path) -> Result<Vec<Value>, String> {
     let mut reports = Vec::new();
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
@@ -60,7 +60,7 @@ pub fn devices(scratch: &Path) -> Result<Vec<Value>, String> {
     Ok(reports.into_iter().map(|(_, _, report)| report).collect())
 }
 
-/// What the operating system refused to the processes of a case, and why a device report is not there.
+/// What the operating system refused to the processes of a case, and why a device report is missing.
 pub fn refusals(scratch: &Path) -> Vec<String> {
     let mut refusals = Vec::new();
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {

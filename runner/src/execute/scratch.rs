@@ -1,4 +1,4 @@
-//! The directory of a run and of each of its cases: short enough for sockets, removed when it is no longer needed.
+//! The directories of a run and of each of its cases: short enough for socket paths, removed when no longer needed.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
@@ -10,31 +10,31 @@ use rustix::fs::{FlockOperation, flock};
 use super::process_tree::cookie::random_word;
 use crate::host::{machine, variable};
 
-/// A longer temporary directory leaves no room for the socket names below it.
+/// Maximum length of the temporary directory: a longer one leaves no room for the socket names below it.
 const LONGEST: usize = 64;
-/// What the names of run directories begin with; [`WORD`] hexadecimal digits follow.
+/// The name prefix of run directories; [`WORD`] hexadecimal digits follow.
 const PREFIX: &str = "ft-";
 /// Digits in the name of a run directory.
 const WORD: usize = 8;
-/// A file in a run's directory that the run holds locked: a free lock means that its run is gone, also from
-/// another container.
+/// A file in a run's directory that the run keeps locked. A free lock means that the run is gone, even one in another
+/// container.
 const OWNER: &str = "owner";
-/// The same file before it has its name.
+/// The same file before it gets its name.
 const UNNAMED: &str = ".owner";
 
-/// The directory of a run that lives.
+/// The directory of a live run.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
-    /// Held for its lock.
+    /// Held to keep its lock.
     _owner: File,
 }
 
 impl RunDirectory {
-    /// Makes the directory of a run, for the user alone, below TMPDIR or, where that is too long, `/tmp`.
+    /// Makes the directory of a run, accessible only to the user, below TMPDIR or, if that is too long, `/tmp`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn make() -> io::Result<RunDirectory> {
         RunDirectory::make_in(&parent()?)
     }
@@ -50,7 +50,7 @@ impl RunDirectory {
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => match own(&path) {
                     Ok(owner) => return Ok(RunDirectory { path, _owner: owner }),
-                    // Another run that cleaned up just now took it for one whose maker had died here.
+                    // Another run that was just cleaning up mistook it for one whose maker had died at this point.
                     Err(error) if error.kind() == io::ErrorKind::NotFound && parent.is_dir() => {}
                     Err(error) => return Err(failed(error)),
                 },
@@ -65,20 +65,20 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Removes the directory, unless something was kept in it.
+    /// Removes the directory, unless something is kept in it.
     pub fn leave(&self) {
         let _ = std::fs::remove_file(self.path.join(OWNER));
         let _ = std::fs::remove_dir(&self.path);
     }
 }
 
-/// Locked before it has its name: it is never visible without its lock.
+/// Locks the file before it gets its name, so that it is never visible unlocked.
 fn own(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(UNNAMED);
     let mut owner = File::create(&unnamed)?;
     let _ = writeln!(owner, "{}", std::process::id());
     let lock = flock(&owner, FlockOperation::NonBlockingLockExclusive);
-    // Then a cleanup has it and is about to remove it. On a file system without locks it is never taken for stale.
+    // Then a cleanup holds it and is about to remove it. On a file system without locks, it is never considered stale.
     if lock == Err(rustix::io::Errno::WOULDBLOCK) {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -86,7 +86,7 @@ fn own(directory: &Path) -> io::Result<File> {
     Ok(owner)
 }
 
-/// Removes the directories of this user's runs that ended without doing so: killed together with their guard.
+/// Removes the directories of this user's runs that were killed together with their guard.
 pub fn remove_stale() {
     if let Ok(parent) = parent() {
         remove_stale_in(&parent);
@@ -107,8 +107,8 @@ fn remove_stale_in(parent: &Path) {
         };
         match File::open(directory.join(OWNER)) {
             Ok(_) => drop(locked(OWNER).inspect(|_| remove(&directory))),
-            // Without an owner it holds what a case left on purpose, or its maker is between its first two steps, or died
-            // there. Only an empty one goes then; a maker that lives finds that out and makes another.
+            // Without an owner, it holds what a case left on purpose, or its maker is between its first two steps or died
+            // there. So only an empty one is removed; a live maker notices and makes another.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 drop(locked(UNNAMED).inspect(|_| drop(std::fs::remove_file(directory.join(UNNAMED)))));
                 let _ = std::fs::remove_dir(&directory);
@@ -118,7 +118,7 @@ fn remove_stale_in(parent: &Path) {
     }
 }
 
-/// Whether a run directory may be called so.
+/// Whether this is a valid name for a run directory.
 fn is_name(name: &str) -> bool {
     let word = name.strip_prefix(PREFIX);
     word.is_some_and(|word| word.len() == WORD && word.bytes().all(|digit| digit.is_ascii_hexdigit()))
@@ -130,7 +130,7 @@ fn parent() -> io::Result<PathBuf> {
     Ok(if chosen.as_os_str().len() <= LONGEST { chosen } else { PathBuf::from("/tmp") })
 }
 
-/// Removes a directory with everything in it, also where a program took away its own write permission.
+/// Removes a directory with everything in it, even if a program removed its own write permission.
 pub fn remove(directory: &Path) {
     if std::fs::remove_dir_all(directory).is_err() {
         open_up(directory);
@@ -179,7 +179,7 @@ mod tests {
             }
             directory
         };
-        // Killed before the file, before its lock, before its name, and after the name was taken away again.
+        // Killed before the file, before its lock, before its name, and after the name was removed again.
         let dead = [make("ft-00000000", None), make("ft-00000001", Some(UNNAMED)), make("ft-00000002", None)];
         let kept = make("ft-00000003", Some("case"));
         let foreign = [make("ft-mine", None), make("ft-000000000", None), make("ft", None)];

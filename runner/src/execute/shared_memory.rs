@@ -1,5 +1,5 @@
-//! Objects in `/dev/shm` that a case may have left behind. Its creator is unknown; that it appeared while the case and no
-//! other ran, and that no process uses it when the case has ended, is all that can be known. So none is removed.
+//! Objects in `/dev/shm` that a case may have left behind. An object's creator is unknown. All that can be known is that
+//! it appeared while only this case ran, and that no process uses it after the case has ended. So none is removed.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 const DIRECTORY: &str = "/dev/shm";
 
-/// The cases of a run that are alive, and what appeared during their lives.
+/// The live cases of a run, and the objects that appeared while they were alive.
 ///
-/// The directory is read whenever a case begins or ends, so between two readings the same cases are alive. No times are
-/// compared: a file's time of birth comes from a coarser clock than the time of day, and that one can be set.
+/// The directory is read whenever a case begins or ends, so the same cases are alive between two readings. Times are
+/// not compared: a file's creation time comes from a coarser clock than the time of day, which can also be set.
 #[derive(Debug, Default)]
 pub struct Lives(Mutex<Seen>);
 
@@ -19,11 +19,11 @@ pub struct Lives(Mutex<Seen>);
 struct Seen {
     begun: u64,
     alive: BTreeSet<u64>,
-    /// Every object of the last reading, with the cases that were alive when it appeared.
+    /// Every object of the last reading, and the cases that were alive when it appeared.
     objects: HashMap<Object, BTreeSet<u64>>,
 }
 
-/// A case that is alive.
+/// A live case.
 #[derive(Debug)]
 pub struct Watch(u64);
 
@@ -32,7 +32,7 @@ pub struct Watch(u64);
 pub struct Left {
     /// Its own.
     pub own: Vec<PathBuf>,
-    /// Made while other cases ran, too.
+    /// Created while other cases also ran.
     pub unclear: Vec<PathBuf>,
 }
 
@@ -50,7 +50,8 @@ impl Lives {
         seen.begin()
     }
 
-    /// A case and its processes have ended: what appeared in `/dev/shm` meanwhile, and is no longer used.
+    /// Call when a case and its processes have ended: returns the objects that appeared in `/dev/shm` in the meantime
+    /// and are no longer used.
     pub fn end(&self, watch: Watch) -> Left {
         let mut left = {
             let mut seen = self.0.lock();
@@ -68,7 +69,7 @@ impl Lives {
 }
 
 impl Seen {
-    /// Takes note of what is new since the last reading, and forgets what is gone.
+    /// Records new objects since the last reading, and forgets those that are gone.
     fn read(&mut self, present: Vec<Object>) {
         let mut before = std::mem::take(&mut self.objects);
         self.objects = present
@@ -113,7 +114,7 @@ fn objects() -> Vec<Object> {
         .collect()
 }
 
-/// The objects that some process has open or mapped, as far as we may look.
+/// The objects that some process has open or mapped, as far as we have permission to look.
 fn in_use() -> HashSet<PathBuf> {
     let mut used = HashSet::new();
     for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

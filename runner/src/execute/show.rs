@@ -1,7 +1,7 @@
-//! Streams that the user sees while a case runs: `--no-capture` and `--debug-rank`. They are captured all the same.
+//! Streams that the user sees while a case runs: `--no-capture` and `--debug-rank`. They are still captured.
 //!
-//! Of what is only watched, colors and lines that are written over pass; everything else that a terminal would act on, or
-//! would answer into the shell, is shown as text. A debugged rank has the terminal unfiltered.
+//! For streams that are only watched, colors and overwritten lines pass; everything else that a terminal would act on, or
+//! answer into the shell, is shown as text. A debugged rank has the terminal unfiltered.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,26 +21,25 @@ pub enum Streams {
     /// They are captured.
     #[default]
     Captured,
-    /// Captured, and shown on ours, line by line behind the name of the process, or as they come; without the
-    /// secrets.
+    /// Captured, and shown on ours without the secrets: line by line after the name of the process, or as they come.
     Shown(Option<Name>, Secrets),
-    /// Captured, and shown on ours as they come; its input is ours.
+    /// Captured, and shown on ours as they come; it reads our input.
     Interactive,
-    /// All three are ours and nothing is captured; the process stays on our terminal.
+    /// The process uses all three of our streams and stays on our terminal; nothing is captured.
     Inherited {
-        /// False: what it writes to stdout is dropped.
+        /// If false, its stdout is dropped.
         stdout: bool,
     },
-    /// To files of this name, with `.stdout` and `.stderr` behind it: a child that outlives the process can go on writing.
+    /// Written to files with this name plus `.stdout` and `.stderr`: a child that outlives the process can go on writing.
     Files(PathBuf),
 }
 
-/// What a line begins with.
+/// The prefix of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// `[rank 0] `.
     Role(Role),
-    /// torchrun of a node writes for its workers; the first has this rank.
+    /// The torchrun of a node, which writes for its workers; the first worker has rank `first`.
     Workers {
         /// The node.
         node: u32,
@@ -49,12 +48,12 @@ pub enum Name {
     },
 }
 
-/// One stream on its way to ours.
+/// One stream being copied to ours.
 #[derive(Debug)]
 pub struct Shown {
     name: Option<Name>,
     error: bool,
-    /// `None` where the user types to the program.
+    /// `None` if the user types to the program.
     printable: Option<Printable>,
     /// What is masked.
     secrets: Secrets,
@@ -65,7 +64,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// To our standard error, or else to our standard output, for a user who watches.
+    /// Shown on our standard error or standard output, for a user who only watches.
     pub fn watched(name: Option<Name>, error: bool, secrets: Secrets) -> Shown {
         Shown { name, error, printable: Some(Printable::watched()), secrets, line: Vec::new(), writer: None }
     }
@@ -100,7 +99,8 @@ impl Shown {
         self.secrets.mask_bytes(&bytes).unwrap_or(bytes)
     }
 
-    /// What can be masked now: up to the last end of a line, also of one that is written over. Half a secret is not known.
+    /// The bytes that can be masked now: up to the last line end, including ends of overwritten lines. Half a secret would
+    /// not be recognized.
     fn whole(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.line.extend_from_slice(bytes);
         let end = self.line.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
@@ -108,7 +108,7 @@ impl Shown {
         self.line.drain(..end).collect()
     }
 
-    /// The lines that are whole now, and those that are too long to wait for their end.
+    /// Shows the complete lines, and lines too long to wait for their end.
     fn named(&mut self, name: Name, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 64);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -120,7 +120,7 @@ impl Shown {
         out
     }
 
-    /// The line, or a piece of it, as a line behind its name.
+    /// Adds the line, or a piece of it, with its name in front.
     fn give(&mut self, name: Name, out: &mut Vec<u8>) {
         let mut line = std::mem::take(&mut self.line);
         let whole = line.ends_with(b"\n");
@@ -138,7 +138,7 @@ impl Shown {
         out.push(b'[');
         out.extend_from_slice(writer.as_bytes());
         out.extend_from_slice(b"] ");
-        // A line that is written over would take the name with it.
+        // An overwritten line would take the name with it.
         let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
         let text = &text[..end];
         out.extend_from_slice(text.rsplit(|byte| *byte == b'\r').next().unwrap_or(text));

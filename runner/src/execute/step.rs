@@ -1,4 +1,4 @@
-//! One step of a fixture: a program with a deadline. Its output goes to files, so that what it leaves running on purpose
+//! One fixture step: a program with a deadline. Its output goes to files, so that a process it leaves running on purpose
 //! (a server) can go on writing.
 
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ use crate::observation::{Exit, Role};
 pub struct Step<'a> {
     /// Program and arguments.
     pub argv: &'a [String],
-    /// What differs from our own environment.
+    /// Changes relative to our own environment.
     pub environment: &'a Environment,
     /// Where it runs.
     pub directory: &'a Path,
@@ -33,7 +33,7 @@ pub struct Step<'a> {
     pub cookie: &'a Cookie,
     /// Its deadlines.
     pub timeout: StepTimeout,
-    /// The user's request to stop, and how often it must have come to end this step.
+    /// The user's stop request, and how often it must have come to end this step.
     pub cancel: (&'a Cancel, u32),
 }
 
@@ -46,12 +46,12 @@ pub enum StepEnd {
     TimedOut,
     /// By the user.
     Cancelled,
-    /// It could not be started: why.
+    /// Why it could not be started.
     NotStarted(String),
 }
 
 impl Step<'_> {
-    /// Runs it. What it started and left is still there only if it ended by itself.
+    /// Runs it. Processes that it started and left still run only if it ended by itself.
     pub async fn run(&self) -> StepEnd {
         let plan = ProcessPlan {
             role: Role::Launcher(0),

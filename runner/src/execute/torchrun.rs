@@ -1,4 +1,4 @@
-//! torchrun as a launcher: its command line, where it logs its workers, and what its summary reports of their ends.
+//! torchrun as a launcher: its command line, where it logs its workers, and what its summary reports about their exits.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,20 +20,20 @@ pub struct Torchrun<'a> {
     pub script: &'a Path,
     /// Its arguments.
     pub arguments: &'a [String],
-    /// How often workers start again.
+    /// How many times workers may be restarted.
     pub max_restarts: u32,
-    /// Where the others find node 0; used with several nodes.
+    /// Address of node 0 for the others; used with several nodes.
     pub master: Ipv4Addr,
     /// Its port there.
     pub port: u16,
-    /// Below this every node has a directory of logs.
+    /// Contains a log directory for every node.
     pub logs: &'a Path,
-    /// Workers also write to the launcher's stdout.
+    /// Whether workers also write to the launcher's stdout.
     pub tee: bool,
 }
 
 impl Torchrun<'_> {
-    /// The command of one node; of any node where that is left to [`variables`].
+    /// The command of one node, or of any node if the node is left to [`variables`].
     pub fn argv(&self, node: Option<u32>) -> Vec<OsString> {
         let mut argv: Vec<OsString> = vec![self.python.into(), "-m".into(), "torch.distributed.run".into()];
         let mut flag = |name: &str, value: &dyn std::fmt::Display| argv.push(format!("--{name}={value}").into());
@@ -45,7 +45,7 @@ impl Torchrun<'_> {
             flag("rdzv-backend", &"c10d");
             flag("rdzv-endpoint", &"localhost:0");
         } else {
-            // The static rendezvous gives node N the ranks of node N in any order of the launchers.
+            // The static rendezvous gives node N the ranks of node N, regardless of the order in which launchers start.
             flag("rdzv-backend", &"static");
             if let Some(node) = node {
                 flag("node-rank", &node);
@@ -66,7 +66,8 @@ impl Torchrun<'_> {
     }
 }
 
-/// The variables by which the torchrun of `node` knows its place and where to log, below `scratch`: it reads options from variables, too.
+/// The variables that tell the torchrun of `node` its place and where to log, below `scratch`; torchrun reads options from
+/// variables, too.
 pub fn variables(scratch: &Path, node: u32) -> [(&'static str, OsString); 2] {
     [("PET_NODE_RANK", node.to_string().into()), ("PET_LOG_DIR", log_directory(scratch, node).into())]
 }
@@ -76,7 +77,7 @@ fn log_directory(scratch: &Path, node: u32) -> PathBuf {
     scratch.join(format!("torchrun-{node}"))
 }
 
-/// The stdout and stderr files of a worker in its last attempt; `None` when it never started.
+/// The stdout and stderr files of a worker in its last attempt; `None` if it never started.
 pub fn logs_of(scratch: &Path, node: u32, local_rank: u32) -> Option<(PathBuf, PathBuf)> {
     // LOGS/{run id}_{random}/attempt_{n}/{local rank}/stdout.log (torch/distributed/elastic/multiprocessing/api.py).
     let mut last: Option<(u32, PathBuf)> = None;
@@ -97,7 +98,7 @@ pub fn logs_of(scratch: &Path, node: u32, local_rank: u32) -> Option<(PathBuf, P
     Some((worker.join("stdout.log"), worker.join("stderr.log")))
 }
 
-/// The ends of failed workers, by global rank, as torchrun's last summary on stderr lists them.
+/// The exits of failed workers, by global rank, as listed in torchrun's last summary on stderr.
 pub fn failures(stderr: &[u8]) -> BTreeMap<u32, Exit> {
     let text = String::from_utf8_lossy(stderr);
     let mut failures = BTreeMap::new();

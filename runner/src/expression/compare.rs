@@ -1,9 +1,9 @@
-//! Comparing JSON values: whole numbers exactly, floats with a tolerance where one is given.
+//! Compares JSON values: whole numbers exactly, floats with a tolerance if one is given.
 
 use serde_json::Value;
 use std::cmp::Ordering;
 
-/// Whether |left - right| <= max(absolute, relative x the larger of the two). NaN is near to nothing; infinities only to themselves.
+/// Whether |left - right| <= max(absolute, relative x the larger of the two). NaN is near nothing; an infinity only itself.
 pub fn near(left: f64, right: f64, relative: f64, absolute: f64) -> bool {
     if left == right {
         return true;
@@ -34,7 +34,7 @@ pub fn key(value: &Value) -> String {
     match value {
         Value::Number(number) => match (whole(value), number.as_f64()) {
             (Some(whole), _) => whole.to_string(),
-            // Of floats only those within i128 can equal a whole number; the cast is exact.
+            // Only floats within i128 can equal a whole number; the cast is exact.
             (None, Some(float)) if float.fract() == 0.0 && float.abs() < i128::MAX as f64 => {
                 (float as i128).to_string()
             }
@@ -51,7 +51,7 @@ pub fn key(value: &Value) -> String {
     }
 }
 
-/// The order of two numbers or two texts; none for anything else.
+/// The order of two numbers or two texts; `None` for anything else.
 pub fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Number(_), Value::Number(_)) => match (whole(left), whole(right)) {
@@ -74,7 +74,7 @@ fn order_mixed(whole: i128, float: f64) -> Option<Ordering> {
         return None;
     }
     let floor = float.floor();
-    // i128 holds every u64 and i64, so a float outside of it is simply larger or smaller.
+    // i128 holds every u64 and i64, so a float outside it is simply larger or smaller.
     let truncated = if floor >= i128::MAX as f64 {
         return Some(Ordering::Less);
     } else if floor <= i128::MIN as f64 {
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Values of which many are equal in another spelling.
+    /// Values many of which are equal but written differently.
     fn any_value() -> impl Strategy<Value = Value> {
         let number = prop_oneof![
             (-2..3_i64).prop_map(|number| json!(number)),

@@ -1,4 +1,4 @@
-//! From the text of an expression to what can be evaluated, and the names that it uses.
+//! Compiles the text of an expression, and finds the names that it uses.
 
 use minijinja::Expression;
 

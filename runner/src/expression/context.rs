@@ -1,4 +1,4 @@
-//! The values that names have in expressions, converted once for all expressions of a case.
+//! The values of names in expressions, converted once for all expressions of a case.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::compile::compile;
 use super::error::ExpressionError;
 
-/// Characters of a long value that are shown, and of one that is shown whole.
+/// Characters shown of a long value, and maximum length of a value shown whole.
 const SHOWN: (usize, usize) = (80, 100);
 
 /// Names and their values.
@@ -18,14 +18,14 @@ pub struct Context {
     values: BTreeMap<String, JinjaValue>,
 }
 
-/// What a condition is.
+/// The result of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Truth {
     /// True.
     True,
     /// False.
     False,
-    /// No boolean: the value, in short.
+    /// Not a boolean: the shortened value.
     Neither(String),
 }
 
@@ -44,7 +44,7 @@ impl Context {
         self.values.insert(name.to_owned(), JinjaValue::from(Serde(value)));
     }
 
-    /// One more name with those parts of its mapping that are `wanted`; the others are none.
+    /// Adds a name with only the `wanted` parts of its mapping; the others are none.
     pub(crate) fn add_parts(&mut self, name: &str, value: &Value, wanted: impl Fn(&str) -> bool) {
         let Some(parts) = value.as_object() else { return self.add(name, value) };
         let convert = |(name, value): (&String, &Value)| {
@@ -85,7 +85,7 @@ pub(super) fn truth(value: &JinjaValue) -> Option<bool> {
     (value.kind() == ValueKind::Bool).then(|| value.is_true())
 }
 
-/// A value on one line; a long one is cut, with what it is. Reads no more of it than is shown.
+/// A value on one line; a long one is shortened, and its type is added. Reads only as much of it as is shown.
 pub(super) fn brief(value: &JinjaValue) -> String {
     let (cut, whole) = SHOWN;
     let mut text = String::new();
@@ -103,7 +103,7 @@ pub(super) fn brief(value: &JinjaValue) -> String {
     format!("{head} ... ({what})")
 }
 
-/// Writes a value, and gives up when the text is longer than `limit`. Whether all of it was written.
+/// Writes a value, and gives up when the text is longer than `limit`. Returns whether all of it was written.
 fn spaced(value: &JinjaValue, out: &mut String, limit: usize) -> bool {
     let (open, close) = match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => ('[', ']'),
@@ -115,7 +115,7 @@ fn spaced(value: &JinjaValue, out: &mut String, limit: usize) -> bool {
     };
     out.push(open);
     for (index, item) in value.try_iter().into_iter().flatten().enumerate() {
-        // In bytes, of which a character has four at most.
+        // In bytes; a character has at most four.
         if out.len() > 4 * limit {
             return false;
         }

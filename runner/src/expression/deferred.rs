@@ -1,5 +1,5 @@
-//! Values that are known only when a case runs: `${{ fixtures.NAME.OUTPUT }}` and, in a fixture, `${{ dir.scratch }}`. They
-//! stay in the text unchanged until then.
+//! Values that become known only when a case runs: `${{ fixtures.NAME.OUTPUT }}` and, in a fixture, `${{ dir.scratch }}`.
+//! They stay in the text unchanged until then.
 
 use std::sync::OnceLock;
 
@@ -36,10 +36,10 @@ fn deferred(found: &Captures<'_>) -> Deferred {
     }
 }
 
-/// The placeholder of `expression` until its value is known; none for one that is known now.
+/// The placeholder of `expression` until its value is known; `None` if it is known now.
 ///
 /// # Errors
-/// One sentence when it does more than to name a late value.
+/// One sentence if it does more than name a late value.
 pub fn placeholder(expression: &str) -> Result<Option<String>, String> {
     let expression = expression.trim();
     let text = format!("${{{{ {expression} }}}}");
@@ -61,7 +61,7 @@ pub fn waits_for(text: &str) -> Vec<Deferred> {
     pattern().map(|pattern| pattern.captures_iter(text).map(|found| deferred(&found)).collect()).unwrap_or_default()
 }
 
-/// `text` with its late values; one that `value` does not have is unchanged.
+/// Fills the late values into `text`; those that `value` does not have are unchanged.
 pub fn fill(text: &mut String, value: &dyn Fn(&Deferred) -> Option<String>) {
     if let Some(pattern) = pattern().filter(|_| text.contains("${{")) {
         let filled = pattern.replace_all(text, |found: &Captures<'_>| {

@@ -1,4 +1,4 @@
-//! What expressions may use: the strict environment, with the filters and functions of ours.
+//! What expressions may use: a strict environment with our filters and functions.
 
 use std::sync::OnceLock;
 
@@ -20,12 +20,12 @@ pub(super) fn environment() -> &'static Environment<'static> {
     })
 }
 
-/// `list | pluck('a.b')`: that attribute of every item; an item without it is an error.
+/// `list | pluck('a.b')`: the given attribute of every item; an item without it is an error.
 fn pluck(list: &JinjaValue, path: &str) -> Result<Vec<JinjaValue>, Error> {
     items(list)?.enumerate().map(|(index, item)| attribute(&item, path, index)).collect()
 }
 
-/// The items of a list. Jinja iterates over a name that is not there as if it were empty.
+/// The items of a list. Jinja itself iterates over an undefined name as if it were empty.
 fn items(list: &JinjaValue) -> Result<ValueIter, Error> {
     if list.is_undefined() {
         return Err(Error::new(ErrorKind::UndefinedError, "there is no such list"));
@@ -103,7 +103,7 @@ fn sum(list: &JinjaValue, kwargs: Kwargs) -> Result<JinjaValue, Error> {
     Ok(whole.map_or_else(|| JinjaValue::from(float), JinjaValue::from))
 }
 
-/// `approx(a, b, rel=1e-6, abs=0)`: whether two numbers are near.
+/// `approx(a, b, rel=1e-6, abs=0)`: whether two numbers are close.
 fn approx(left: f64, right: f64, kwargs: Kwargs) -> Result<bool, Error> {
     let relative = kwargs.get::<Option<f64>>("rel")?.unwrap_or(1e-6);
     let absolute = kwargs.get::<Option<f64>>("abs")?.unwrap_or(0.0);

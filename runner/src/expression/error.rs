@@ -1,10 +1,10 @@
-//! Why an expression has no value, and how much of one a message shows.
+//! Why an expression has no value, and how much of an expression a message shows.
 
 use std::borrow::Cow;
 
 use minijinja::{Error, ErrorKind};
 
-/// Characters of an expression or path that a message shows.
+/// Maximum characters of an expression or path in a message.
 const SHOWN: usize = 200;
 
 /// Why an expression has no value.
@@ -25,7 +25,7 @@ impl From<Error> for ExpressionError {
     }
 }
 
-/// `text` for a message: shortened where it is too long to read.
+/// `text` for a message: shortened if too long to read.
 pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),

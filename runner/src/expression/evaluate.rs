@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::context::Context;
 use super::error::ExpressionError;
 
-/// The value of `expression` where the names are the fields of `context`.
+/// The value of `expression`, with the fields of `context` as names.
 ///
 /// # Errors
 /// Wrong syntax, an unknown name or attribute, or a wrong type.

@@ -1,4 +1,4 @@
-//! Why an expression is not true: the value of each of its parts, as the same engine gives it.
+//! Why an expression is not true: the value of each of its parts, evaluated by the same engine.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,15 @@ use minijinja::value::{Value as JinjaValue, ValueKind};
 use super::context::{self, Context, brief};
 use super::{ExpressionError, limit, print};
 
-/// Most parts that are shown.
+/// Maximum number of parts shown.
 const PARTS: usize = 16;
 
 /// The values of the parts of `expression`, one line each, outermost first; empty if there is nothing to show.
 ///
-/// A part behind an `and`, `or` or `if` that was not evaluated is not evaluated here either.
+/// A part after an `and`, `or` or `if` that was not evaluated is not evaluated here either.
 pub(crate) fn explain(expression: &str, context: &Context) -> Vec<String> {
     let Some(tree) = parse(expression) else { return Vec::new() };
-    // What is shown is what was evaluated: the parts of a tree that cannot be printed are not shown.
+    // Shows exactly what was evaluated: the parts of a tree that cannot be printed are not shown.
     if !parse_expr(&print::text(&tree)).is_ok_and(|again| same(&tree, &again)) {
         return Vec::new();
     }
@@ -36,7 +36,8 @@ fn parse(expression: &str) -> Option<Expr<'_>> {
     parse_expr(expression).ok()
 }
 
-/// The attributes of the name `of` that `expression` uses: `["loss"]` of `captures` in `captures.loss > 1`. None for wrong syntax.
+/// The attributes of the name `of` that `expression` uses: `["loss"]` of `captures` in `captures.loss > 1`. `None` for wrong
+/// syntax.
 pub(crate) fn attributes(expression: &str, of: &str) -> Option<Vec<String>> {
     let tree = parse(expression)?;
     let mut found = Vec::new();
@@ -70,12 +71,12 @@ impl Parts<'_> {
     }
 
     fn is(&self, expr: &Expr<'_>, wanted: bool) -> bool {
-        // Truth as the engine sees it, not only of booleans.
+        // Truth as the engine sees it, not only for booleans.
         let truth = format!("true if {} else false", print::text_in_or(expr));
         self.context.evaluate(&truth).is_ok_and(|value| context::truth(&value) == Some(wanted))
     }
 
-    /// A part that is true or false: through `and`, `or`, `not` and `if` down to what was compared.
+    /// A part that is true or false: descends through `and`, `or`, `not` and `if` to the comparisons.
     fn condition(&mut self, expr: &Expr<'_>) {
         match expr {
             Expr::BinOp(binary) if matches!(binary.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
@@ -123,7 +124,7 @@ impl Parts<'_> {
         }
     }
 
-    /// `64 > 1000`, then what both sides came from.
+    /// `64 > 1000`, then the parts that both sides came from.
     fn compared(&mut self, whole: String, sides: &[&Expr<'_>], signs: &[&str]) {
         if sides.iter().any(|side| self.value(side).is_err()) {
             sides.iter().for_each(|side| self.operand(side));
@@ -144,7 +145,7 @@ impl Parts<'_> {
         sides.iter().for_each(|side| self.operand(side));
     }
 
-    /// Why a part has no value: of a missing attribute, which there are.
+    /// Why a part has no value; for a missing attribute, lists those that exist.
     fn why(&self, expr: &Expr<'_>, error: &ExpressionError) -> String {
         let base = match expr {
             Expr::GetAttr(get) => &get.expr,
@@ -161,7 +162,7 @@ impl Parts<'_> {
         }
     }
 
-    /// A part and its value, without what it came from.
+    /// A part and its value, without the parts it came from.
     fn side(&mut self, expr: &Expr<'_>) {
         if matches!(expr, Expr::Const(_)) {
             return;
@@ -175,7 +176,7 @@ impl Parts<'_> {
         }
     }
 
-    /// A part with a value, and the parts that this came from.
+    /// A part with its value, and the parts that the value came from.
     fn operand(&mut self, expr: &Expr<'_>) {
         match expr {
             Expr::Const(_) => {}
@@ -202,7 +203,7 @@ impl Parts<'_> {
                 self.arguments(&test.args);
             }
             Expr::Call(call) => self.arguments(&call.args),
-            // Of a path only its end and the brackets are shown.
+            // Only the end of a path and its brackets are shown.
             Expr::GetAttr(get) => self.children(&get.expr),
             Expr::GetItem(get) => {
                 self.children(&get.expr);
@@ -236,8 +237,8 @@ impl Parts<'_> {
     }
 }
 
-/// How `expression` reaches into the name `of`: `["measured", "ranks", "0"]` for a use as `report.measured.ranks[0]`,
-/// nothing for one of the name itself. None for wrong syntax.
+/// How `expression` reaches into the name `of`: `["measured", "ranks", "0"]` for `report.measured.ranks[0]`, an empty
+/// list for the name itself. `None` for wrong syntax.
 pub(crate) fn uses(expression: &str, of: &str) -> Option<Vec<Vec<String>>> {
     fn walk(expr: &Expr<'_>, of: &str, found: &mut Vec<Vec<String>>) {
         match names(expr, of) {
@@ -251,7 +252,7 @@ pub(crate) fn uses(expression: &str, of: &str) -> Option<Vec<Vec<String>>> {
     Some(found)
 }
 
-/// The names of a path that begins with `of` and has nothing in it that is worked out.
+/// The names of a path that begins with `of` and contains nothing computed.
 fn names(expr: &Expr<'_>, of: &str) -> Option<Vec<String>> {
     let (base, name) = match expr {
         Expr::Var(var) if var.id == of => return Some(Vec::new()),
@@ -272,7 +273,7 @@ fn visit(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     children(expr, &mut |child| visit(child, see));
 }
 
-/// The parts that an expression is made of.
+/// The direct parts of an expression.
 fn children(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     match expr {
         Expr::Var(_) | Expr::Const(_) => {}
@@ -415,7 +416,7 @@ mod tests {
         assert_eq!(uses("r.a +", "r"), None);
     }
 
-    /// Expressions with every form.
+    /// Expressions of every form.
     fn expressions() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("a".to_owned()),

@@ -1,20 +1,20 @@
-//! How deeply an expression may nest, judged before it is parsed: minijinja compiles, prints and drops its trees by
+//! How deeply an expression may nest, checked before it is parsed: minijinja compiles, prints and drops its trees by
 //! recursion, and each operator of `1 + 1 + ...` is one level of the tree.
 
 use minijinja::machinery::{Token, tokenize};
 
 use super::ExpressionError;
 
-/// Most nested operators, calls and brackets.
+/// Maximum nesting of operators, calls and brackets.
 const DEPTH: usize = 200;
 
-/// Whether `expression` nests so little that it may be parsed. Text that is not an expression is left to the parser.
+/// Checks that `expression` nests shallowly enough to be parsed. Text that is not an expression is left to the parser.
 ///
 /// # Errors
 /// It nests too deeply.
 pub(super) fn check(expression: &str) -> Result<(), ExpressionError> {
-    // One level for each open bracket: the operators so far of the item that is being read. Items of a list are next to
-    // each other, not inside.
+    // One entry per open bracket: the number of operators so far in the current item. Items of a list are next to each
+    // other, not nested.
     let (mut levels, mut depth) = (vec![0], 0);
     for (token, _) in tokenize(expression, true, Default::default()).map_while(Result::ok) {
         let outermost = levels.len() == 1;
@@ -43,7 +43,7 @@ pub(super) fn check(expression: &str) -> Result<(), ExpressionError> {
     Ok(())
 }
 
-/// Whether a token begins a part with parts of its own.
+/// Whether a token begins a part that has parts itself.
 fn nests(token: &Token<'_>) -> bool {
     match token {
         Token::Ident(word) => ["and", "or", "not", "in", "is", "if", "else"].contains(word),
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// What the limit lets through may not overflow the stack either, here of a test's thread.
+    /// An expression within the limit must not overflow the stack either, here that of a test's thread.
     #[test]
     fn what_is_allowed_can_be_evaluated_and_explained() {
         let context = json!({"report": {"a": 1}});

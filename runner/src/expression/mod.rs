@@ -1,4 +1,5 @@
-//! Expressions of suites (`${{ ... }}` and `invariants`): one strict environment in which a wrong name is an error, never nothing.
+//! Expressions of suites (`${{ ... }}` and `invariants`): one strict environment in which a wrong name is an error, never an
+//! empty value.
 
 pub mod compare;
 mod compile;

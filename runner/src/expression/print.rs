@@ -1,10 +1,11 @@
-//! A parsed expression as text again, so that each part of one can be evaluated by itself and shown as it was evaluated.
+//! Prints a parsed expression as text again, so that each part can be evaluated by itself and shown as it was evaluated.
 
 use minijinja::Value;
 use minijinja::machinery::ast::{BinOpKind, Call, CallArg, CompareOpKind, Expr, UnaryOpKind};
 use minijinja::value::ValueKind;
 
-/// How tightly a form binds, as the parser descends: a part that binds less than its place asks for gets parentheses.
+/// How tightly a form binds, in the parser's order: a part that binds less tightly than its position requires gets
+/// parentheses.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {
     IfElse,
@@ -105,7 +106,7 @@ fn above(level: Level) -> Level {
     }
 }
 
-/// `expr` where a form of at least `place` is allowed.
+/// `expr` in a position that allows forms of at least `place`.
 fn at(expr: &Expr<'_>, place: Level) -> String {
     let (text, level) = form(expr);
     if level >= place { text } else { format!("({text})") }
@@ -117,7 +118,7 @@ fn form(expr: &Expr<'_>) -> (String, Level) {
     match expr {
         Expr::Var(var) => (var.id.to_owned(), Level::Postfix),
         Expr::Const(constant) => {
-            // `1.real` would be a number and a name; text may be followed by anything.
+            // `1.real` would parse as a number and a name; text may be followed by anything.
             let level = if constant.value.kind() == ValueKind::Number { Level::Unary } else { Level::Postfix };
             (constant_text(&constant.value), level)
         }
@@ -164,7 +165,7 @@ fn form(expr: &Expr<'_>) -> (String, Level) {
             let operand = filter.expr.as_ref().map(|operand| at(operand, Level::Unary)).unwrap_or_default();
             (format!("{operand} | {}{args}", filter.name), Level::Unary)
         }
-        // Without parentheses a test would take what follows as its argument.
+        // Without parentheses, a test would take whatever follows as its argument.
         Expr::Test(test) => {
             let args = if test.args.is_empty() { String::new() } else { arguments(&test.args) };
             (format!("{} is {}{args}", at(&test.expr, Level::Unary), test.name), Level::Compare)

@@ -4,20 +4,20 @@ use serde_json::Value;
 
 use super::deferred;
 
-/// What an expression begins with.
+/// The start of an expression.
 pub(crate) const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
-/// The expressions in `text`, without what is around them.
+/// The expressions in `text`, without the surrounding text.
 pub fn expressions(text: &str) -> Vec<&str> {
     let inner = text.split(OPEN).skip(1);
     inner.filter_map(|part| Some(part[..part.find(CLOSE)?].trim())).collect()
 }
 
-/// What `text` becomes in `context`. A text that is nothing but one expression keeps the expression's type.
+/// The value of `text` in `context`. Text that consists only of one expression keeps the expression's type.
 ///
 /// # Errors
-/// A wrong expression, in words.
+/// A message about a wrong expression.
 pub fn value(text: &str, context: &Value) -> Result<Value, String> {
     if let Some(expression) = whole(text) {
         return value_of(expression, context);
@@ -39,7 +39,7 @@ pub fn value(text: &str, context: &Value) -> Result<Value, String> {
     Ok(Value::String(out))
 }
 
-/// The expression of a scalar that is nothing but one expression.
+/// The expression of a scalar that consists only of one expression.
 fn whole(text: &str) -> Option<&str> {
     let inner = text.trim().strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
     (!inner.contains(OPEN)).then_some(inner)

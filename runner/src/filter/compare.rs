@@ -21,15 +21,15 @@ pub enum Matcher {
 /// How a value is compared.
 #[derive(Clone, Debug)]
 pub enum Comparison {
-    /// `=`: as numbers where both are, else as text.
+    /// `=`: as numbers if both are numbers, else as text.
     Is(Matcher),
     /// `!=`.
     IsNot(Matcher),
-    /// `<`, `<=`, `>`, `>=`: never true of what is not a number.
+    /// `<`, `<=`, `>`, `>=`: never true for a value that is not a number.
     Number(Bound, f64),
 }
 
-/// Which side of a number.
+/// The side of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// `<`
@@ -71,7 +71,7 @@ impl Comparison {
             Comparison::Is(matcher) => matcher.matches_value(value),
             Comparison::IsNot(matcher) => !matcher.matches_value(value),
             Comparison::Number(bound, limit) => {
-                // `"1024"` in quotes is text in YAML, and means the number here all the same.
+                // `"1024"` in quotes is text in YAML, but still means the number here.
                 let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
                 number.and_then(|number| number.partial_cmp(limit)).is_some_and(|order| match bound {
                     Bound::Below => order == Ordering::Less,

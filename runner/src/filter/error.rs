@@ -1,8 +1,8 @@
-//! What may be written as a filter, and the message about one that cannot be read.
+//! The syntax of filters, and the error for a filter that cannot be parsed.
 
 use std::fmt;
 
-/// What may be written, for `--help` and for mistakes.
+/// The syntax, for `--help` and for errors.
 pub const SYNTAX: &str = "\
 A filter is a part of `suite/id[matrix]` (a complete one selects only that case), or an expression:
   tag(smoke)  suite(dist)  case(all-reduce*)  id(dist/all-reduce*)   by name
@@ -12,10 +12,10 @@ A filter is a part of `suite/id[matrix]` (a complete one selects only that case)
 A name is a glob over the whole name (* and ?), =exact, ~part or /regex/; \"...\" where it holds parentheses or spaces.
 Matrix values are compared with = != (glob or /regex/), < <= > >= (numbers) and ~ (part).";
 
-/// Characters of a filter that a mistake shows.
+/// Characters of a filter shown in an error.
 const SHOWN: usize = 160;
 
-/// A filter that cannot be read. Displayed with a caret under the place.
+/// A filter that cannot be parsed. Displayed with a caret under the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct FilterError {
     pub(super) filter: String,
@@ -26,7 +26,7 @@ pub struct FilterError {
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Around the place: a caret under ten thousand characters cannot be found.
+        // Only the text around the place, because nobody would find a caret under ten thousand characters.
         let from = self.at.saturating_sub(SHOWN / 2);
         let mut text: String = self.filter.chars().skip(from).take(SHOWN).collect();
         let mut space = " ".repeat(self.at - from);

@@ -1,4 +1,4 @@
-//! What a filter means: the cases that it accepts, and the filter of one case.
+//! The meaning of a filter: the cases that it accepts, and the filter for one case.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::case::Case;
 pub enum Filter {
     /// Every case.
     All,
-    /// `suite/id` holds this text.
+    /// `suite/id` contains this text.
     Substring(String),
     /// One of the tags.
     Tag(Matcher),
@@ -22,9 +22,9 @@ pub enum Filter {
     Id(Matcher),
     /// The number of ranks; a plain process has none.
     World(Comparison),
-    /// A matrix value, by the name of its axis; a case without that axis is not meant.
+    /// A matrix value, by the name of its axis; a case without that axis does not match.
     Matrix(String, Comparison),
-    /// None of the cases of the inner one.
+    /// Accepts the cases that the inner filter does not.
     Not(Box<Filter>),
     /// All of them.
     And(Vec<Filter>),
@@ -33,7 +33,8 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// The filter where a part that `is_id` knows as a whole id means that case alone, and not `s/a-more` beside `s/a`.
+    /// The filter in which a part that `is_id` recognizes as a whole id matches only that case: `s/a`, but not
+    /// `s/a-more`.
     #[must_use]
     pub fn settled(self, is_id: &impl Fn(&str) -> bool) -> Filter {
         match self {
@@ -43,7 +44,7 @@ impl Filter {
         }
     }
 
-    /// Whether `case` is meant.
+    /// Whether the filter accepts `case`.
     pub fn accepts(&self, case: &Case) -> bool {
         match self {
             Filter::All => true,
@@ -60,7 +61,7 @@ impl Filter {
         }
     }
 
-    /// The axes that the filter names, each as often as it does.
+    /// The axes that the filter names, including repetitions.
     pub fn axes(&self) -> Vec<&str> {
         match self {
             Filter::Matrix(axis, _) => vec![axis],
@@ -81,8 +82,8 @@ pub fn exactly(full_id: &str) -> String {
     }
 }
 
-/// The shortest filter that means the case with this full id alone: the id itself where it is one word, which holds neither
-/// spaces nor the signs of expressions.
+/// The shortest filter that accepts only the case with this full id: the id itself if it is one word, without spaces or
+/// expression signs.
 pub fn one(full_id: &str) -> String {
     let plain = !full_id.contains(|sign: char| sign.is_whitespace() || "()&|!\"'".contains(sign));
     if plain { full_id.to_owned() } else { exactly(full_id) }

@@ -1,4 +1,4 @@
-//! From the text of a filter to the filter, or to the place where it is wrong.
+//! Parses the text of a filter, or finds the place where it is wrong.
 
 use protocol::suggest;
 use regex::Regex;
@@ -8,13 +8,13 @@ use super::error::FilterError;
 use super::expression::Filter;
 
 const FUNCTIONS: [&str; 7] = ["tag", "suite", "case", "id", "world", "all", "none"];
-/// Most nested parentheses and negations: the parser calls itself for each.
+/// Maximum nesting of parentheses and negations: the parser calls itself for each.
 const DEPTH: usize = 64;
 /// They end a word, as spaces do.
 const SIGNS: [char; 5] = ['(', ')', '&', '|', '!'];
 
 impl Filter {
-    /// Reads a filter. A word that is not a function is a part of the id.
+    /// Parses a filter. A word that is not a function matches part of the id.
     ///
     /// # Errors
     /// Where and why an expression is wrong.
@@ -22,7 +22,7 @@ impl Filter {
         parse(text)
     }
 
-    /// What several filters accept together: a case that any of them accepts. No filter accepts all.
+    /// The union of several filters: accepts a case that any of them accepts. Without filters, accepts all.
     ///
     /// # Errors
     /// The first that is wrong.
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Result<Filter, FilterError> {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    /// Parentheses and negations around this place.
+    /// Number of parentheses and negations around this place.
     depth: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// A whole word: `and`, not the beginning of `android`.
+    /// Takes a whole word: `and`, not the beginning of `android`.
     fn take_word(&mut self, word: &str) -> bool {
         self.space();
         let found = self.peek() == word;
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
         Ok(filter)
     }
 
-    /// What follows a negation or is in parentheses.
+    /// Reads what follows a negation or is in parentheses.
     fn inner(&mut self, read: impl FnOnce(&mut Self) -> Result<Filter, FilterError>) -> Result<Filter, FilterError> {
         if self.depth == DEPTH {
             return Err(self.error(format!("more than {DEPTH} nested parentheses and negations")));
@@ -233,7 +233,7 @@ impl<'a> Parser<'a> {
     fn matcher(&mut self, word: impl Fn(&Self) -> &'a str) -> Result<Matcher, FilterError> {
         self.space();
         if let Some(pattern) = self.rest().strip_prefix('/') {
-            // A slash within must be escaped, as in other languages with such expressions.
+            // A slash inside must be escaped, as in other languages with regex literals.
             let end = ends(pattern, '/').ok_or_else(|| self.error("the expression has no end `/`"))?;
             let regex = Regex::new(&pattern[..end].replace("\\/", "/"))
                 .map_err(|error| self.error(last_line(&error.to_string())))?;
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Where `sign` ends the text; one behind a backslash does not.
+/// Where `sign` ends the text; a `sign` after a backslash does not.
 fn ends(text: &str, sign: char) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, character)| {

@@ -1,11 +1,11 @@
-//! A part of the selected cases, for machines that share a run: the parts are disjoint and together all cases.
+//! A part of the selected cases, for machines that share a run: the parts are disjoint and together cover all cases.
 
 use std::fmt;
 use std::str::FromStr;
 
 use xxhash_rust::xxh64::xxh64;
 
-/// One of so many parts.
+/// One of several parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     kind: Kind,
@@ -14,17 +14,17 @@ pub struct Shard {
     of: u32,
 }
 
-/// How cases are dealt out. What each does is a promise: a change would be a new kind.
+/// How cases are distributed. The behavior of each kind is stable: a change would be a new kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The ids in order of their bytes, dealt out in turn: sizes differ by one at most, but one more case moves others.
+    /// The ids in byte order, distributed round-robin: sizes differ by at most one, but an added case moves others.
     Slice,
-    /// By the id alone, so that no case moves when others come or go: xxHash64 of the full id with seed 0, modulo the
-    /// number of parts. `printf %s 'suite/case' | xxhsum -H1` gives the same number.
+    /// By the id alone, so that no case moves when others are added or removed: xxHash64 of the full id with seed 0,
+    /// modulo the number of parts. `printf %s 'suite/case' | xxhsum -H1` gives the same number.
     Hash,
 }
 
-/// Into how many parts, and how.
+/// The number of parts, and how cases are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shards {
     kind: Kind,
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(of("2/2", &ids), ["s/a", "s/c[w=10]"]);
     }
 
-    /// A case that moved to another machine would be run twice or never by a run that spans two versions.
+    /// If a case moved to another machine, a run that spans two versions would run it twice or never.
     #[test]
     fn the_hash_is_xxh64_for_ever() {
         assert_eq!(xxh64(b"", 0), 0xef46_db37_51d8_e999);
@@ -170,7 +170,7 @@ mod tests {
             if ids.is_empty() {
                 return Ok(());
             }
-            // The order in which cases were found does not matter, and by hash not even which others there are.
+            // The order in which cases were found does not matter; by hash, neither does which other cases exist.
             let middle = moved.index(ids.len());
             ids.rotate_left(middle);
             let mut turned = select(&ids);

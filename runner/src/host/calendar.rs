@@ -15,14 +15,14 @@ pub fn date(at: SystemTime) -> Date {
     civil(at).date()
 }
 
-/// `2027-03-01`; none for anything else, also for a day that there is not.
+/// `2027-03-01`; `None` for anything else, including a day that does not exist.
 pub fn parse_date(text: &str) -> Option<Date> {
-    // Only in this form: the parser takes times and short months as well.
+    // Only in this form: the parser also accepts times and short months.
     let date = Date::strptime("%Y-%m-%d", text).ok()?;
     (date.to_string() == text).then_some(date)
 }
 
-/// Moments that no calendar has are the last that it has.
+/// Moments beyond the calendar's range become its last one.
 fn civil(at: SystemTime) -> DateTime {
     let at = jiff::Timestamp::try_from(at).unwrap_or(jiff::Timestamp::MAX);
     at.to_zoned(TimeZone::UTC).datetime()

@@ -1,4 +1,4 @@
-//! How long ftest waits for what: every deadline of the runner, and the defaults of those that a suite can set.
+//! How long ftest waits for things: every deadline of the runner, and the defaults of those that a suite can set.
 
 use std::time::Duration;
 
@@ -20,17 +20,18 @@ pub const COORDINATOR_ANSWER: Duration = Duration::from_secs(5);
 /// From SIGTERM until a coordinator has written its report.
 pub const COORDINATOR_REPORT: Duration = Duration::from_secs(10);
 
-/// Processes and streams that outlive a program by less are helpers on their way out; by more, they were left behind.
+/// Processes and streams that outlive a program by less than this are helpers about to exit; by more, they were left
+/// behind.
 pub const LEAVING: Duration = Duration::from_millis(500);
 /// From SIGABRT until a Python rank has printed its stacks and died.
 pub const STACKS: Duration = Duration::from_secs(2);
 /// From SIGKILL until a process is gone.
 pub const KILLED: Duration = Duration::from_secs(5);
-/// From SIGTERM until srun has cancelled its step.
+/// From SIGTERM until srun has canceled its step.
 pub const SRUN: Duration = Duration::from_secs(2);
-/// From the last event of a case that Slurm runs, or the wish to end it, until its srun has ended.
+/// From the last event of a case that Slurm runs, or the request to end it, until its srun has ended.
 pub const SRUN_ENDS: Duration = Duration::from_secs(60);
-/// For how long the guard kills what a killed ftest left.
+/// How long the guard keeps killing what a killed ftest left.
 pub const GUARD: Duration = Duration::from_secs(4);
 
 /// gdb with one process.
@@ -43,5 +44,5 @@ pub const PYTHON_ANSWER: Duration = Duration::from_secs(60);
 pub const PYTHON_TOOLS: Duration = Duration::from_millis(200);
 /// From the start of a warm process until it has imported PyTorch.
 pub const WARM_READY: Duration = Duration::from_secs(120);
-/// From a request to a warm process until there is a fork of it.
+/// From a request to a warm process until the fork exists.
 pub const WARM_START: Duration = Duration::from_secs(30);

@@ -1,12 +1,12 @@
 //! Where the parts of an installation are: shim, coordinator, `ftest` itself, suites. Nothing is looked up twice, and a
-//! part that is missing is named together with every place that was tried.
+//! missing part is reported with every place that was tried.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::host::variable;
 
-/// This version; of a release, with its commit.
+/// This version; for a release, with its commit.
 pub const VERSION: &str = match option_env!("FTEST_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
@@ -16,7 +16,7 @@ const SHIM: &str = "libfakegpu.so";
 const PROXY: &str = "libfakegpu_nccl.so";
 const HYBRID: &str = "libfakegpu_cuda.so";
 
-/// A part of the installation is not there.
+/// A part of the installation is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// It is nowhere.
@@ -26,12 +26,12 @@ pub enum Missing {
         list(.tried), protocol::env::HOME.name, protocol::env::HOME.name
     )]
     Part {
-        /// What was looked for, in words.
+        /// Description of what was looked for.
         what: &'static str,
         /// Every place that was tried, in order.
         tried: Vec<PathBuf>,
     },
-    /// The user named an installation that is not there. Another one in its place would be a surprise.
+    /// The user named an installation that does not exist. Using another one instead would be a surprise.
     #[error("{}={}: no such directory; it names the installation: unset it, or correct it", protocol::env::HOME.name, .0.display())]
     Home(PathBuf),
 }
@@ -42,14 +42,14 @@ fn list(paths: &[PathBuf]) -> String {
 
 /// The places where parts may be.
 ///
-/// Three layouts are known: installed (`bin/`, `lib/`, `share/ftest/`), a build directory (everything beside the
-/// binary), and a checkout named by `FTEST_HOME` (`suites/`, `profiles/`, and what is built in `target/release` for a program
-/// that was installed alone).
+/// Three layouts are known: installed (`bin/`, `lib/`, `share/ftest/`), a build directory (everything beside the binary), and
+/// a checkout named by `FTEST_HOME` (`suites/`, `profiles/`, and the build output in `target/release` for a program that was
+/// installed alone).
 #[derive(Clone, Debug)]
 pub struct Install {
     homes: Vec<PathBuf>,
     binaries: Vec<PathBuf>,
-    /// What `FTEST_HOME` names although there is no such directory.
+    /// The value of `FTEST_HOME` if there is no such directory.
     wrong: Option<PathBuf>,
 }
 
@@ -60,9 +60,9 @@ impl Install {
         Install::at(variable::get(protocol::env::HOME.name), &program)
     }
 
-    /// The installation around `program`, with `home` before it.
+    /// The installation around `program`; `home` takes precedence.
     pub fn at(home: Option<OsString>, program: &Path) -> Install {
-        // Programs of a case run elsewhere.
+        // Programs of a case run in other directories.
         let home = home.map(PathBuf::from).map(|home| std::path::absolute(&home).unwrap_or(home));
         let wrong = home.clone().filter(|home| !home.is_dir());
         let given = home.clone();
@@ -76,7 +76,7 @@ impl Install {
             }
             homes.extend(beside.ancestors().skip(1).take(3).map(Path::to_owned));
         }
-        // What is built beside the program is as new as the program; this may be older.
+        // Parts built beside the program are as new as the program; these may be older.
         if !binaries.iter().any(|place| place.join(SHIM).exists()) {
             binaries.extend(given.map(|home| home.join("target/release")));
         }
@@ -91,7 +91,7 @@ impl Install {
         self.library("the shim", SHIM)
     }
 
-    /// `libfakegpu_nccl.so`, which stands before the real NCCL.
+    /// `libfakegpu_nccl.so`, which forwards to the real NCCL.
     ///
     /// # Errors
     /// [`Missing`].
@@ -161,12 +161,12 @@ impl Install {
         self.first("the directory of suites", places)
     }
 
-    /// The directory with the Python package of a checkout. The wheel puts it where its Python finds it.
+    /// The directory with the Python package in a checkout. The wheel installs it where its Python finds it.
     pub fn python(&self) -> Option<PathBuf> {
         self.homes.iter().map(|home| home.join("python")).find(|place| place.join("ftest/pytest").is_dir())
     }
 
-    /// The directories with our programs; the native fixtures are among them.
+    /// The directories with our programs, including the native fixtures.
     pub fn binary_directories(&self) -> impl Iterator<Item = &Path> {
         self.binaries.iter().map(PathBuf::as_path)
     }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(alone.shim().unwrap(), built.join("libfakegpu.so"));
         assert_eq!(alone.coordinator().unwrap(), built.join("fakegpu-coordinator"));
         assert_eq!(alone.suites().unwrap(), root.path().join("checkout/suites"));
-        // With a target directory elsewhere, what an earlier build left in the checkout does not count.
+        // If the target directory is elsewhere, files left in the checkout by an earlier build do not count.
         let whole = Install::at(home(), &root.path().join("elsewhere/release/ftest"));
         assert_eq!(whole.shim().unwrap(), root.path().join("elsewhere/release/libfakegpu.so"));
         assert!(!whole.binary_directories().any(|place| place == built));

@@ -1,4 +1,4 @@
-//! What this machine has: memory as far as this process may use it, CPUs, room for shared memory.
+//! The resources of this machine: memory that this process may use, CPUs, shared memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use protocol::limit::{self, Limit};
 use rustix::process::{Resource, getrlimit};
 
-/// Limits that processes of the case began with, where there are any, and what the machine did to them.
+/// Limits that processes of the case started with, if any, and what the machine did to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Addresses, bytes.
     pub address_space: Option<u64>,
-    /// Of one file, bytes.
+    /// Maximum size of one file, bytes.
     pub file_size: Option<u64>,
-    /// Of one process, s.
+    /// Maximum CPU time of one process, s.
     pub cpu_time: Option<u64>,
     /// Size of `/dev/shm`, bytes.
     pub shared_memory: Option<u64>,
-    /// The kernel ended processes because memory ran out, in words.
+    /// A message if the kernel ended processes because memory ran out.
     pub out_of_memory: Option<String>,
 }
 
-/// Bytes of memory: what the machine has, or less where a cgroup limits us. `None` if `/proc` does not have it.
+/// Bytes of memory: the machine's total, or less if a cgroup limits us. `None` if `/proc` does not show it.
 pub fn memory() -> Option<u64> {
     let installed = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text))?;
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -33,7 +33,7 @@ fn mem_total(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The memory limits of the groups that `/proc/self/cgroup` names, and of those above them. Version 1 has a hierarchy of its own
+/// The memory limits of the groups that `/proc/self/cgroup` names, and of those above them. Version 1 has a separate hierarchy
 /// for memory.
 fn limits(own: &str, root: &Path) -> Vec<u64> {
     let mut found = Vec::new();
@@ -58,7 +58,7 @@ fn limits(own: &str, root: &Path) -> Vec<u64> {
     found
 }
 
-/// The limit on this process and those that it starts; none where there is none.
+/// The limit on this process and those that it starts; `None` if there is none.
 pub fn limit_of(limit: Limit) -> Option<u64> {
     let resource = match limit {
         Limit::AddressSpace => Resource::As,
@@ -70,10 +70,10 @@ pub fn limit_of(limit: Limit) -> Option<u64> {
     getrlimit(resource).current
 }
 
-/// Bytes of addresses with which ftest can run cases. With fewer, some allocation fails anywhere, and the process with it.
+/// Bytes of address space that ftest needs to run cases. With less, an allocation fails anywhere, and the process with it.
 const ADDRESSES: u64 = 128 << 20;
 
-/// Why cases cannot be run under the limits of this process, if so, and what to do.
+/// If cases cannot be run under the limits of this process: why, and what to do.
 pub fn too_small() -> Option<String> {
     let limit = limit_of(Limit::AddressSpace).filter(|limit| *limit < ADDRESSES)?;
     let (limit, needed) = (describe(limit), describe(ADDRESSES));
@@ -82,7 +82,7 @@ pub fn too_small() -> Option<String> {
 
 /// `error`, and what to do about it if a resource is exhausted.
 pub fn explained(error: &io::Error) -> String {
-    // An error with words of its own has the number of its cause no more.
+    // An error with its own message no longer has the error number of its cause.
     let kind = match error.kind() {
         io::ErrorKind::StorageFull => 28,
         io::ErrorKind::FileTooLarge => 27,
@@ -95,13 +95,13 @@ pub fn explained(error: &io::Error) -> String {
     }
 }
 
-/// Limits that were set for this process and that programs inherit, in words; none where nothing unusual is set.
+/// A description of the limits set for this process that programs inherit; `None` if nothing unusual is set.
 pub fn inherited_limits() -> Option<String> {
     const STACK: u64 = 1 << 20;
     const PROCESSES: u64 = 1024;
     let limits = [Limit::AddressSpace, Limit::FileSize, Limit::CpuTime, Limit::Processes];
     let set = limits.into_iter().filter_map(|limit| Some((limit, limit_of(limit)?)));
-    // Some limit on the number of processes is everywhere.
+    // Every machine has some limit on the number of processes.
     let mut inherited: Vec<String> = set
         .filter(|(limit, value)| *limit != Limit::Processes || *value < PROCESSES)
         .map(|(limit, value)| format!("{limit} (`{}`) {value}", limit.flag()))
@@ -113,8 +113,8 @@ pub fn inherited_limits() -> Option<String> {
         .then(|| format!("ftest was started under limits that programs inherit: {}", inherited.join(", ")))
 }
 
-/// How many processes the kernel has ended because memory ran out: in our control group, or where that does not count them, on the
-/// whole machine.
+/// How many processes the kernel has ended because memory ran out: in our control group, or on the whole machine if the group
+/// does not count them.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     killed: Option<u64>,
@@ -129,7 +129,7 @@ impl Memory {
         Memory { killed: group.or_else(machine) }
     }
 
-    /// What this machine allows, and did since then.
+    /// What this machine allows, and what it has done since then.
     pub fn machine(&self) -> Machine {
         Machine {
             address_space: limit_of(Limit::AddressSpace),
@@ -140,7 +140,7 @@ impl Memory {
         }
     }
 
-    /// What happened since then, in words.
+    /// A description of what has happened since then.
     fn since(&self) -> Option<String> {
         let killed = Memory::now().killed?.checked_sub(self.killed?).filter(|killed| *killed > 0)?;
         let processes = if killed == 1 { "process" } else { "processes" };
@@ -175,12 +175,12 @@ pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
 }
 
-/// Bytes free in `/dev/shm`; 0 where there is none.
+/// Bytes free in `/dev/shm`; 0 if it does not exist.
 pub fn shm() -> u64 {
     rustix::fs::statvfs("/dev/shm").map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Bytes that `/dev/shm` has in all; none where there is none.
+/// Total bytes of `/dev/shm`; `None` if it does not exist.
 pub fn shm_size() -> Option<u64> {
     rustix::fs::statvfs("/dev/shm").ok().map(|stat| stat.f_blocks.saturating_mul(stat.f_frsize))
 }

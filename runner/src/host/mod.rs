@@ -1,4 +1,4 @@
-//! The machine and the terminal that ftest runs on, and what the standard library lacks for them.
+//! The machine and the terminal that ftest runs on, as far as the standard library does not cover them.
 
 #[macro_use]
 pub mod output;

@@ -1,11 +1,11 @@
-//! Where this crate prints. A reader that closed the pipe (`ftest check suites | head -1`) did not want the rest; anything else that
-//! keeps stdout from being written is an error, remembered here until the exit code is chosen. What goes to stderr is for
-//! people, and may name files or quote what a program wrote: nothing of it acts on the terminal.
+//! Where this crate prints. A reader that closed the pipe (`ftest check suites | head -1`) did not want the rest; any other
+//! failure to write to stdout is an error, remembered here until the exit code is chosen. Output on stderr is for people, and may
+//! contain file names or text from programs: control sequences in it never reach the terminal.
 
 use std::io::{self, ErrorKind, Stdout, Write};
 use std::sync::OnceLock;
 
-/// Unlike that of std it does not panic.
+/// Unlike the one in std, it does not panic.
 macro_rules! println {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -13,7 +13,7 @@ macro_rules! println {
     }};
 }
 
-/// Unlike that of std it does not panic.
+/// Unlike the one in std, it does not panic.
 macro_rules! eprintln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -24,7 +24,7 @@ macro_rules! eprintln {
 
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// A stream to stdout whose first error is remembered.
+/// A stream to stdout that remembers its first error.
 #[derive(Debug)]
 pub struct Out<W>(W);
 
@@ -38,7 +38,7 @@ pub fn styled() -> Out<anstream::AutoStream<Stdout>> {
     Out(anstream::stdout())
 }
 
-/// Why not all of stdout could be written, if so. What std still holds back is written first.
+/// Why not all of stdout could be written, if so. Flushes std's buffer first.
 pub fn lost() -> Option<&'static str> {
     let _ = stdout().flush();
     LOST.get().map(String::as_str)

@@ -1,26 +1,26 @@
-//! Text of programs on its way to a terminal or a report: what would move the cursor, clear the screen or make a terminal
-//! answer is shown as text (`^[[2J`), as `cat -v` shows it. Colors are harmless: a report leaves them out, and what a
-//! person watches keeps them.
+//! Text of programs on its way to a terminal or a report. Sequences that would move the cursor, clear the screen or make
+//! a terminal answer are shown as text (`^[[2J`), as with `cat -v`. Colors are harmless: reports drop them, and live
+//! output keeps them.
 
-/// Longer than any color, and than most of what else begins like one.
+/// Longer than any color sequence, and than most others that begin like one.
 const LONGEST: usize = 64;
 
-/// What becomes of colors, and of a carriage return within a line.
+/// What happens to colors, and to a carriage return within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// Both would spoil a report: colors go, the return is shown.
+    /// Both would spoil a report: colors are dropped, the return is shown.
     Report,
     /// Colors stay, the return is shown: our own lines on a terminal.
     Line,
-    /// Both stay: a program that is watched as it runs.
+    /// Both stay: for a program that is watched as it runs.
     Watch,
 }
 
-/// A stream of text that comes in pieces.
+/// A stream of text that arrives in pieces.
 #[derive(Debug)]
 pub struct Printable {
     purpose: Purpose,
-    /// What began and may be part of a sequence or of a character.
+    /// Bytes that may be the beginning of a sequence or a character.
     held: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ pub fn on_terminal(text: &str) -> String {
     whole(Purpose::Line, text)
 }
 
-/// A line that a program wrote, as one that reads it would see it: of a line that was written over only what came last.
+/// A line that a program wrote, as a reader would see it: for an overwritten line, only the last version.
 pub fn line(text: &str) -> String {
     let text = text.trim_end_matches(['\r', '\n']);
     visible(text.rsplit('\r').next().unwrap_or(text))
@@ -47,7 +47,7 @@ pub fn lines(text: &str) -> String {
 }
 
 fn whole(purpose: Purpose, text: &str) -> String {
-    // Most text has nothing of all this.
+    // Most text contains none of this.
     if !text.chars().any(|character| is_special(character) && !matches!(character, '\n' | '\t')) {
         return text.to_owned();
     }
@@ -57,18 +57,18 @@ fn whole(purpose: Purpose, text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whether a terminal might act on it, or show a line in another order than it has (the controls of bidirectional text).
+/// Whether a terminal might act on it, or show a line in a different order (bidirectional text controls).
 fn is_special(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl Printable {
-    /// What a program writes while a user watches it: colors stay, and so do lines that are written over.
+    /// For the output of a program that a user watches: colors and overwritten lines stay.
     pub fn watched() -> Printable {
         Printable { purpose: Purpose::Watch, held: Vec::new() }
     }
 
-    /// What may be shown now. Bytes that are not UTF-8 pass.
+    /// Returns what may be shown now. Bytes that are not UTF-8 pass.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let whole = [held.as_slice(), bytes].concat();
@@ -86,7 +86,7 @@ impl Printable {
         out
     }
 
-    /// What was held back, at the end of the stream.
+    /// Returns what was held back, at the end of the stream.
     pub fn end(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         let mut out = Vec::new();
@@ -102,7 +102,7 @@ impl Printable {
         out
     }
 
-    /// Puts what `bytes` begins with into `out`; gives how many were taken, 0 when more must come first.
+    /// Puts the beginning of `bytes` into `out`; returns the number of bytes taken, 0 if more must come first.
     fn next(&self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         match bytes[0] {
             0x1b => match color(bytes) {
@@ -118,7 +118,7 @@ impl Printable {
                     1
                 }
             },
-            // Before the end of a line it is part of that.
+            // Directly before a newline, it is part of the line end.
             b'\r' => match bytes.get(1) {
                 None => 0,
                 Some(b'\n') => {
@@ -175,16 +175,16 @@ impl Printable {
     }
 }
 
-/// Whether an escape is a color or what goes with colors.
+/// Whether an escape is a color or a sequence that goes with colors.
 enum Color {
     /// So many bytes.
     Is(usize),
     Not,
-    /// It has not ended.
+    /// It is not complete yet.
     Open,
 }
 
-/// `ESC [ numbers m`, and `ESC [ K`, which compilers and progress bars write behind a colored line.
+/// `ESC [ numbers m`, and `ESC [ K`, which compilers and progress bars write after a colored line.
 fn color(bytes: &[u8]) -> Color {
     match bytes.get(1) {
         None => return Color::Open,

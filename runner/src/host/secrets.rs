@@ -10,16 +10,16 @@ use regex::Regex;
 pub(crate) const MASK: &str = "***";
 /// Endings of names, in capitals.
 const NAMES: [&str; 4] = ["_TOKEN", "KEY", "SECRET", "PASSWORD"];
-/// A shorter value is found in too many harmless words.
+/// A shorter value would occur in too many harmless words.
 const SHORTEST: usize = 6;
 
-/// The values to look for. Clones are the same: what one learns, all know.
+/// The values to look for. Clones share them: a value that one learns is known to all.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets(Arc<RwLock<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The longest first: one may be the beginning of another.
+    /// Longest first, because one may be the beginning of another.
     values: Vec<String>,
     pattern: Option<Regex>,
     /// The same for bytes that are not text.
@@ -27,20 +27,20 @@ struct Known {
 }
 
 impl Secrets {
-    /// Those of this process's environment.
+    /// The secrets in this process's environment.
     pub fn of_environment() -> Secrets {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         Secrets::of(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
     }
 
-    /// Those among these variables.
+    /// The secrets among these variables.
     pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Secrets {
         let secrets = Secrets::default();
         secrets.learn(variables);
         secrets
     }
 
-    /// From now on those among these variables as well.
+    /// From now on, also looks for the secrets among these variables.
     pub fn learn(&self, variables: impl IntoIterator<Item = (String, String)>) {
         let secret = |(name, value): &(String, String)| {
             let name = name.to_ascii_uppercase();
@@ -62,7 +62,7 @@ impl Secrets {
         }
     }
 
-    /// `bytes` without them; none where there was none.
+    /// `bytes` with the secrets masked; `None` if there were none.
     pub fn mask_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let known = self.0.read();
         let values = known.bytes.as_ref().filter(|values| values.is_match(bytes))?;
@@ -74,7 +74,8 @@ impl Secrets {
         self.0.read().values.is_empty()
     }
 
-    /// What matches them in a text. None: there are none; some none: no pattern could be made of them.
+    /// A pattern that matches them in a text. `None`: there are none; `Some(None)`: no pattern could be built from
+    /// them.
     pub(crate) fn pattern(&self) -> Option<Option<Regex>> {
         let known = self.0.read();
         (!known.values.is_empty()).then(|| known.pattern.clone())

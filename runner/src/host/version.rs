@@ -21,7 +21,7 @@ pub struct BadRange {
 }
 
 impl Range {
-    /// Reads it. A version alone means that one.
+    /// Reads it. A version alone means exactly that one.
     ///
     /// # Errors
     /// [`BadRange`].

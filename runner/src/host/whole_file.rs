@@ -1,23 +1,23 @@
-//! Files that are there as a whole or not at all.
+//! Files that are written atomically.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Puts `parts` at `path`, in the place of what is there. A new file has the permissions that the user's umask gives; one
-/// that was there keeps its own.
+/// Writes `parts` to `path`, replacing any existing file. A new file gets permissions according to the user's umask; an
+/// existing one keeps its own.
 ///
 /// # Errors
-/// It cannot be written; what was there stays.
+/// It cannot be written; an existing file stays.
 pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(parent)?;
     for part in parts {
         file.write_all(part)?;
     }
-    // A file system that finds room later (over a network, with a quota) would otherwise leave an empty file in the place
-    // of the old one, and no error.
+    // A file system that allocates space late (over a network, with a quota) would otherwise leave an empty file in place
+    // of the old one, without an error.
     file.as_file().sync_data()?;
     if let Ok(there) = fs::metadata(path) {
         file.as_file().set_permissions(there.permissions())?;

@@ -1,4 +1,4 @@
-//! What charts and traces show of a cluster report: whose operations took place when.
+//! What charts and traces show of a cluster report: which rank's operations took place when.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::record::event::Attempt;
 /// Larger reports are not read.
 const LARGEST: u64 = 64 << 20;
 
-/// The cluster report of an attempt, where it has one.
+/// The cluster report of an attempt, if it has one.
 ///
 /// # Errors
-/// A sentence on why it cannot be read.
+/// One sentence on why it cannot be read.
 pub fn read(attempt: &Attempt) -> Option<Result<ClusterReport, String>> {
     let path = attempt.cluster_report.as_ref()?;
     let wrong =
@@ -36,9 +36,9 @@ pub fn read(attempt: &Attempt) -> Option<Result<ClusterReport, String>> {
 pub struct Span {
     /// Global rank.
     pub rank: u32,
-    /// Of the spans of a rank those that overlap have different lanes, from 0.
+    /// Overlapping spans of a rank have different lanes, from 0.
     pub lane: usize,
-    /// When the rank came.
+    /// When the rank arrived.
     pub began_us: f64,
     /// When it stopped waiting for others.
     pub met_us: f64,
@@ -48,7 +48,7 @@ pub struct Span {
     pub entry: usize,
 }
 
-/// The spans of all operations whose times are known, by rank, then by begin.
+/// The spans of all operations with known times, by rank, then by start.
 pub fn spans(report: &ClusterReport) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (index, (entry, times)) in report.operation_timeline.entries.iter().zip(&report.measured.operations).enumerate()
@@ -57,7 +57,7 @@ pub fn spans(report: &ClusterReport) -> Vec<Span> {
         for ((rank, began), ended) in entry.ranks.iter().zip(&times.began_us).zip(&times.ended_us) {
             let (Some(began_us), Some(ended_us)) = (*began, *ended) else { continue };
             let ended_us = ended_us.max(began_us);
-            // A send that was done before its receiver came has not waited for it.
+            // A send that was done before its receiver arrived did not wait for it.
             let met_us = if latest > ended_us { began_us } else { latest.max(began_us) };
             spans.push(Span { rank: rank.0, lane: 0, began_us, met_us, ended_us, entry: index });
         }
@@ -78,7 +78,7 @@ pub fn spans(report: &ClusterReport) -> Vec<Span> {
     spans
 }
 
-/// Bytes that one rank gives to the operation.
+/// Bytes that one rank contributes to the operation.
 pub fn message_bytes(entry: &TimelineEntry) -> u64 {
     match entry.kind {
         OperationKind::PointToPoint | OperationKind::OneSided => entry.logical_payload_bytes,
@@ -123,7 +123,7 @@ pub(crate) mod tests {
         report
     }
 
-    /// Adds an operation; each rank has its begin and end.
+    /// Adds an operation; each rank has its start and end.
     pub(crate) fn add(report: &mut ClusterReport, operation: &str, bytes: u64, times: &[(u32, f64, f64)]) {
         let index = report.measured.operations.len() as u64 + 1;
         report.operation_timeline.entries.push(TimelineEntry {

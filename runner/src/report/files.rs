@@ -1,4 +1,4 @@
-//! Reports that are made of a run as a whole, once it has ended or from its record.
+//! Reports on a run as a whole, made once it has ended or from its record.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::record::Run;
 use crate::report::html::Limits;
 use crate::report::{github, html, junit_file, markdown, trace};
 
-/// Most bytes of a Markdown file.
+/// Maximum size of a Markdown file, bytes.
 const MARKDOWN_LIMIT: usize = 8 << 20;
 
 /// Which of these reports are wanted.
@@ -35,20 +35,20 @@ pub struct FileArgs {
 }
 
 impl FileArgs {
-    /// Whether GitHub is spoken to.
+    /// Whether reports go to GitHub.
     pub fn to_github(&self) -> bool {
         self.github || github::is_on()
     }
 
-    /// Whether any report is wanted that looks at the run before.
+    /// Whether any requested report compares with the previous run.
     pub fn compares(&self) -> bool {
         self.html.is_some() || self.markdown.is_some() || self.to_github()
     }
 
-    /// Writes what is wanted. `before` is a run to compare with.
+    /// Writes the requested reports. `before` is a run to compare with.
     ///
     /// # Errors
-    /// A sentence for each report that could not be written; the others are.
+    /// One sentence for each report that could not be written; the others are written.
     pub fn write(&self, run: &Run, before: Option<&Run>) -> Result<(), Vec<String>> {
         let mut mistakes = Vec::new();
         let mut put = |what: &str, path: &Path, text: Result<String, String>| {

@@ -1,4 +1,4 @@
-//! What GitHub Actions reads: annotations on the lines of suites, and the job's summary.
+//! Output for GitHub Actions: annotations on suite lines, and the job summary.
 
 mod command;
 mod path;
@@ -18,20 +18,20 @@ use command::command;
 pub use command::{group, silence};
 use path::repository_path;
 
-/// GitHub shows so many annotations of a kind in a step.
+/// GitHub shows at most this many annotations of a kind per step.
 const MOST_ANNOTATIONS: usize = 10;
-/// Longest text of an annotation.
+/// Maximum length of an annotation's text.
 const LONGEST: usize = 4 << 10;
-/// GitHub drops a summary of more than 1 MiB as a whole.
+/// GitHub drops a summary of more than 1 MiB entirely.
 pub const SUMMARY_LIMIT: usize = 900 << 10;
 
-/// Whether a workflow runs us.
+/// Whether we run in a workflow.
 pub fn is_on() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// Annotations of what did not pass, the worst first, one for each case; then, while there is room, of the other lines that their
-/// failures name; then of flaky cases. Files are named from the repository's root.
+/// Annotations for cases that did not pass, worst first, one per case; then, while there is room, for the other lines that their
+/// failures name; then for flaky cases. File names are relative to the repository's root.
 pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
     let file = |place: &SourceLocation| repository_path(workspace, &run.info.directory, &place.file);
     let mut text = String::new();
@@ -50,7 +50,7 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
         let place = first_place(case);
         command("error", file(place), place, &title(case), &message)
     });
-    // The case's own annotation tells all of them, but stands on one line.
+    // The case's own annotation lists all of them, but appears on only one line.
     let other_lines = bad.iter().flat_map(|(_, case)| {
         let mut annotated = vec![first_place(case)];
         let failures = case.failures().filter_map(|failure| Some((failure, failure.place.as_ref()?)));
@@ -77,15 +77,15 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
     text
 }
 
-/// Adds `text` to the summary of the job, where there is one.
+/// Adds `text` to the job summary, if there is one.
 ///
 /// # Errors
-/// A sentence on why it cannot be written.
+/// One sentence on why it cannot be written.
 pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
     let Some(path) = variable::get("GITHUB_STEP_SUMMARY").map(PathBuf::from) else {
         return Ok(());
     };
-    // What is there already counts, too.
+    // Existing text counts, too.
     let there = std::fs::metadata(&path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX));
     let text = render(SUMMARY_LIMIT.saturating_sub(there));
     let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
@@ -93,7 +93,7 @@ pub fn add_summary(render: impl FnOnce(usize) -> String) -> Result<(), String> {
         .map_err(|error| format!("cannot write the job summary {}: {error}", path.display()))
 }
 
-/// Where the annotation of a case stands.
+/// The place of a case's annotation.
 fn first_place(case: &CaseRun) -> &SourceLocation {
     case.failures().find_map(|failure| failure.place.as_ref()).unwrap_or(&case.info.place)
 }

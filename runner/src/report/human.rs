@@ -1,4 +1,4 @@
-//! What a person reads: one line per case in suite order, everything about a case that did not pass, and a summary.
+//! The report for people: one line per case in suite order, everything about a case that did not pass, and a summary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::record::{CaseRun, Run};
 use crate::report::{counts, exits, github, seconds, words};
 use crate::verdict::Verdict;
 
-/// Lines of stderr that are shown of a case that did not pass.
+/// Lines of stderr shown for a case that did not pass.
 const TAIL_LINES: usize = 20;
 /// Cases named in the progress bar.
 const NAMED: usize = 4;
@@ -34,12 +34,12 @@ const RESET: &str = "\x1b[0m";
 pub struct HumanReport {
     out: Box<dyn Write>,
     bar: Option<ProgressBar>,
-    /// By their place in the run, and since when.
+    /// Running cases, by index in the run, and when each started.
     running: Vec<(usize, Instant)>,
-    /// Finished, but not yet shown because an earlier one runs.
+    /// Finished, but not yet shown because an earlier case still runs.
     waiting: BTreeSet<usize>,
     next: usize,
-    /// Cases that did not pass so far.
+    /// Number of cases that did not pass so far.
     bad: usize,
     started: Instant,
     skips: BTreeMap<String, usize>,
@@ -63,12 +63,13 @@ impl HumanReport {
         }
     }
 
-    /// The same, with what may hold output of programs in `groups` of GitHub's log, where no line of it is a command.
+    /// The same, but text that may contain output of programs goes into `groups` of GitHub's log, in which no line is a
+    /// command.
     pub fn in_groups(self, groups: bool) -> HumanReport {
         HumanReport { groups, ..self }
     }
 
-    /// Shows what happened; `run` has taken note of it.
+    /// Shows an event that `run` has already recorded.
     pub fn on(&mut self, run: &Run, event: &Event) {
         match event {
             Event::RunStarted(_) => self.start(run),
@@ -134,7 +135,7 @@ impl HumanReport {
         ));
     }
 
-    /// Redraws the bar: how many did not pass, and what runs since when.
+    /// Redraws the bar: how many cases did not pass, and which ones run since when.
     pub fn refresh(&self, run: &Run) {
         let Some(bar) = &self.bar else { return };
         let running = |(index, since): &(usize, Instant)| running(&run.cases[*index], since.elapsed());
@@ -186,14 +187,14 @@ impl HumanReport {
         self.print(&text);
     }
 
-    /// `text`, which may hold what a program printed, below its line.
+    /// `text`, which may contain program output, below its line.
     fn section(&self, title: &str, text: &str) -> String {
         let text = indent(text, "    ");
         if self.groups { github::group(title, &text) } else { text }
     }
 
     fn finish(&mut self, run: &Run, duration_us: u64, interrupted: bool) {
-        // Cases behind one that never ran are shown all the same.
+        // Cases after one that never ran are still shown.
         for index in std::mem::take(&mut self.waiting) {
             self.show(&run.cases[index]);
         }
@@ -219,7 +220,7 @@ impl HumanReport {
 
     /// Prints above the bar. A closed stdout is not an error: the exit code still has the result.
     fn print(&mut self, text: &str) {
-        // Reasons and names may hold what a program or another person's suite wrote.
+        // Reasons and names may contain text from a program or another person's suite.
         let text = printable::on_terminal(text);
         let out = &mut self.out;
         let mut write = || {
@@ -242,7 +243,7 @@ fn running(case: &CaseRun, time: Duration) -> String {
     format!("{} ({ranks}{} s)", case.info.case, time.as_secs())
 }
 
-/// The cases that did not pass, one per line: in a long run they have scrolled away.
+/// The cases that did not pass, one per line, because in a long run they have scrolled away.
 fn not_passed(run: &Run) -> String {
     let bad = run.cases.iter().filter_map(|case| Some((case, case.verdict().filter(|verdict| !verdict.is_neutral())?)));
     let lines: Vec<String> =
@@ -250,7 +251,7 @@ fn not_passed(run: &Run) -> String {
     if lines.is_empty() { String::new() } else { format!("not passed:\n{}", lines.concat()) }
 }
 
-/// Everything about a case that did not pass, without color: also the text of a JUnit failure.
+/// Everything about a case that did not pass, without color; also used as the text of a JUnit failure.
 pub fn details(case: &CaseRun) -> String {
     let mut text = String::new();
     if let Some(title) = &case.info.title {
@@ -285,7 +286,7 @@ pub fn details(case: &CaseRun) -> String {
     printable::visible(&text)
 }
 
-/// What did not hold in one attempt, how its processes ended, and the last output of the one that explains most.
+/// The failed checks of one attempt, how its processes ended, and the last output of the most informative one.
 pub fn attempt_details(attempt: &Attempt) -> String {
     let mut text = String::new();
     failures(&mut text, &attempt.failures);

@@ -15,7 +15,7 @@ use crate::report::xml_text::XmlText;
 use crate::report::{exits, human};
 use crate::verdict::Verdict;
 
-/// Most bytes of one stream.
+/// Maximum bytes of one stream.
 const STREAM_LIMIT: usize = 64 << 10;
 
 /// Which dialect.
@@ -31,7 +31,7 @@ pub enum Profile {
 /// The run so far.
 ///
 /// # Errors
-/// It cannot be written as XML: what, in words.
+/// A message about what cannot be written as XML.
 pub fn document(run: &Run, profile: Profile) -> Result<String, String> {
     let mut report = Report::new("ftest");
     report.set_time(run.end.map_or(Duration::ZERO, |end| Duration::from_micros(end.duration_us)));
@@ -65,7 +65,7 @@ pub fn document(run: &Run, profile: Profile) -> Result<String, String> {
     })
 }
 
-/// The root element without its count of skipped cases, which the strict schema does not know there.
+/// The root element without its count of skipped cases, which the strict schema does not allow there.
 fn without_skipped(text: &str) -> String {
     let root = text.find("<testsuites ").and_then(|start| Some((start, start + text[start..].find('>')?)));
     let attribute = root.and_then(|(start, end)| Some((start + text[start..end].find(" skipped=\"")?, end)));
@@ -123,7 +123,7 @@ fn skipped(reason: &str) -> TestCaseStatus {
     status
 }
 
-/// The element of a case; `not_run` is why, where it has no verdict.
+/// The element of a case; `not_run` is the reason if it has no verdict.
 fn test_case(case: &CaseRun, not_run: &str, profile: Profile) -> TestCase {
     let status = match case.verdict() {
         None => skipped(not_run),
@@ -135,7 +135,7 @@ fn test_case(case: &CaseRun, not_run: &str, profile: Profile) -> TestCase {
         }
         Some(Verdict::Passed) => {
             let mut status = TestCaseStatus::success();
-            // Passed at last: the attempts before are flaky failures.
+            // Passed in the end: the earlier attempts are flaky failures.
             status.add_reruns(others(case, case.last()));
             status
         }
@@ -166,7 +166,7 @@ fn test_case(case: &CaseRun, not_run: &str, profile: Profile) -> TestCase {
             }
         }
     }
-    // Output of passed cases makes the file large and is of no use.
+    // Output of passed cases would make the file large and is not useful.
     if let Some(attempt) = case.shown().filter(|_| case.verdict().is_some_and(|verdict| !verdict.is_neutral())) {
         streams(&mut out, &attempt.processes, |process| &process.stdout);
         streams(&mut err, &attempt.processes, |process| &process.stderr);
@@ -181,7 +181,7 @@ fn test_case(case: &CaseRun, not_run: &str, profile: Profile) -> TestCase {
     test
 }
 
-/// Element and type of what did not pass.
+/// Element and type for a verdict that is not a pass.
 fn kind_of(verdict: &Verdict, first: Option<&Failure>) -> (NonSuccessKind, &'static str) {
     let of = |kind: &str| first.is_some_and(|failure| failure.kind == kind);
     match verdict {
@@ -228,7 +228,7 @@ fn others<'a>(case: &'a CaseRun, shown: Option<&'a Attempt>) -> impl Iterator<It
     )
 }
 
-/// What is known of a case in names and values.
+/// Properties of a case, as names and values.
 fn properties(case: &CaseRun) -> Vec<(String, String)> {
     let mut properties: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: String| properties.push((name.to_owned(), value));
@@ -257,7 +257,7 @@ fn properties(case: &CaseRun) -> Vec<(String, String)> {
     properties
 }
 
-/// A failed teardown as a case: JUnit has no other place for an error outside of cases.
+/// A failed teardown as a case, because JUnit has no other place for an error outside cases.
 fn teardown(suite: &str, fixture: &str, failure: &Failure) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status
@@ -270,7 +270,7 @@ fn teardown(suite: &str, fixture: &str, failure: &Failure) -> TestCase {
     test
 }
 
-/// Files of an attempt, as Jenkins, GitLab and Azure find them.
+/// Files of an attempt, in the form that Jenkins, GitLab and Azure look for.
 fn attachments(out: &mut String, attempt: &Attempt) {
     let streams = attempt.processes.iter().flat_map(|process| [&process.stdout, &process.stderr]);
     let files = streams.filter(|stream| stream.bytes > 0).filter_map(|stream| stream.file.as_ref());
@@ -416,7 +416,7 @@ mod tests {
         assert!(text.contains("matrix.w"));
     }
 
-    /// One of everything that a file can hold.
+    /// One of everything that a file can contain.
     fn everything() -> Vec<Event> {
         let mut events = vec![started()];
         let [mut first, finished] = ended("one", Verdict::Failed, b"first");

@@ -1,4 +1,4 @@
-//! The JUnit file during a run: complete at any time, rewritten only so often that it costs little.
+//! The JUnit file during a run: complete at any time, but rewritten rarely enough to cost little.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::record::Run;
 use crate::record::event::Event;
 use crate::report::junit::{self, Profile};
 
-/// A result waits for the file no longer than this, unless writing it takes long.
+/// A result is written after at most this time, unless writing the file takes long.
 const EVERY: Duration = Duration::from_secs(1);
-/// Of the time, at most one part in this many goes into writing.
+/// At most one part in this many of the time goes into writing.
 const SHARE: u32 = 20;
 /// As many links as the kernel follows.
 const LINKS: usize = 40;
@@ -21,7 +21,7 @@ const LINKS: usize = 40;
 pub struct JunitFile {
     path: PathBuf,
     profile: Profile,
-    /// Something happened that the file does not have.
+    /// Whether something happened that is not in the file yet.
     stale: bool,
     /// Not before.
     next: Instant,
@@ -38,7 +38,7 @@ impl JunitFile {
         &self.path
     }
 
-    /// Takes note of an event that `run` has, and writes the file where it is time.
+    /// Handles an event that `run` has recorded, and writes the file if it is time.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -53,7 +53,7 @@ impl JunitFile {
         }
     }
 
-    /// Writes the file where it lacks something and was not written just now.
+    /// Writes the file if it lacks something and was not just written.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -79,12 +79,12 @@ impl JunitFile {
     }
 }
 
-/// Puts `text` at `path`, or where it leads as a link, whole or not at all, and makes the directories above it.
+/// Writes `text` to `path`, or to the target if it is a link, atomically, and creates the directories above it.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    // A device or pipe (`/dev/stdout`) is written to; a rename would put a file in its place.
+    // A device or pipe (`/dev/stdout`) is written to directly; a rename would replace it with a file.
     if std::fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         return std::fs::write(path, text);
     }
@@ -94,7 +94,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     whole_file::replace(path, &[text.as_bytes()])
 }
 
-/// Where the links at `path` lead, be there a file or not: a rename would replace the first of them.
+/// The target of the links at `path`, whether or not it exists: a rename would replace the first link.
 fn target(path: &Path) -> PathBuf {
     let mut target = path.to_owned();
     for _ in 0..LINKS {

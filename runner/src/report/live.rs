@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Columns of the longest operation shown.
+/// Maximum width of an operation, columns.
 const OPERATION: usize = 58;
 
-/// Bytes per second of a communicator, by its number: from two looks.
+/// Bytes per second of each communicator, by its number, computed from two samples.
 pub type Rates = BTreeMap<u64, f64>;
 
 /// Bytes moved so far, by communicator.
@@ -16,7 +16,7 @@ pub fn moved(status: &Value) -> BTreeMap<u64, u64> {
     list(&status["communicators"]).map(|entry| (number(&entry["comm_id"]), number(&entry["bytes"]))).collect()
 }
 
-/// The rates between two looks `seconds` apart.
+/// The rates between two samples `seconds` apart.
 pub fn rates(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>, seconds: f64) -> Rates {
     let rate = |(id, bytes): (&u64, &u64)| {
         let grown = bytes.saturating_sub(before.get(id).copied().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! A run as Markdown, as GitHub and GitLab show it: the counts, what did not pass, what changed.
+//! A run as Markdown for GitHub and GitLab: the counts, the cases that did not pass, and the changes.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::report::html::compare::Comparison;
 use crate::report::{html, human, words};
 use crate::verdict::Verdict;
 
-/// Most bytes of the text of one case.
+/// Maximum bytes of the text of one case.
 const CASE_LIMIT: usize = 32 << 10;
-/// Room that is left for the sentence on what is missing.
+/// Bytes reserved for the sentence about what is missing.
 const RESERVE: usize = 400;
 
-/// The summary, at most `limit` bytes of it (but never less than its first lines). `before` is an earlier run.
+/// The summary, limited to `limit` bytes (but at least its first lines). `before` is an earlier run.
 pub fn render(run: &Run, before: Option<&Run>, limit: usize) -> String {
     let mut text = format!("## ftest: {}\n\n", cell(&html::headline(run)));
     let counts = run.counts();
@@ -65,7 +65,7 @@ pub fn render(run: &Run, before: Option<&Run>, limit: usize) -> String {
     out.text
 }
 
-/// Text that does not grow beyond its limit.
+/// Text that does not exceed its limit.
 struct Cut {
     text: String,
     limit: usize,
@@ -128,7 +128,7 @@ fn changes(comparison: &Comparison) -> String {
     text
 }
 
-/// Longer than every run of backticks in `text`, so that nothing in it ends the block.
+/// A fence longer than any run of backticks in `text`, so that nothing in it ends the block.
 fn fence(text: &str) -> String {
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or_default();
     "`".repeat((longest + 1).max(3))
@@ -139,7 +139,7 @@ fn code(text: &str) -> String {
     format!("<code>{}</code>", cell(text))
 }
 
-/// Text of which nothing is markup, on one line.
+/// Text on one line with all markup escaped.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     for character in printable::visible(text).chars() {

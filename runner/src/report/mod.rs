@@ -1,4 +1,4 @@
-//! Reports: projections of a run's events. They see nothing else of it.
+//! Reports: projections of a run's events. They see nothing else of the run.
 
 pub mod chart;
 pub mod cluster;

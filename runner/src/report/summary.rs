@@ -1,4 +1,4 @@
-//! What several reports say of a run in a line: exits, verdicts, seconds.
+//! One-line summaries used by several reports: exits, verdicts, seconds.
 
 use crate::check::exit;
 use crate::record::Run;
@@ -19,7 +19,7 @@ pub fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// `48 passed, 2 failed`: the verdicts of a run, the good ones first.
+/// `48 passed, 2 failed`: the verdicts of a run, good ones first.
 pub fn counts(run: &Run) -> String {
     let counts = run.counts();
     let mut parts: Vec<String> = ["passed", "xfailed", "failed", "broken", "timeout", "skipped", "not run"]

@@ -1,7 +1,7 @@
-//! A run as a trace for Perfetto and Chrome: cases on the tracks of the runner, operations on those of their ranks.
+//! A run as a trace for Perfetto and Chrome: cases on the runner's tracks, operations on those of their ranks.
 //!
 //! The format is the JSON of "Trace Event Format": complete slices (`X`), metadata (`M`) and flows (`s`, `f`). Slices of
-//! one track nest, never overlap otherwise. Time 0 is the begin of the run.
+//! one track may nest but never overlap otherwise. Time 0 is the start of the run.
 
 use protocol::report::{ClusterReport, OperationKind};
 use serde_json::{Value, json};
@@ -10,14 +10,14 @@ use crate::record::event::Attempt;
 use crate::record::{CaseRun, Run};
 use crate::report::cluster::{self, message_bytes};
 
-/// More events make a file that viewers do not open.
+/// Maximum number of events: viewers do not open larger files.
 const MOST_EVENTS: usize = 1_000_000;
 /// The process of the runner's tracks; those of attempts follow.
 const RUNNER: u64 = 1;
-/// Lanes of a rank have numbers of their own.
+/// Maximum number of lanes per rank, each with its own number.
 const LANES: u64 = 64;
 
-/// The trace as JSON text, an event a line.
+/// The trace as JSON text, one event per line.
 pub fn render(run: &Run) -> String {
     let mut trace = Trace { events: Vec::new(), flows: 0, left_out: 0 };
     trace.name(RUNNER, None, "process", "ftest", 0);
@@ -25,7 +25,7 @@ pub fn render(run: &Run) -> String {
     let mut process = RUNNER;
     for (started_ms, case) in started(run) {
         let begin = started_ms.saturating_sub(run.info.at_ms) as f64 * 1000.0;
-        // An attempt of no length would vanish.
+        // An attempt of length zero would vanish.
         let end = begin + (case.duration_us() as f64).max(1.0);
         let track = tracks.iter().position(|free| *free <= begin).unwrap_or(tracks.len());
         match tracks.get_mut(track) {
@@ -37,7 +37,7 @@ pub fn render(run: &Run) -> String {
         }
         trace.case(case, track as u64, begin, end);
         for attempt in &case.attempts {
-            // The page and the checks report a report that cannot be read; this file has only times.
+            // The page and the checks complain about an unreadable report; this file only has times.
             let Some(Ok(report)) = cluster::read(attempt) else { continue };
             process += 1;
             trace.ranks(case, attempt, &report, process, run.info.at_ms, begin);
@@ -159,7 +159,7 @@ impl Trace {
         self.releases(report, &spans, process, zero);
     }
 
-    /// An arrow from the rank that came last to each that waited for it.
+    /// An arrow from the rank that arrived last to each rank that waited for it.
     fn releases(&mut self, report: &ClusterReport, spans: &[cluster::Span], process: u64, zero: f64) {
         let mut of_entry: Vec<Vec<&cluster::Span>> = vec![Vec::new(); report.operation_timeline.entries.len()];
         for span in spans {
@@ -201,7 +201,7 @@ fn thread(span: &cluster::Span) -> u64 {
     u64::from(span.rank) * LANES + (span.lane as u64).min(LANES - 1)
 }
 
-/// Nanoseconds are the finest that the format's readers keep.
+/// Nanoseconds are the finest resolution that readers of the format keep.
 fn rounded(us: f64) -> f64 {
     (us * 1000.0).round() / 1000.0
 }

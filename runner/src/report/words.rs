@@ -55,7 +55,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// The command that runs this case alone, for a shell.
+/// The shell command that runs only this case.
 pub fn rerun(case: &CaseRun) -> String {
     let file = shell::quoted(&case.info.place.file.display().to_string());
     format!("ftest run {file} --filter {}", shell::quoted(&filter::one(&case.info.case)))

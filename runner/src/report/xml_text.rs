@@ -4,14 +4,15 @@ use quick_junit::XmlString;
 
 use crate::host::printable;
 
-/// Text of which every character is allowed in XML 1.0; what a terminal would act on is shown, colors are left out.
+/// Text in which every character is allowed in XML 1.0; terminal control sequences are made visible, colors are left
+/// out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmlText(String);
 
 impl XmlText {
     /// `text` as [`printable::visible`] shows it; anything else that XML forbids becomes U+FFFD. A carriage return ends a line:
-    /// readers of XML turn it into one or drop it, and a progress bar would become one long word. Of tabs quick-junit
-    /// leaves nothing: spaces.
+    /// readers of XML turn it into a newline or drop it, and a progress bar would become one long word. Tabs become spaces,
+    /// because quick-junit drops them.
     pub fn new(text: &str) -> XmlText {
         let lines = text.replace("\r\n", "\n").replace(['\r', '\u{85}'], "\n");
         XmlText(
@@ -40,7 +41,7 @@ impl From<XmlText> for XmlString {
     }
 }
 
-/// Char of XML 1.0, section 2.2, without the control characters that it discourages: one of them begins an escape.
+/// `Char` of XML 1.0, section 2.2, without the discouraged control characters, because one of them begins an escape.
 fn allowed(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{a}' | '\u{d}' | '\u{20}'..='\u{7e}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
 }

@@ -11,10 +11,10 @@ const RESET: &str = "\x1b[0m";
 
 const QUESTION: &str = "a accept  r reject  s skip  d full text  |  A R S this and all that follow  |  q quit";
 
-/// What became of the pending snapshots.
+/// What was decided about the pending snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
-    /// Now the accepted ones.
+    /// Number of accepted snapshots.
     pub accepted: usize,
     /// Removed.
     pub rejected: usize,
@@ -29,10 +29,10 @@ enum Answer {
     Skip,
 }
 
-/// Asks for each of `pending`; `key` gives the next key, none when there will be no more.
+/// Asks about each of `pending`; `key` returns the next key, or `None` if there will be no more.
 ///
 /// # Errors
-/// A snapshot cannot be written or removed, the terminal is gone. Those decided before stay decided.
+/// A snapshot cannot be written or removed, or the terminal is gone. Earlier decisions stand.
 pub fn review(
     pending: &[Pending],
     mut key: impl FnMut() -> io::Result<Option<char>>,
@@ -78,7 +78,7 @@ pub fn review(
     Ok(decisions)
 }
 
-/// Writes what is to be decided.
+/// Writes the snapshot to be decided.
 ///
 /// # Errors
 /// `out` cannot be written.

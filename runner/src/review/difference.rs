@@ -1,4 +1,4 @@
-//! What changed from one text to another, for a terminal: lines with their numbers, the changed words set apart.
+//! Shows on a terminal what changed from one text to another: numbered lines with the changed words highlighted.
 
 use std::fmt::Write as _;
 
@@ -44,7 +44,7 @@ pub fn changes(accepted: &str, new: &str) -> String {
     text
 }
 
-/// All of a text that is new.
+/// A new text in full.
 pub fn whole(new: &str) -> String {
     new.trim_end().lines().fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{GREEN}+ {line}{RESET}");

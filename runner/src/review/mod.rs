@@ -1,4 +1,4 @@
-//! Snapshots that wait for a decision: finding them, showing what changed, and the dialog.
+//! Pending snapshots: finding them, showing what changed, and the dialog.
 
 pub mod dialog;
 pub mod difference;

@@ -1,4 +1,4 @@
-//! A snapshot that waits for a decision: taking it or throwing it away.
+//! A pending snapshot, to be accepted or rejected.
 
 use std::fs;
 use std::io;
@@ -8,14 +8,14 @@ use crate::check::snapshot_file;
 use crate::check::snapshot_file::SnapshotFile;
 use crate::source::SourceLocation;
 
-/// A snapshot that waits.
+/// A pending snapshot.
 #[derive(Clone, Debug)]
 pub struct Pending {
     /// Where it goes.
     pub file: SnapshotFile,
-    /// Where the check is written.
+    /// Where the suite defines the check.
     pub place: SourceLocation,
-    /// Where it lies; beside the accepted one unless it came with an artifact.
+    /// Where it is; beside the accepted one unless it came from an artifact.
     pub found: PathBuf,
     /// Its text.
     pub text: String,
@@ -23,7 +23,7 @@ pub struct Pending {
     pub accepted: Option<String>,
 }
 
-/// A file that looks like a pending snapshot and cannot be taken.
+/// A file that looks like a pending snapshot but cannot be accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The file.
@@ -33,7 +33,7 @@ pub struct Refused {
 }
 
 impl Pending {
-    /// The one in `found`, which goes to `file`.
+    /// The pending snapshot in `found`, which belongs to `file`.
     ///
     /// # Errors
     /// It, or the accepted one, cannot be read.

@@ -1,4 +1,4 @@
-//! Where snapshots wait: beside the accepted ones or in an artifact; and the files that no case has.
+//! Finds pending snapshots, beside the accepted ones or in an artifact, and snapshot files that no case uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,12 +12,12 @@ use crate::source::SourceLocation;
 use crate::suite::Suite;
 use crate::verdict::judge;
 
-/// The end of a name of a snapshot that waits.
+/// The file name suffix of a pending snapshot.
 const PENDING: &str = ".snap.new";
 /// How deep an artifact is searched.
 const DEPTH: usize = 12;
 
-/// Every snapshot that the cases of `suites` have, whether or not there is a file: by name.
+/// Every snapshot that the cases of `suites` have, by name, whether or not there is a file.
 fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, SourceLocation)> {
     let cases = suites.iter().flat_map(|suite| &suite.cases);
     let checks = cases.flat_map(|case| case.expect.snapshots.iter().map(move |check| (case, check)));
@@ -29,7 +29,7 @@ fn expected(suites: &[Suite]) -> BTreeMap<String, (SnapshotFile, SourceLocation)
         .collect()
 }
 
-/// The snapshots of `suites` that wait beside the accepted ones, by name, and those that cannot be read.
+/// The snapshots of `suites` pending beside the accepted ones, by name, and those that cannot be read.
 pub fn beside(suites: &[Suite]) -> (Vec<Pending>, Vec<Refused>) {
     let (mut pending, mut refused) = (Vec::new(), Vec::new());
     for (file, place) in expected(suites).into_values() {
@@ -44,8 +44,8 @@ pub fn beside(suites: &[Suite]) -> (Vec<Pending>, Vec<Refused>) {
     (pending, refused)
 }
 
-/// The pending snapshots somewhere below `directory`, as a downloaded artifact has them: each goes where the case of
-/// `suites` with its name wants it. Also those that cannot be taken.
+/// The pending snapshots anywhere below `directory`, as in a downloaded artifact: each belongs where the case of
+/// `suites` with its name expects it. Also returns those that cannot be accepted.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -80,13 +80,13 @@ pub fn below(directory: &Path, suites: &[Suite]) -> io::Result<(Vec<Pending>, Ve
     Ok((pending, refused))
 }
 
-/// Snapshot files beside `suites` that no case has, sorted. Waiting ones count as well.
+/// Snapshot files beside `suites` that no case uses, sorted. Includes pending ones.
 pub fn unreferenced(suites: &[Suite]) -> Vec<PathBuf> {
     let known: BTreeSet<PathBuf> =
         expected(suites).into_values().flat_map(|(file, _)| [file.pending(), file.path]).collect();
     let directories: BTreeSet<PathBuf> =
         suites.iter().map(|suite| snapshot_file::directory(&suite.file, &suite.name)).collect();
-    // A directory that is not there has no file.
+    // A missing directory has no files.
     let found = directories.iter().flat_map(|directory| files(directory, 1).unwrap_or_default());
     let snapshots =
         found.filter(|path| is_pending(path) || path.extension().is_some_and(|extension| extension == "snap"));

@@ -1,4 +1,4 @@
-//! The options that control a run: how many cases at once, in which order, how often, and when to stop.
+//! The options that control a run: how many cases run at once, in which order, how often, and when to stop.
 
 use clap::Args;
 use protocol::schedule::Schedule;
@@ -80,7 +80,7 @@ pub enum Executor {
 }
 
 impl ExecutorArgs {
-    /// CPU slots: those of the allocation, where cases are its steps.
+    /// CPU slots: those of the allocation, if cases run as its steps.
     pub fn slots(&self, pace: &PaceArgs) -> u32 {
         let of_allocation = self.executor.filter(|_| pace.jobs.is_none()).and_then(|Executor::Slurm| slurm::slots());
         of_allocation.unwrap_or_else(|| pace.slots())
@@ -98,7 +98,7 @@ impl PaceArgs {
         self.stress.or(self.repeat.map(Rounds::Count)).unwrap_or_default()
     }
 
-    /// After how many cases that did not pass no other is started.
+    /// The number of cases that did not pass after which no other is started.
     pub fn fail_fast(&self, in_ci: bool) -> Option<u32> {
         let default = if self.stress.is_some() {
             Some(1)

@@ -1,4 +1,4 @@
-//! From a case to its conclusion: attempts, and what the policies of the case make of them.
+//! Runs a case to its conclusion: its attempts, and the result according to the case's policies.
 
 mod chaos;
 
@@ -26,7 +26,7 @@ use crate::verdict::{environment, judge, policy};
 /// The attempt number for a program with `retries`, from 1.
 const ATTEMPT: &str = "FTEST_ATTEMPT";
 
-/// What the attempts of a run share.
+/// State shared by the attempts of a run.
 #[derive(Debug, Default)]
 pub struct Shared {
     fixtures: Fixtures,
@@ -35,12 +35,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What the attempts of these cases will share, each run once.
+    /// The state shared by the attempts of these cases, each run once.
     pub fn new(cases: &[Arc<Case>]) -> Shared {
         Shared { fixtures: Fixtures::new(cases), failed: Cell::new(0) }
     }
 
-    /// Takes down what is still set up.
+    /// Tears down whatever is still set up.
     pub async fn finish(&self, resources: &RunResources, settings: Settings) {
         self.fixtures.finish(resources, settings.keep).await;
     }
@@ -136,7 +136,7 @@ impl Attempts<'_> {
             }
             let outcome = self.make(made + 1).await;
             if matches!(outcome.verdict, Verdict::Skipped { .. }) {
-                // A case that failed is not skipped because the next attempt was.
+                // A failed case does not become skipped because the next attempt was skipped.
                 conclusion.notes.push(format!("attempt {} was not made: {}", made + 1, reason(&outcome)));
                 conclusion.verdict = before;
                 break;
@@ -166,7 +166,7 @@ impl Attempts<'_> {
             let case = case.to_mut();
             (case.schedule, case.is_compared) = (None, true);
         }
-        // Without what fixtures give to the first run.
+        // Without the fixture outputs of the first run.
         let fresh = case.deterministic.is_some().then(|| case.clone());
         let limit = self.resources.execution.limits.of(&case).filter(|limit| limit.has_passed());
         let mut observation = match requirement::unmet(&case) {
@@ -183,7 +183,7 @@ impl Attempts<'_> {
         }
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
-        // What the second run printed and wrote is compared first.
+        // The second run's output and files are compared first.
         if let Some(again) = observation.again.as_ref().filter(|_| !self.settings.keep) {
             self.resources.execution.discard(again);
         }
@@ -200,7 +200,7 @@ impl Attempts<'_> {
         Outcome { verdict, failures, perf, observation, slow, kept }
     }
 
-    /// Runs the case among its fixtures, with what they give.
+    /// Runs the case with its fixtures and their outputs.
     async fn observe(&self, case: &mut Cow<'_, Case>) -> Observation {
         if case.uses.is_empty() {
             return run_case(case, &self.resources.execution).await;

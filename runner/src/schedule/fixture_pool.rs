@@ -1,4 +1,4 @@
-//! The fixtures of a run: made when the first case needs them, taken down after the last, whatever the results.
+//! The fixtures of a run: set up when the first case needs them, torn down after the last, regardless of results.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -25,15 +25,15 @@ use crate::record::event::Stream;
 use crate::schedule::run_resources::RunResources;
 use crate::source::SourceLocation;
 
-/// Lines of a step's output that are shown.
+/// Lines of a step's output shown.
 const LINES: usize = 10;
 
 /// All fixtures of a run.
 #[derive(Debug, Default)]
 pub struct Fixtures {
-    /// Those of suites, in the order in which cases asked for them; by full name.
+    /// Those with suite scope, by full name, in the order in which cases asked for them.
     shared: RefCell<Vec<(String, Rc<Slot>)>>,
-    /// Cases that will use one, and those that do, by full name.
+    /// Cases that will use each fixture, and those that use it now, by full name.
     users: RefCell<HashMap<String, Users>>,
     failed: RefCell<Vec<(String, Failure)>>,
 }
@@ -54,7 +54,7 @@ struct Made {
     directory: PathBuf,
     cookie: Cookie,
     environment: Environment,
-    /// As text with its late values.
+    /// With its late values filled in.
     teardown: Option<Step>,
 }
 
@@ -62,7 +62,7 @@ struct Made {
 #[derive(Clone, Debug)]
 enum Refused {
     Interrupted,
-    /// The time of the run or of the suite was up: whose.
+    /// The time limit of the run or of the suite expired; which one.
     Past(String),
     Failed(FixtureError),
 }
@@ -72,7 +72,7 @@ enum Refused {
 pub struct Entered {
     /// What they gave.
     pub outputs: Outputs,
-    /// Those for this attempt alone, in the order in which they were made.
+    /// Those for this attempt alone, in setup order.
     own: Vec<Made>,
 }
 
@@ -88,7 +88,7 @@ impl Fixtures {
         fixtures
     }
 
-    /// `case` begins: until it is [`Fixtures::done`], nothing that it uses is taken down.
+    /// Records that `case` begins: until [`Fixtures::done`], nothing that it uses is torn down.
     pub fn begin(&self, case: &Case) {
         for fixture in case.uses.iter().filter(|fixture| fixture.scope == Scope::Suite) {
             let mut users = self.users.borrow_mut();
@@ -98,10 +98,10 @@ impl Fixtures {
         }
     }
 
-    /// Makes what `case` uses.
+    /// Sets up the fixtures that `case` uses.
     ///
     /// # Errors
-    /// The observation of a case that cannot run; nothing is left of what was made for it alone.
+    /// The observation of a case that cannot run; everything set up for it alone has been removed.
     pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Observation> {
         let mut entered = Entered::default();
         let limit = resources.execution.limits.of(case);
@@ -153,14 +153,14 @@ impl Fixtures {
         made.as_ref().map(|made| made.outputs.clone()).map_err(Clone::clone)
     }
 
-    /// Takes down what was made for one attempt alone, the last first. With `keep` the directories stay.
+    /// Tears down what was set up for one attempt alone, last first. With `keep`, the directories stay.
     pub async fn leave(&self, entered: Entered, resources: &RunResources, keep: bool) {
         for made in entered.own.iter().rev() {
             self.take_down(made, resources, keep).await;
         }
     }
 
-    /// `case` is through: what no other case of the run uses is taken down.
+    /// Records that `case` is done, and tears down what no other case of the run uses.
     pub async fn done(&self, case: &Case, resources: &RunResources, keep: bool) {
         for fixture in case.uses.iter().rev().filter(|fixture| fixture.scope == Scope::Suite) {
             let name = fixture.full_name();
@@ -174,7 +174,7 @@ impl Fixtures {
         }
     }
 
-    /// Takes down all that are still set up.
+    /// Tears down all that are still set up.
     pub async fn finish(&self, resources: &RunResources, keep: bool) {
         loop {
             let last = self.shared.borrow().last().map(|(name, _)| name.clone());
@@ -207,7 +207,7 @@ impl Fixtures {
                 streams: made.directory.join("teardown"),
                 cookie: &made.cookie,
                 timeout: made.fixture.timeout,
-                // The first Ctrl-C is why it runs; the second ends it.
+                // The first Ctrl-C may be why it runs; the second ends it.
                 cancel: (&resources.execution.cancel, 2),
             };
             failed = problem(&made.fixture, "teardown", &step.run().await, &made.directory);
@@ -284,7 +284,7 @@ async fn make(
         cancel: (&resources.execution.cancel, 1),
     };
     let end = run.run().await;
-    // Whatever the result: its output may be shown.
+    // Regardless of the result, because its output may be shown.
     let written = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
     let variables = written.lines().filter_map(|line| line.split_once('='));
     resources.secrets.learn(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -317,7 +317,7 @@ async fn make(
     Ok(Made { fixture: Arc::clone(fixture), outputs: given, directory, cookie, environment, teardown })
 }
 
-/// The environment of both steps, before what the suite sets.
+/// The environment of both steps, without the suite's variables.
 fn environment(
     fixture: &Fixture,
     resources: &RunResources,
@@ -329,18 +329,18 @@ fn environment(
     let mut environment = EnvironmentBuilder::isolated(install, None, &fixture.env_unset, python)
         .directories(directory, "files")?
         .finish();
-    // Nothing of the shim: a fixture runs on this machine and not on the simulated one.
+    // Nothing of the shim: a fixture runs on this machine, not on the simulated one.
     environment.remove("LD_PRELOAD").set(OUTPUT, directory.join("output"));
     environment.set(protocol::env::COOKIE.name, cookie.to_string());
     Ok(environment)
 }
 
-/// Where the directory of a fixture that failed stays.
+/// Where the directory of a failed fixture is kept.
 fn settle(fixture: &Fixture, resources: &RunResources, directory: &Path) -> String {
     resources.settle(directory, &format!("{}.fixture", fixture.full_name())).display().to_string()
 }
 
-/// What is wrong with how a step ended, and its last words.
+/// What is wrong with how a step ended, and its last output.
 fn problem(fixture: &Fixture, step: &str, end: &StepEnd, directory: &Path) -> Option<String> {
     let mut text = match end {
         StepEnd::Exit(Exit::Code(0)) => return None,
@@ -362,7 +362,7 @@ fn problem(fixture: &Fixture, step: &str, end: &StepEnd, directory: &Path) -> Op
     Some(text)
 }
 
-/// `NAME=VALUE` lines, each name declared, each declared name there.
+/// Reads `NAME=VALUE` lines: each name must be declared, and each declared name must be there.
 fn read_outputs(file: &Path, declared: &[String]) -> Result<BTreeMap<String, String>, String> {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! The order of a run: which case starts when, how many at once, how often, and when to stop starting.
+//! The schedule of a run: which case starts when, how many at once, how often, and when to stop starting.
 
 pub mod arguments;
 pub mod attempts;

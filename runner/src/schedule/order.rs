@@ -1,4 +1,4 @@
-//! In which order cases start. Reports always show them in suite order.
+//! The order in which cases start. Reports always show them in suite order.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::case::Case;
 
-/// Places of `cases` in the order in which they start: with one slot in suite order; else the longest first, so that none
-/// is left over at the end. A case that never ran may be the longest. `took` are durations by full id.
+/// Indices of `cases` in the order in which they start: suite order with one slot; otherwise longest first, so that no
+/// long case is left over at the end. A case that never ran may be the longest. `took` holds durations by full id.
 pub fn longest_first(cases: &[Arc<Case>], slots: u32, took: &HashMap<String, Duration>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..cases.len()).collect();
     if slots > 1 && !took.is_empty() {
@@ -18,7 +18,7 @@ pub fn longest_first(cases: &[Arc<Case>], slots: u32, took: &HashMap<String, Dur
     order
 }
 
-/// Places of `count` cases in an order that `seed` alone decides, on every machine and in every version.
+/// Indices of `count` cases in an order that depends only on `seed`, on every machine and in every version.
 pub fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut state = seed;
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_an_order() {
-        // The first number of the generator for seed 0, from its authors' reference.
+        // The generator's first number for seed 0, from its authors' reference.
         assert_eq!(splitmix64(&mut 0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(shuffled(6, 42), shuffled(6, 42));
         assert_ne!(shuffled(6, 42), shuffled(6, 43));

@@ -7,7 +7,7 @@ use super::rounds::{Rounds, Tally};
 use crate::case::Case;
 use crate::execute::clock::Instant;
 
-/// The places of the cases that are still to start, round after round.
+/// The indices of the cases that are still to start, round after round.
 pub(super) struct Queue<'a> {
     order: &'a [usize],
     rounds: Rounds,
@@ -24,7 +24,7 @@ impl<'a> Queue<'a> {
         Queue { order, rounds, waiting, running: Vec::new(), round: 1, started: Instant::now() }
     }
 
-    /// The next ones, up to the first that must wait until it is through with the round before.
+    /// The next ones, up to the first that must wait until it has finished the previous round.
     pub(super) fn ready(&mut self, tallies: &[Tally]) -> impl Iterator<Item = usize> {
         if self.waiting.is_empty() && self.another() {
             self.waiting.extend(self.order.iter().filter(|index| !tallies[**index].is_over()));
@@ -41,7 +41,7 @@ impl<'a> Queue<'a> {
         self.waiting.iter().map(|index| Arc::clone(&cases[*index])).collect()
     }
 
-    /// Takes the one at this position of those that are ready.
+    /// Takes the case at this position among those that are ready.
     pub(super) fn start(&mut self, position: usize) -> Option<usize> {
         let index = self.waiting.remove(position)?;
         self.running.push(index);

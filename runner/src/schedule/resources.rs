@@ -1,4 +1,4 @@
-//! What is free of the machine while cases run: CPU slots, memory, places in groups.
+//! Free resources of the machine while cases run: CPU slots, memory, places in groups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ pub struct Pool {
     memory: u64,
     free_cpus: u32,
     free_memory: u64,
-    /// Cases that may still come in, by group.
+    /// Number of cases that may still enter, by group.
     groups: BTreeMap<String, u32>,
 }
 
-/// What a case took.
+/// The resources that a case took.
 #[derive(Clone, Debug)]
 #[must_use = "what is taken has to be given back"]
 pub struct Claim {
@@ -27,7 +27,8 @@ pub struct Claim {
 }
 
 impl Pool {
-    /// So many CPU slots, so many bytes, and the groups of `cases`: where suites disagree about one, the smaller limit counts.
+    /// This many CPU slots, this many bytes, and the groups of `cases`; if suites disagree about a group, the smaller limit
+    /// counts.
     pub fn new(cpus: u32, memory: u64, cases: &[Arc<Case>]) -> Pool {
         let mut groups: BTreeMap<String, u32> = BTreeMap::new();
         for (name, max) in cases.iter().flat_map(|case| &case.resources.groups) {
@@ -36,8 +37,8 @@ impl Pool {
         Pool { cpus, memory, free_cpus: cpus, free_memory: memory, groups }
     }
 
-    /// The first of `waiting` that can start, by its position, with what it takes. One that waits for a group lets others past,
-    /// one that waits for CPUs or memory does not: it would wait for ever.
+    /// The position of the first of `waiting` that can start, with the resources it takes. A case that waits for a group lets
+    /// others pass; one that waits for CPUs or memory does not, because it would wait forever.
     pub fn first<'a>(&mut self, waiting: impl IntoIterator<Item = &'a Resources>) -> Option<(usize, Claim)> {
         let (position, wanted) = waiting.into_iter().enumerate().find(|(_, wanted)| !self.is_full(wanted))?;
         self.take(wanted).map(|claim| (position, claim))
@@ -47,7 +48,7 @@ impl Pool {
         wanted.groups.keys().any(|group| self.groups.get(group) == Some(&0))
     }
 
-    /// Takes what a case wants, if it is free. A case that wants more than there is gets all of it.
+    /// Takes the resources that a case wants, if they are free. A case that wants more than exists gets all of it.
     fn take(&mut self, wanted: &Resources) -> Option<Claim> {
         let cpus = wanted.cpus.min(self.cpus);
         let memory = wanted.memory.min(self.memory);
@@ -62,7 +63,7 @@ impl Pool {
         Some(Claim { cpus, memory, groups: wanted.groups.keys().cloned().collect() })
     }
 
-    /// Gives back what a case took.
+    /// Returns the resources that a case took.
     pub fn give(&mut self, claim: Claim) {
         self.free_cpus += claim.cpus;
         self.free_memory += claim.memory;

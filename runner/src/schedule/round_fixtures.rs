@@ -1,4 +1,4 @@
-//! The fixtures of each round of a run: made anew, and taken down when the round is over.
+//! The fixtures of each round of a run: set up again for each round, and torn down when it is over.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::settings::{Announce, Settings};
 use crate::case::Case;
 use crate::record::event::Event;
 
-/// What cases share, recreated for each round: the last case of a round takes it down.
+/// Fixtures that cases share, recreated for each round: the last case of a round tears them down.
 pub(super) struct RoundFixtures {
     rounds: Vec<Rc<attempts::Shared>>,
-    /// The round of the last.
+    /// The round of the last entry.
     current: u32,
 }
 
@@ -31,7 +31,7 @@ impl RoundFixtures {
         shared
     }
 
-    /// Reports teardowns that failed, and takes down what is left of finished rounds.
+    /// Reports failed teardowns, and tears down what is left of finished rounds.
     pub(super) async fn finish(
         &mut self,
         all: bool,

@@ -19,9 +19,9 @@ pub enum Rounds {
     /// Once; `retries` count.
     #[default]
     Once,
-    /// So many times; no iteration is tried again.
+    /// This many times; no iteration is retried.
     Count(u32),
-    /// Round after round for so long, at least once; no iteration is tried again.
+    /// Round after round for this long, at least once; no iteration is retried.
     For(Duration),
 }
 
@@ -68,8 +68,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes note of an iteration and gives its event; none for one that did not run. Files of the first failed one go to `artifacts`. `discard` is called for the
-    /// scratch directory of a failed one that is not the first.
+    /// Records an iteration and returns its event; `None` if it did not run. Files of the first failed iteration go to
+    /// `artifacts`. `discard` is called for the scratch directory of any later failed one.
     pub fn add(
         &mut self,
         case: &Case,
@@ -98,7 +98,7 @@ impl Tally {
             artifacts.keep(case, outcome, &mut attempt);
         }
         if !first {
-            // Thousands of them must not fill the memory; the first failed one shows what happened.
+            // Thousands of them must not fill memory; the first failed one shows what happened.
             for process in &mut attempt.processes {
                 (process.stdout, process.stderr) = Default::default();
             }
@@ -106,12 +106,12 @@ impl Tally {
         Some(Event::AttemptFinished { case: case.full_id(), attempt })
     }
 
-    /// Whether the case is out: it was skipped, and would be again.
+    /// Whether the case is finished early: it was skipped, and would be skipped again.
     pub fn is_over(&self) -> bool {
         matches!(self.last, Some(Verdict::Skipped { .. }))
     }
 
-    /// The end of a case that began; none for one that never did.
+    /// The end event of a case that began; `None` for one that never did.
     pub fn finish(&self, case: &Case) -> Option<Event> {
         let last = self.last.clone()?;
         let mut notes = Vec::new();
@@ -129,7 +129,7 @@ impl Tally {
                 failures.push(failure);
                 verdict.clone()
             }
-            // Interrupted in a later iteration: those before count.
+            // Interrupted in a later iteration: the earlier ones count.
             None if self.made > 0 => {
                 notes.push(counted);
                 if matches!(last, Verdict::Skipped { .. }) { Verdict::Passed } else { last }

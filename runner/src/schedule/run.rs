@@ -1,4 +1,4 @@
-//! One run: starts cases as there is room, and announces what comes of them.
+//! One run: starts cases as resources allow, and announces their events.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use crate::record::event::Event;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Conclusion, Outcome};
 
-/// In which order cases start.
+/// The order in which cases start.
 #[derive(Debug)]
 pub enum Order {
-    /// In exactly that of these places.
+    /// Exactly in the order of these indices.
     Known(Vec<usize>),
-    /// In that of these places; a case whose warm process is still being made lets others go first, so that no core waits for it.
+    /// In the order of these indices, except that a case whose warm process is still being made lets others go first, so that no
+    /// core waits for it.
     Preferred(Vec<usize>),
-    /// The case at each place that is received. The end of the channel is the end of the run: the cases that run are ended as by
-    /// Ctrl-C.
+    /// Each case whose index is received. The end of the channel ends the run: running cases are ended as by Ctrl-C.
     Asked(UnboundedReceiver<usize>),
 }
 
-/// Runs `cases`, which start in this order, and announces their events. Returns when every started case is cleaned up, with the
-/// processes that no case could be blamed for, in words.
+/// Runs `cases`, which start in this order, and announces their events. Returns when every started case is cleaned up; the
+/// result describes processes that could not be attributed to a case.
 pub async fn run(
     cases: &[Arc<Case>],
     order: Order,
@@ -52,7 +52,7 @@ pub async fn run(
     let warm_up = local.spawn_local(async move { early.execution.warm_up().await });
     local.run_until(start_all(cases, order, &resources, settings, &announce, &mut tallies)).await;
     warm_up.abort();
-    // Until it has let go of the run.
+    // Wait until it has released the run.
     let _ = local.run_until(warm_up).await;
     if settings.rounds.repeat() {
         cases.iter().zip(tallies).filter_map(|(case, tally)| tally.finish(case)).for_each(|event| announce(event));
@@ -101,7 +101,7 @@ async fn start_all(
                     return (index, claim, Ended::Elsewhere(verdict));
                 }
                 let conclusion = if settings.rounds.repeat() {
-                    // An iteration that is tried again would hide what they are made for.
+                    // Retrying an iteration would hide what iterations are meant to find.
                     let case = Case { retries: None, ..(*case).clone() };
                     attempts::run(&case, &resources, settings, &shared).await
                 } else {
@@ -150,7 +150,7 @@ async fn start_all(
 enum Ended {
     /// It was run by this process.
     Here(Conclusion),
-    /// It was run elsewhere, and its events are known.
+    /// It ran elsewhere, and its events are known.
     Elsewhere(Verdict),
 }
 
@@ -163,7 +163,7 @@ impl Ended {
     }
 }
 
-/// The next place that is received; none at the end.
+/// The next index received; `None` at the end.
 async fn next(asked: &mut Option<UnboundedReceiver<usize>>) -> Option<usize> {
     asked.as_mut()?.recv().await
 }

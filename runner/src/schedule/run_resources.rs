@@ -1,4 +1,4 @@
-//! What all cases of a run share: what starts their processes, where their files stay, what must not be shown.
+//! Resources shared by all cases of a run: for starting processes, keeping files, and masking secrets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use crate::schedule::slurm::Slurm;
 pub struct RunResources {
     /// Starts processes.
     pub execution: RunContext,
-    /// Where the files of attempts are kept; without one they stay in their scratch directories.
+    /// Where the files of attempts are kept; if absent, they stay in their scratch directories.
     pub artifacts: Option<ArtifactStore>,
-    /// What is masked in everything that is written.
+    /// The secrets to mask in all output.
     pub secrets: Secrets,
     /// Starts cases elsewhere.
     pub slurm: Option<Slurm>,
 }
 
 impl RunResources {
-    /// A run whose files stay in their scratch directories, and that masks nothing.
+    /// For a run whose files stay in their scratch directories, and that masks nothing.
     pub fn bare(execution: RunContext) -> RunResources {
         RunResources { execution, artifacts: None, secrets: Secrets::default(), slurm: None }
     }
 
-    /// Where a directory of the run stays: with the run's other files, under `name`, or where it is.
+    /// Decides where a directory of the run is kept: with the run's other files, under `name`, or where it is.
     pub fn settle(&self, directory: &Path, name: &str) -> PathBuf {
         let moved = self.artifacts.as_ref().and_then(|artifacts| artifacts.take(directory, name).ok());
         moved.unwrap_or_else(|| directory.to_owned())

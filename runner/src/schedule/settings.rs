@@ -1,4 +1,4 @@
-//! How a run goes, and where its events go.
+//! Settings of a run, and where its events go.
 
 use std::rc::Rc;
 
@@ -6,24 +6,24 @@ use super::rounds::Rounds;
 use crate::check::snapshot::SnapshotMode;
 use crate::record::event::Event;
 
-/// How a run goes.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// CPU slots. A case that wants more than there are runs alone.
     pub slots: u32,
-    /// After so many cases that did not pass, no other is started.
+    /// After this many cases that did not pass, no other is started.
     pub fail_fast: Option<u32>,
     /// How often.
     pub rounds: Rounds,
-    /// What becomes of snapshots that differ.
+    /// What happens to snapshots that differ.
     pub snapshots: SnapshotMode,
-    /// Seeds of delays that every case is tried with, after a run without.
+    /// Number of delay seeds to try every case with, after a run without delays.
     pub chaos: Option<u32>,
-    /// Scratch directories stay, also those of passed cases.
+    /// Keep all scratch directories, including those of passed cases.
     pub keep: bool,
     /// A requirement that is not met fails the case.
     pub deny_skip: bool,
-    /// After more cases than this failed their first attempt, none is retried: that is not a flake.
+    /// If more cases than this fail their first attempt, none is retried: that is not flakiness.
     pub retry_limit: u32,
 }
 

@@ -1,5 +1,6 @@
-//! `--executor slurm`: a case as a step of the allocation that ftest runs in, else as a job of its own. What runs there is `ftest run
-//! --drive` with that one case; its events and files become those of this run. Which node gets it, and when, is Slurm's to say.
+//! `--executor slurm`: runs each case as a step of the allocation that ftest runs in, or else as its own job. Each step runs
+//! `ftest run --drive` with that one case; its events and files become part of this run. Slurm decides which node runs it, and
+//! when.
 
 use std::fs;
 use std::io;
@@ -21,9 +22,9 @@ use crate::record::event::{self, Attempt, Event};
 use crate::record::{LOCK, LOG};
 use crate::verdict::Verdict;
 
-/// Where the runs of single cases are, below the directory of the whole run, until their files are taken from there.
+/// Subdirectory of the run's directory for runs of single cases, until their files are moved.
 const PARTS: &str = "parts";
-/// The variable that says that there is an allocation.
+/// The variable that is set within an allocation.
 const JOB: &str = "SLURM_JOB_ID";
 /// Bytes of srun's standard error that are read.
 const SAID: u64 = 1 << 20;
@@ -33,19 +34,19 @@ const SAID: u64 = 1 << 20;
 pub struct Slurm {
     /// `ftest`, at this path on every node.
     ftest: PathBuf,
-    /// Of the run, on a file system that all nodes share.
+    /// The run's directory, on a file system that all nodes share.
     directory: PathBuf,
     /// Options of srun, as the user gives them.
     options: Vec<String>,
-    /// Options of `ftest run` that go for each case as for the whole run.
+    /// Options of `ftest run` that apply to each case as to the whole run.
     passed_on: Vec<String>,
     number: AtomicU32,
 }
 
-/// A run of one case elsewhere, as far as it is known.
+/// A run of one case elsewhere, as far as known.
 #[derive(Debug, Default)]
 struct Part {
-    /// Where its runs are kept: there is one.
+    /// Where its runs are kept; there is only one.
     place: PathBuf,
     /// Its directory.
     directory: Option<PathBuf>,
@@ -59,12 +60,12 @@ impl Slurm {
         Slurm { ftest, directory, options, passed_on, number: AtomicU32::new(0) }
     }
 
-    /// Whether `case` is started by it. One whose ranks Slurm starts anyway is not: a step within a step would wait for its own CPUs.
+    /// Whether Slurm starts `case`. Not a case whose ranks Slurm starts anyway: a step within a step would wait for its own CPUs.
     pub fn takes(&self, case: &Case) -> bool {
         !matches!(case.launch, Launch::Srun(_))
     }
 
-    /// Runs `case`; gives its verdict and the events from its start to its end, with all files in their places.
+    /// Runs `case`; returns its verdict and the events from its start to its end. All files are in their places then.
     pub async fn run(&self, case: &Case, context: &RunContext) -> (Verdict, Vec<Event>) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let place = self.directory.join(PARTS).join(number.to_string());
@@ -81,9 +82,9 @@ impl Slurm {
             let lost = format!("the files of the case stay in {}: {error}", directory.display());
             problem.get_or_insert((Verdict::Broken, lost));
         } else {
-            // Nothing of it is needed any more.
+            // It is no longer needed.
             let _ = fs::remove_dir_all(&part.place);
-            // Until the last case there is more in it.
+            // Until the last case, it is not empty.
             let _ = fs::remove_dir(self.directory.join(PARTS));
         }
         match (problem, part.verdict) {
@@ -100,7 +101,7 @@ impl Slurm {
         Command::new("srun")
             .args(["--nodes=1", "--ntasks=1", "--job-name=ftest", "--export=ALL", "--kill-on-bad-exit=0"])
             .arg(format!("--cpus-per-task={}", case.resources.cpus))
-            // Within an allocation a step would else get all of a node.
+            // Otherwise a step within an allocation would get a whole node.
             .args(std::env::var_os(JOB).map(|_| "--exact"))
             .args(memory(case))
             .args(&self.options)
@@ -119,7 +120,7 @@ impl Slurm {
             .spawn()
     }
 
-    /// Takes events until srun has ended. What came between is the result: a verdict, and why in words.
+    /// Reads events until srun has ended. If something interfered, returns a verdict and the reason.
     async fn follow(
         &self,
         case: &Case,
@@ -133,7 +134,7 @@ impl Slurm {
         };
         let said = tokio::spawn(async move {
             let mut said = Vec::new();
-            // A stream that breaks off has said what it said.
+            // A stream that breaks off keeps what it has delivered.
             let _ = stderr.take(SAID).read_to_end(&mut said).await;
             String::from_utf8_lossy(&said).into_owned()
         });
@@ -154,7 +155,7 @@ impl Slurm {
         if cut_short.is_some() {
             signal(&child, Signal::TERM);
         }
-        // The step has ended, or is being cancelled.
+        // The step has ended, or is being canceled.
         let until = Instant::now() + deadline::SRUN_ENDS;
         let exit = match timeout_at(until, child.wait()).await {
             Ok(exit) => exit.map_or_else(|error| error.to_string(), |exit| exit.to_string()),
@@ -171,7 +172,7 @@ impl Slurm {
         Some((Verdict::Broken, format!("srun ended ({exit}) before the case did; {}", last_words(&said))))
     }
 
-    /// Asks for the case, and takes its events until there are no more.
+    /// Requests the case, and reads its events until there are no more.
     async fn read(
         &self,
         case: &Case,
@@ -180,7 +181,7 @@ impl Slurm {
         part: &mut Part,
     ) {
         let id = case.full_id();
-        // Where nobody reads it, the end of the output says why.
+        // If nobody reads it, the end of the output shows why.
         let _ = stdin.write_all(format!("{id}\n").as_bytes()).await;
         let mut stdin = Some(stdin);
         let mut lines = stdout.lines();
@@ -199,10 +200,10 @@ impl Slurm {
                 Ok(Event::CaseFinished { case, verdict, flaky, failures, notes }) if case == id => {
                     part.verdict = Some(verdict.clone());
                     part.events.push(Event::CaseFinished { case, verdict, flaky, failures, notes });
-                    // The end of its input ends it.
+                    // Closing its input ends it.
                     stdin = None;
                 }
-                // Of another ftest, or of srun itself.
+                // From another ftest, or from srun itself.
                 Ok(_) | Err(_) => {}
             }
         }
@@ -210,7 +211,7 @@ impl Slurm {
     }
 }
 
-/// Slots in an allocation: its CPUs on all nodes. None outside of one.
+/// Slots in an allocation: its CPUs on all nodes. `None` outside an allocation.
 pub fn slots() -> Option<u32> {
     std::env::var_os(JOB)?;
     cpus(&std::env::var("SLURM_JOB_CPUS_PER_NODE").ok()?)
@@ -232,12 +233,12 @@ fn memory(case: &Case) -> Option<String> {
 
 fn signal(child: &Child, signal: Signal) {
     if let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid as i32)) {
-        // One that has ended has no use for it.
+        // A process that has ended does not need it.
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Moves what a run kept into another's directory. What is there stays.
+/// Moves the files a run kept into another run's directory. Existing files stay.
 fn gather(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

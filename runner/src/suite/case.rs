@@ -42,7 +42,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let reader = shared.reader;
     let full_id = format!("{id}{}", matrix::suffix(&combination));
     let about = json!({ "id": full_id, "name": id });
-    // The cluster first: the rest may speak of it.
+    // The cluster comes first, because the rest may refer to it.
     let context = shared.context(json!(combination), about.clone(), None);
     let cluster_node =
         entry(node, "cluster").or_else(|| shared.defaults.and_then(|defaults| entry(defaults, "cluster")));
@@ -77,7 +77,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         .required("launch", "launch: {argv: [program, argument]}")
         .and_then(|node| launch::read(shared, node, cluster.as_ref()));
     let (launch, warm) = launch.map_or((None, Warm::Possible), |(launch, warm)| (Some(launch), warm));
-    // After a mistake in `launch` nothing is known about ranks, so no rank is wrong.
+    // After a mistake in `launch`, nothing is known about ranks, so no rank can be wrong.
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
     let kill = case.get("kill").map(|node| kill::read(reader, node, world, cluster.as_ref())).unwrap_or_default();
     let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
@@ -169,7 +169,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     })
 }
 
-/// The case's network, else that of `defaults`. Its ranks cannot share a socket file.
+/// The case's network, or else that of `defaults`. Its ranks cannot share a socket file.
 fn read_network(
     reader: &Reader<'_>,
     layers: &[&Mapping<'_, '_>],
@@ -187,7 +187,7 @@ fn read_network(
     network::read(reader, node, world, cluster)
 }
 
-/// The keys that `defaults` and cases share; a case's value wins, lists and environments add up.
+/// The keys that `defaults` and cases share. A case's value wins; lists and environments are combined.
 struct Common {
     tags: Vec<String>,
     env: BTreeMap<String, String>,

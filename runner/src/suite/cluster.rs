@@ -1,4 +1,4 @@
-//! Clusters in suites: a name, a file, or one written out in place.
+//! Clusters in suites: a name, a file, or an inline definition.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ pub(super) fn resolve(shared: &mut Shared<'_>, node: &Node, name: &str) -> Optio
     }
 }
 
-/// `own` with the keys of the cluster that it extends where it has none.
+/// `own`, with missing keys taken from the cluster that it extends.
 fn extend(shared: &mut Shared<'_>, own: &[Entry], extends: &Entry) -> Option<Node> {
     let reader = shared.reader;
     let base_name = reader.string("extends", &extends.node)?;
@@ -45,7 +45,7 @@ fn extend(shared: &mut Shared<'_>, own: &[Entry], extends: &Entry) -> Option<Nod
         }
     }
     let find = |entries: &[Entry], key: &str| entries.iter().find(|entry| entry.key == key).cloned();
-    // Both only apply to a number of nodes.
+    // Both apply only to a number of nodes.
     let lists_nodes = find(own, "nodes").is_some_and(|nodes| matches!(nodes.node.value, Value::List(_)));
     let mut merged: Vec<Entry> = own.iter().filter(|entry| entry.key != "extends").cloned().collect();
     for entry in base {
@@ -66,7 +66,7 @@ fn extend(shared: &mut Shared<'_>, own: &[Entry], extends: &Entry) -> Option<Nod
     Some(Node { value: Value::Map(merged), span: extends.key_span.clone() })
 }
 
-/// A definition: `file: PATH`, or what a cluster file holds.
+/// A definition: `file: PATH`, or the content of a cluster file.
 pub(super) fn read(shared: &mut Shared<'_>, node: &Node, name: &str) -> Option<ClusterPlan> {
     let reader = shared.reader;
     let dir = shared.dir.clone();

@@ -26,7 +26,7 @@ use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::report::{Captured, read_kind, read_path};
 use crate::suite::{Shared, perf, report, slug};
 
-/// The expectations of the case at `place`; without an `expect` every process must end with 0.
+/// The expectations of the case at `place`; without an `expect`, every process must exit with 0.
 pub(super) fn read(
     shared: &Shared<'_>,
     node: Option<&Node>,
@@ -327,7 +327,7 @@ fn read_captures(reader: &Reader<'_>, node: &Node, wants: &[(OutputWant, &Node)]
     items.iter().filter_map(name_of).collect()
 }
 
-/// What the checks of a case capture; each name once.
+/// The captures of a case's checks; each name may occur once.
 fn captured_names(reader: &Reader<'_>, checks: &[OutputCheck]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for check in checks {
@@ -343,7 +343,7 @@ fn captured_names(reader: &Reader<'_>, checks: &[OutputCheck]) -> Vec<String> {
     names
 }
 
-/// Each of these; nothing after a mistake.
+/// Reads each of these; returns nothing after a mistake.
 fn read_whose(reader: &Reader<'_>, node: &Node, world: Option<u32>) -> Vec<Whose> {
     match &node.value {
         Value::Integer(_) | Value::List(_) => read_ranks(reader, node, world).into_iter().map(Whose::Rank).collect(),

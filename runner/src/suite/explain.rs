@@ -1,4 +1,4 @@
-//! A case fully resolved: every key with its value, where it is written, and the default where it is not.
+//! A fully resolved case: every key with its value and where it is set, or its default.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use crate::suite::language::{Section, Shape, Unless, keys};
 use crate::suite::quantity;
 use crate::suite::reader::Reader;
 
-/// Keys whose values of `defaults` and case add up.
+/// Keys whose values in `defaults` and in the case are combined.
 const ADDITIVE: [&str; 5] = ["tags", "allow_gaps", "requires", "uses", "env_inherit"];
 /// Keys whose mappings are merged key by key.
 const MERGED: [&str; 3] = ["env", "timeout", "resources"];
-/// Longest list or mapping that is shown on one line, characters.
+/// Maximum length of a list or mapping shown on one line, characters.
 const ONE_LINE: usize = 100;
 /// Column at which origins begin, unless the line is longer.
 const COLUMN: usize = 48;
@@ -88,11 +88,11 @@ impl Lines<'_> {
         parts.join(", ")
     }
 
-    /// The default of a key that is not written.
+    /// The default of a key that is not set.
     fn absent(&mut self, depth: usize, key: &str, unless: Unless) {
         if let Unless::Default(value) = unless {
             let value = value.replace('`', "");
-            // A default that is not a value is in words; a link leads nowhere here.
+            // A default that is not a value is given in words; a link would lead nowhere here.
             if value.starts_with("see [") {
                 return;
             }
@@ -147,7 +147,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The numbers that percentages of a `perf` are.
+    /// The absolute numbers for the percentages of a `perf`.
     fn bounds(&mut self, depth: usize, entries: &[Entry]) {
         let get = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value);
         let number = |value: &Value| match value {
@@ -177,7 +177,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Mappings one over the other, then what is built in. A scalar is the key that its short form means.
+    /// Mappings one over the other, then the built-in defaults. A scalar stands for the key that its short form means.
     fn merged(&mut self, key: &str, shape: &Shape, layers: &[(&Node, bool)]) {
         let section = section_of(Some(shape));
         let mut names: Vec<String> =
@@ -212,7 +212,7 @@ impl Lines<'_> {
     }
 }
 
-/// What a size is in bytes.
+/// A size in bytes.
 fn bytes(node: &Node, shape: Option<&Shape>) -> Option<u64> {
     match (&node.value, shape) {
         (Value::Text(text), Some(Shape::Size)) => quantity::size(text),
@@ -261,7 +261,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// Text as a YAML scalar: plain where that is the same text.
+/// Text as a YAML scalar: plain if that gives the same text.
 fn quoted(text: &str) -> String {
     let plain = text.starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '/' | '$' | '_'))
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-$+=@ ".contains(letter))

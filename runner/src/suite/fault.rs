@@ -1,4 +1,4 @@
-//! `faults`: what goes wrong in a case on purpose, when, and to whom.
+//! `faults`: what goes wrong in a case on purpose, when, and for which ranks.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::suite::moment::Moment;
 use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader, did_you_mean, sound};
 
-/// What a fault can do, in the order of the documentation.
+/// The kinds of faults, in the order of the documentation.
 const KINDS: [FaultKind; 8] = [
     FaultKind::Kill,
     FaultKind::Stop,
@@ -40,8 +40,8 @@ fn takes_value(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Delay | FaultKind::SlowLink | FaultKind::CutLink)
 }
 
-/// The faults of a case on `cluster`, where it has one with a coordinator. In a launch without ranks a rank is a GPU of the cluster,
-/// since one process may have several.
+/// The faults of a case on `cluster`, if it has one with a coordinator. In a launch without ranks, a rank is a GPU of the
+/// cluster, because one process may have several.
 pub(super) fn read(
     reader: &Reader<'_>,
     node: &Node,
@@ -142,7 +142,7 @@ fn read_action(reader: &Reader<'_>, kind: FaultKind, value: Option<&Node>, clust
         (FaultKind::NcclError, _) => Action::NcclError,
         (FaultKind::Corrupt, _) => Action::Corrupt,
         (FaultKind::Drop, _) => Action::Drop,
-        // Reported when the kind was read; what happens to GPUs is not in `faults`.
+        // Reported when the kind was read; GPU events are not in `faults`.
         (FaultKind::Delay | FaultKind::SlowLink | FaultKind::CutLink, None) | (FaultKind::Gpu, _) => return None,
     })
 }

@@ -27,9 +27,9 @@ pub struct Suite {
     pub description: Option<String>,
     /// The file as the user named it.
     pub file: PathBuf,
-    /// What is allowed in it but probably a mistake.
+    /// Things that are allowed in it but are probably mistakes.
     pub warnings: Warnings,
-    /// In the order of the file; the expansions of a matrix in the order of its axes.
+    /// In file order; expansions of a matrix are in the order of its axes.
     pub cases: Vec<Arc<Case>>,
 }
 

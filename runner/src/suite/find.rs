@@ -1,4 +1,4 @@
-//! From the words on the command line to suite files: a path, or the name of a suite.
+//! Turns words on the command line into suite files: each is a path or the name of a suite.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use protocol::suggest;
 pub struct UnknownSuite {
     /// The word.
     pub word: String,
-    /// What it may have meant, or which there are.
+    /// What it may have meant, or which suites exist.
     pub hint: String,
 }
 
@@ -48,10 +48,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files that `words` mean, in their order, each once. No words mean nothing.
+/// The files that `words` refer to, in order, each once. Empty if there are no words.
 ///
 /// # Errors
-/// Every word that means none.
+/// Every word that matches no file.
 pub fn resolve(words: &[String], directories: &[PathBuf]) -> Result<Vec<PathBuf>, Vec<UnknownSuite>> {
     let known = named(directories);
     let (mut found, mut unknown): (Vec<PathBuf>, Vec<UnknownSuite>) = Default::default();

@@ -1,4 +1,4 @@
-//! `fixtures` and `uses`: what is made around cases.
+//! `fixtures` and `uses`: what is set up around cases.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::surroundings::{read_env, read_python};
 use crate::suite::{Shared, template};
 
-/// The fixtures that `uses` of these layers name, with those that they use, in the order in which they are made.
+/// The fixtures named in `uses` of these layers, and those that they use, in setup order.
 pub(super) fn resolve(
     shared: &Shared<'_>,
     layers: &[&Mapping<'_, '_>],
@@ -134,7 +134,7 @@ fn read_timeout(reader: &Reader<'_>, node: &Node) -> StepTimeout {
     timeout
 }
 
-/// Where a case may name what fixtures give: words of its command line, variables, and text looked for in its output.
+/// Where a case may refer to fixture outputs: words of its command line, variables, and text looked for in its output.
 fn in_case(path: &[&str]) -> bool {
     match path {
         ["launch", rest @ ..] => ["argv", "args", "options"].iter().any(|key| rest.contains(key)),
@@ -144,7 +144,7 @@ fn in_case(path: &[&str]) -> bool {
     }
 }
 
-/// Reports late values where none is allowed, and those of fixtures that the case does not use.
+/// Reports late values where they are not allowed, and those of fixtures that the case does not use.
 pub(super) fn check_case(shared: &Shared<'_>, rendered: &Node, uses: &[Arc<Fixture>]) {
     let names: Vec<String> = uses.iter().map(|fixture| fixture.name.clone()).collect();
     check_late(shared, rendered, &in_case, &names, false);

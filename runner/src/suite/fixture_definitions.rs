@@ -1,4 +1,4 @@
-//! The `fixtures` of a suite as they are written: their names, what each uses, and which nobody uses.
+//! The `fixtures` of a suite as written: their names, what each uses, and which are unused.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,12 +23,12 @@ pub(super) struct Definition<'a> {
     pub(super) scope: Scope,
     pub(super) outputs: Vec<String>,
     pub(super) uses: Vec<String>,
-    /// The one of suite scope, once a case used it; a case has one of case scope for itself.
+    /// A fixture of suite scope, once a case has used it; a fixture of case scope belongs to one case.
     pub(super) made: RefCell<Option<Arc<Fixture>>>,
     pub(super) used: std::cell::Cell<bool>,
 }
 
-/// Reads the definitions as far as no case is needed for that.
+/// Reads the definitions as far as possible without a case.
 pub(super) fn read<'a>(reader: &Reader<'_>, node: Option<&'a Node>) -> Definitions<'a> {
     let mut definitions = Definitions::default();
     let Some(mapping) = node.and_then(|node| reader.mapping("`fixtures`", node)) else { return definitions };

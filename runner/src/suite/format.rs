@@ -1,4 +1,5 @@
-//! The one way to write a suite: its layout is that of the crate pretty_yaml, its comments stay, and its values are proved to.
+//! The standard format of suites: the layout comes from the crate pretty_yaml, comments stay, and values are verified to stay
+//! the same.
 
 use model::diagnostic::Diagnostic;
 use model::node::{Node, Value};
@@ -6,13 +7,13 @@ use model::yaml;
 use pretty_yaml::config::{FormatOptions, LanguageOptions, LayoutOptions, Quotes};
 use yaml_parser::SyntaxKind;
 
-/// Longest line that is not broken, characters.
+/// Maximum length of a line that is not broken, characters.
 const WIDTH: usize = 180;
 
-/// Why a text was not formatted. It is as it was.
+/// Why a text was not formatted. The text is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// It is not YAML that a suite may use.
+    /// It is not YAML, or not in the subset that suites may use.
     #[error("{0}")]
     Mistake(Diagnostic),
     /// The formatted file would mean something else: a bug of ours, not of the file.
@@ -20,7 +21,7 @@ pub enum FormatError {
     Changes {
         /// The file.
         file: String,
-        /// What would not be the same.
+        /// What would differ.
         what: &'static str,
     },
 }
@@ -28,16 +29,16 @@ pub enum FormatError {
 /// `text`, the content of `file`, formatted.
 ///
 /// # Errors
-/// It cannot be read, or would not be read the same afterwards.
+/// It cannot be parsed, or would not parse the same afterwards.
 pub fn format(file: &str, text: &str) -> Result<String, FormatError> {
     let before = read(file, text)?;
     let options = FormatOptions {
         layout: LayoutOptions { print_width: WIDTH, indent_width: 2, ..LayoutOptions::default() },
-        // Quotes around a number or a version are what makes it text; they are kept.
+        // Quotes around a number or a version make it text, so they are kept.
         language: LanguageOptions { quotes: Quotes::PreferDouble, ..LanguageOptions::default() },
     };
     let changes = |what| FormatError::Changes { file: file.to_owned(), what };
-    // What our reader accepts and the formatter does not is left alone.
+    // Text that our reader accepts but the formatter does not is left alone.
     let out = pretty_yaml::format_text(text, &options).map_err(|_| changes("everything (it cannot be formatted)"))?;
     let after = read(file, &out)?;
     if !same((&before, text), (&after, &out)) {
@@ -56,7 +57,7 @@ fn read(file: &str, text: &str) -> Result<Node, FormatError> {
     })
 }
 
-/// Whether two trees hold the same, numbers also in how they are written: `010` in an environment is not 10.
+/// Whether two trees are equal, including how numbers are written: `010` in an environment is not 10.
 fn same((left, left_text): (&Node, &str), (right, right_text): (&Node, &str)) -> bool {
     match (&left.value, &right.value) {
         (Value::List(left), Value::List(right)) => {

@@ -1,4 +1,4 @@
-//! `gpu`: what happens to the health of a case's GPUs, and when.
+//! `gpu`: health events of a case's GPUs, and when they occur.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Place<'c> {
     profile: &'c GpuProfile,
 }
 
-/// Adds the events of `gpu` to the faults of a case on `cluster`, where it has one with a coordinator.
+/// Adds the events of `gpu` to the faults of a case on `cluster`, if it has one with a coordinator.
 pub(super) fn read(reader: &Reader<'_>, entry: &Entry, cluster: Option<&ClusterPlan>, faults: &mut Vec<case::Fault>) {
     let Some(cluster) = cluster else {
         reader.mistake(

@@ -1,4 +1,4 @@
-//! `kill`: what a case kills, by which signal, and when.
+//! `kill`: what a case kills, with which signal, and when.
 
 use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;

@@ -18,7 +18,7 @@ pub(super) fn world_size(launch: &Launch) -> Option<u32> {
     }
 }
 
-/// The launch, and what it says of `warm`.
+/// The launch, and its value of `warm`.
 pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<(Launch, Warm)> {
     let reader = shared.reader;
     let launch = reader.section(&keys::LAUNCH, node)?;
@@ -79,7 +79,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
     Some((read?, warm))
 }
 
-/// `true`, `false`, or the modules that are imported beside PyTorch.
+/// `true`, `false`, or the modules to import besides PyTorch.
 fn read_warm(reader: &Reader<'_>, node: &Node) -> Warm {
     if !matches!(node.value, Value::List(_)) {
         return match reader.boolean("warm", node) {

@@ -1,4 +1,4 @@
-//! What is allowed in a suite but probably a mistake: warnings of `ftest check`.
+//! Warnings of `ftest check`: things that are allowed in a suite but are probably mistakes.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use crate::expression;
 use crate::suite::Shared;
 use crate::suite::reader::Reader;
 
-/// Of one item of `cases`, as written, under these `defaults`.
+/// Warnings about one item of `cases`, as written, with these `defaults`.
 pub(super) fn case(reader: &Reader<'_>, node: &Node, defaults: Option<&Node>) {
     axes(reader, node, defaults);
     timeout(reader, node);
 }
 
-/// Of the expectations of a case, whose `expect` is `node`, as written.
+/// Warnings about the expectations of a case, whose `expect` is `node`, as written.
 pub(super) fn expectations(reader: &Reader<'_>, node: Option<&Node>, expect: &Expectations) {
     let Some(node) = node else { return };
     for check in &expect.output {
@@ -71,7 +71,7 @@ fn captures(reader: &Reader<'_>, node: &Node, checks: &[OutputCheck]) {
             }
         }
     });
-    // An expression that takes all of them together uses each.
+    // An expression that takes all of them together uses each one.
     if used.contains("") {
         return;
     }

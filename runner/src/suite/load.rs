@@ -1,4 +1,4 @@
-//! From a file or text to a suite, or to all its mistakes.
+//! Loads a suite from a file or text, or reports all its mistakes.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,8 @@ pub fn explain(file: &Path) -> Result<Vec<(Arc<Case>, String)>, SuiteError> {
     Ok(suite.cases.into_iter().zip(explained.unwrap_or_default()).collect())
 }
 
-/// What happens to GPUs of `cluster`: `text` is what a case may have under `gpu`, and `name` is what messages call it.
+/// Reads GPU events for `cluster`: `text` is the content that a case may have under `gpu`, and `name` is its name in
+/// messages.
 ///
 /// # Errors
 /// All mistakes.

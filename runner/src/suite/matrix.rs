@@ -1,4 +1,4 @@
-//! Matrix expansion, with the meaning GitHub gives to `include` and `exclude`.
+//! Matrix expansion, with `include` and `exclude` as on GitHub.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use crate::suite::reader::{Reader, did_you_mean, to_json};
 /// One combination, by name.
 pub(crate) type Combination = BTreeMap<String, serde_json::Value>;
 
-/// Most combinations unless `max` is set.
+/// Maximum number of combinations unless `max` is set.
 const DEFAULT_MAX: u32 = 256;
-/// Most combinations before `exclude`.
+/// Maximum number of combinations before `exclude`.
 const MOST: usize = 100_000;
 
 struct Rule {
@@ -22,7 +22,7 @@ struct Rule {
     span: Range<usize>,
 }
 
-/// The combinations of a `matrix`; one empty combination where there is no matrix.
+/// The combinations of a `matrix`; one empty combination if there is no matrix.
 pub(crate) fn expand(reader: &Reader<'_>, node: Option<&Node>) -> Vec<Combination> {
     let Some(node) = node else { return vec![Combination::new()] };
     let Some(matrix) = reader.section(&keys::MATRIX, node) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Why a suite cannot be run, and what in it is probably a mistake: each with the text that it points into.
+//! Why a suite cannot be run, and what is probably a mistake in it, each with the text that it points into.
 
 use std::fmt;
 use std::path::PathBuf;

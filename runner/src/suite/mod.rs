@@ -1,6 +1,6 @@
 //! The suite language: a YAML file -> cases. All mistakes of a file are reported at once, each with its place.
 //!
-//! The keys are in [`language`], which explains how to add one; everything else (schema, documentation) follows from there.
+//! The keys are in [`language`], which explains how to add one; everything else (schema, documentation) follows from it.
 
 mod case;
 mod cluster;

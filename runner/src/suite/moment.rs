@@ -17,7 +17,7 @@ pub(super) enum Moment {
 }
 
 impl Moment {
-    /// As it is for `rank`.
+    /// The trigger for `rank`.
     pub(super) fn of(self, rank: Rank) -> Trigger {
         match self {
             Self::Collective { communicator, operation, sequence } => Trigger::Collective {
@@ -73,7 +73,7 @@ fn read_collective(reader: &Reader<'_>, node: &Node) -> Option<Operation> {
     reader.choice("collective", node, &names).map(|index| choices[index])
 }
 
-/// What a fault may wait for. A barrier is not an operation of NCCL: frameworks use an all_reduce.
+/// The operations a fault may wait for. A barrier is not an NCCL operation: frameworks use an all_reduce.
 pub(super) fn operations() -> Vec<Operation> {
     let collectives = COLLECTIVES.into_iter().filter(|operation| *operation != Operation::Barrier);
     collectives.chain([Operation::Send, Operation::Recv]).collect()

@@ -1,4 +1,4 @@
-//! `network`: what connects the nodes of a case that are apart, and what is cut while it runs.
+//! `network`: the links between nodes that run in separate namespaces, and cuts of them while the case runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::suite::language::network as keys;
 use crate::suite::output_line::read_when;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
-/// The network of a case on `cluster`, where it has one with a coordinator, whose launch has `world` ranks.
+/// The network of a case on `cluster`, if it has one with a coordinator, whose launch has `world` ranks.
 pub(super) fn read(
     reader: &Reader<'_>,
     node: &Node,
@@ -46,7 +46,7 @@ pub(super) fn read(
     Some(Network { link, links: links.collect(), seed: u64::from(seed), cuts: cuts.collect() })
 }
 
-/// The values of one link; `of` where it names none.
+/// The values of one link; missing ones are taken from `of`.
 fn read_link(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, of: Link) -> Link {
     let mut link = of;
     if let Some(delay) = mapping.get("delay").and_then(|node| reader.duration("delay", node)) {

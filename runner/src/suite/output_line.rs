@@ -1,4 +1,4 @@
-//! Lines of output: the one that something waits for, and the expressions that find them.
+//! Lines of output that something waits for, and the regular expressions that find them.
 
 use model::node::Node;
 
@@ -6,7 +6,7 @@ use crate::suite::language::when;
 use crate::suite::rank::read_rank;
 use crate::suite::reader::Reader;
 
-/// A line to wait for, and of which rank.
+/// A line to wait for, and the rank that writes it.
 pub(super) fn read_when(
     reader: &Reader<'_>,
     node: &Node,
@@ -22,7 +22,7 @@ pub(super) fn read_when(
     Some((output?, of))
 }
 
-/// An expression over bytes in which `^` and `$` are ends of lines.
+/// A regular expression over bytes in which `^` and `$` match at line ends.
 pub(super) fn regex(reader: &Reader<'_>, node: &Node, text: &str) -> Option<regex::bytes::Regex> {
     regex::bytes::RegexBuilder::new(text)
         .multi_line(true)

@@ -3,9 +3,9 @@
 
 use serde_json_path::JsonPath;
 
-/// Most nested brackets and parentheses.
+/// Maximum nesting of brackets and parentheses.
 const DEPTH: usize = 32;
-/// Most nested filters `[?...]`.
+/// Maximum nesting of filters `[?...]`.
 const FILTERS: usize = 8;
 /// Longest path, bytes.
 const LENGTH: usize = 16 << 10;
@@ -13,7 +13,7 @@ const LENGTH: usize = 16 << 10;
 /// Reads a path.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A message about what is wrong with it.
 pub(super) fn parse(text: &str) -> Result<JsonPath, String> {
     if text.len() > LENGTH {
         return Err(format!("it has {} bytes; {LENGTH} are the most that is read", text.len()));

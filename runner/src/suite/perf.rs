@@ -33,7 +33,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
     let read = |key| mapping.get(key).and_then(|node| Some((read_bound(reader, key, node)?, node)));
     let [lower, upper, warn_lower, warn_upper] = ["lower", "upper", "warn_lower", "warn_upper"].map(read);
     for (bound, node) in [lower, upper, warn_lower, warn_upper].into_iter().flatten() {
-        // A reference that is worked out later is looked at then.
+        // A reference that is computed later is checked then.
         if (known.is_some() || reference.is_none())
             && let Err(error) = bound.resolve(known)
         {

@@ -1,4 +1,4 @@
-//! `retries`, `xfail`, `deterministic` and `schedule`: what a case declares about its own failure and repetition, and its delays.
+//! `retries`, `xfail`, `deterministic` and `schedule`: what a case declares about its failures, its repetition and its delays.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ fn read_class(reader: &Reader<'_>, node: &Node) -> Option<RetryIf> {
     regex(reader, &entry.node, &text).map(make)
 }
 
-/// A reason, or `{reason, issue, strict, until, if}`. None also where its `if` is not true.
+/// A reason, or `{reason, issue, strict, until, if}`. Also `None` if its `if` is not true.
 pub(super) fn read_xfail(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Option<Xfail> {
     let place = reader.place(&node.span);
     if !matches!(node.value, Value::Map(_)) {

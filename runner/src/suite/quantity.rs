@@ -1,4 +1,4 @@
-//! Durations and sizes as suites write them. Both always carry a unit.
+//! Durations and sizes in suites. Both always carry a unit.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `1GiB`, `80 GB`, `4KiB` as bytes; none for anything else.
+/// `1GiB`, `80 GB`, `4KiB` as bytes; `None` for anything else.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.')?;

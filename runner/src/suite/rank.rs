@@ -1,4 +1,4 @@
-//! Ranks that a suite names, as far as its launch has them.
+//! Ranks named in a suite, checked against its launch.
 
 use model::node::{Node, Value};
 

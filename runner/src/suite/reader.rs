@@ -1,4 +1,5 @@
-//! Reads a located YAML tree: every reader notes the mistake with its place and goes on, so that all are reported at once.
+//! Reads a YAML tree with source locations. Every reader records a mistake with its place and goes on, so that all
+//! mistakes are reported at once.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -26,7 +27,7 @@ pub(crate) struct Reader<'a> {
     text: &'a str,
     mistakes: RefCell<Vec<Diagnostic>>,
     warnings: RefCell<Vec<Diagnostic>>,
-    /// Which keys of which sections were asked for: a test compares them with the tables.
+    /// The keys that were asked for, by section: a test compares them with the tables.
     #[cfg(test)]
     pub(crate) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
 }
@@ -58,7 +59,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The tree of the file. A repeated key is noted and its last value counts.
+    /// The tree of the file. A repeated key is reported and its last value counts.
     pub(crate) fn parse(&self) -> Option<Node> {
         yaml::read_on(&self.name, self.text, &mut self.mistakes.borrow_mut())
     }
@@ -70,7 +71,8 @@ impl<'a> Reader<'a> {
         self.note(if help.is_empty() { diagnostic } else { diagnostic.with_help(help) });
     }
 
-    /// Notes a mistake that another reader of the same text found. The same mistake of two matrix combinations counts once.
+    /// Records a mistake that another reader of the same text found. The same mistake in two matrix combinations counts
+    /// once.
     pub(crate) fn note(&self, diagnostic: Diagnostic) {
         let mut mistakes = self.mistakes.borrow_mut();
         if !mistakes.contains(&diagnostic) {
@@ -78,7 +80,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes something that is allowed but probably a mistake. `ftest check` reports it.
+    /// Records something that is allowed but is probably a mistake. `ftest check` reports it.
     pub(crate) fn warning(&self, span: &Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         let diagnostic = Diagnostic::new(&self.name, self.text, span.clone(), message).with_help(help);
         let mut warnings = self.warnings.borrow_mut();
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
         self.text
     }
 
-    /// The byte where a place of this file is.
+    /// The byte offset of a place in this file.
     pub(crate) fn offset(&self, place: &SourceLocation) -> Range<usize> {
         let line: usize = self.text.split_inclusive('\n').take(place.line.saturating_sub(1)).map(str::len).sum();
         let column = place.column.saturating_sub(1);
@@ -163,7 +165,7 @@ impl<'a> Reader<'a> {
         self.mapping_or(what, node, &help).map(|mapping| Mapping { section: Some(section), ..mapping })
     }
 
-    /// A mapping with keys of the user's. One with fixed keys is a [`Section`].
+    /// A mapping with user-defined keys. A mapping with fixed keys is a [`Section`].
     pub(crate) fn mapping<'r, 'n>(&'r self, what: &str, node: &'n Node) -> Option<Mapping<'r, 'n>>
     where
         'a: 'r,
@@ -180,7 +182,7 @@ impl<'a> Reader<'a> {
             self.mistake(&node.span, message, help);
             return None;
         };
-        // A shorter lifetime for the reader is fine: it is only read through it.
+        // A shorter lifetime for the reader is fine, because the reader is only read.
         let reader: &'r Reader<'r> = self;
         Some(Mapping {
             reader,
@@ -193,7 +195,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A list, also an empty one.
+    /// A list, possibly empty.
     pub(crate) fn list<'n>(&self, what: &str, node: &'n Node) -> Option<&'n [Node]> {
         match &node.value {
             Value::List(items) => Some(items),
@@ -224,7 +226,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Any scalar as the text it is written as: `010` stays `010`, and `no` stays `no`.
+    /// Any scalar as the text in the file: `010` stays `010`, and `no` stays `no`.
     pub(crate) fn scalar(&self, node: &Node) -> Option<String> {
         match &node.value {
             Value::Text(text) => Some(text.clone()),
@@ -326,12 +328,12 @@ impl<'r, 'n> Mapping<'r, 'n> {
         self.get("fatal").and_then(|node| self.reader.boolean("fatal", node)).unwrap_or(false)
     }
 
-    /// The value of `key`, if it is there.
+    /// The value of `key`, if present.
     pub(crate) fn get(&self, key: &'static str) -> Option<&'n Node> {
         self.entry(key).map(|entry| &entry.node)
     }
 
-    /// The entry of `key`, if it is there.
+    /// The entry of `key`, if present.
     pub(crate) fn entry(&self, key: &'static str) -> Option<&'n Entry> {
         self.asked.borrow_mut().push(key);
         #[cfg(test)]
@@ -341,7 +343,7 @@ impl<'r, 'n> Mapping<'r, 'n> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The value of `key`; that it is missing is a mistake, or else that another key is a misspelling of it.
+    /// The value of `key`. If it is missing, reports that, or else that another key is a misspelling of it.
     pub(crate) fn required(&self, key: &'static str, example: &str) -> Option<&'n Node> {
         let found = self.get(key);
         if found.is_none() {
@@ -377,7 +379,7 @@ impl<'r, 'n> Mapping<'r, 'n> {
         }
     }
 
-    /// The keys of the section, else those that were asked for so far.
+    /// The keys of the section, or else those that were asked for so far.
     fn known(&self) -> Vec<&'static str> {
         match self.section {
             Some(section) => section.keys().map(|key| key.name).collect(),
@@ -396,7 +398,7 @@ impl<'r, 'n> Mapping<'r, 'n> {
     }
 }
 
-/// Advice for a word that is none of `known`.
+/// A suggestion for a word that is not in `known`.
 pub(crate) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> String {
     match suggest::nearest(word, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -426,7 +428,7 @@ pub(crate) fn to_json(node: &Node) -> serde_json::Value {
     }
 }
 
-/// A value that may be left out; `None` when it is there and wrong.
+/// An optional value; `None` if it is present but wrong.
 pub(super) fn sound<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
         Some(None) => None,

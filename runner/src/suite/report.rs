@@ -23,7 +23,7 @@ use crate::suite::{path, quantity, template};
 pub(super) struct Captured {
     /// The names that output checks of the case capture.
     pub(super) names: Vec<String>,
-    /// What else expressions see.
+    /// Other names that expressions see.
     pub(super) context: Arc<serde_json::Value>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Captured {
 const LATER: [&str; 10] = ["eq", "ne", "lt", "le", "gt", "ge", "between", "near", "in", "contains"];
 
 impl Captured {
-    /// Notes captures in `expression` that no output check has.
+    /// Reports captures in `expression` that no output check has.
     pub(super) fn check(&self, reader: &Reader<'_>, span: &Range<usize>, expression: &str) {
         for name in expression::attributes(expression, capture::NAME).unwrap_or_default() {
             if !self.names.contains(&name) {
@@ -86,7 +86,7 @@ impl Captured {
     }
 }
 
-/// Keys whose mappings are looked at by themselves.
+/// Keys whose mappings are checked separately.
 const NESTED: [&str; 5] = ["all", "any", "none", "count", "where"];
 
 /// The first text at or below `node` that uses captures.
@@ -127,7 +127,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured, world:
     }
 }
 
-/// The check, and the ranks for each of whose device reports it is made.
+/// The check, and the ranks whose device reports it is made for.
 fn read_check(
     reader: &Reader<'_>,
     node: &Node,
@@ -290,7 +290,7 @@ fn read_operators(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, captured: &Cap
     operators
 }
 
-/// `true`; `false` means nothing.
+/// `true`; `false` is a mistake, because it would mean nothing.
 fn only_true(reader: &Reader<'_>, key: &str, node: &Node) -> Option<()> {
     if reader.boolean(key, node)? {
         return Some(());
@@ -345,14 +345,14 @@ fn read_near(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, captured: &Captured
     Some(Operator::Near { value, tolerance })
 }
 
-/// A number, also `nan` and `inf`, or a list of them.
+/// A number, including `nan` and `inf`, or a list of them.
 fn numbers(reader: &Reader<'_>, node: &Node) -> Option<serde_json::Value> {
     match &node.value {
         Value::List(items) => {
             items.iter().map(|item| numbers(reader, item)).collect::<Option<Vec<_>>>().map(Into::into)
         }
         Value::Integer(_) | Value::Float(_) => Some(reader.json(node)),
-        // Neither YAML's nor JSON's numbers have them.
+        // Neither YAML nor JSON numbers include them.
         Value::Text(text) if tolerance::number(&json!(text)).is_some() => Some(json!(text)),
         other => {
             let message = format!("`near` must be a number or a list of numbers, found {}", other.kind());
@@ -376,7 +376,7 @@ fn read_value(reader: &Reader<'_>, key: &str, node: &Node, captured: &Captured) 
     Some(Operand::Value(reader.json(node)))
 }
 
-/// A number, a size as its bytes, or an expression over captures.
+/// A number, a size in bytes, or an expression over captures.
 fn read_size(reader: &Reader<'_>, key: &str, node: &Node, captured: &Captured) -> Option<Operand> {
     if let Some(later) = captured.later(reader, node) {
         return Some(Operand::Later(later));

@@ -1,5 +1,5 @@
-//! What a repository says it requires: requirements files, lock files in that format, `pylock.toml` and `pyproject.toml`, as one
-//! list of lines. Everything is resolved here, so that a changed file is another environment.
+//! A repository's requirements: requirements files, lock files in that format, `pylock.toml` and `pyproject.toml`, as one list
+//! of lines. Everything is resolved here, so that a changed file leads to a different environment.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use crate::case::python::is_replaced;
 
-/// Files that may include each other, one inside the other.
+/// Maximum include depth of files.
 const DEEPEST: usize = 16;
 /// Options that concern a whole file. With `true` a value follows.
 const OPTIONS: &[(&str, bool)] = &[
@@ -32,7 +32,7 @@ const SHORT: &[(&str, &str)] = &[
     ("-i", "--index-url"),
     ("-f", "--find-links"),
 ];
-/// Lock files in formats of one tool, and how it writes them in a common one.
+/// Tool-specific lock files, and the tool's command to export them in a common format.
 const EXPORTS: &[(&str, &str)] = &[
     ("uv.lock", "uv export --frozen --no-emit-project -o requirements.lock"),
     ("poetry.lock", "poetry export -o requirements.lock"),
@@ -43,7 +43,7 @@ const EXPORTS: &[(&str, &str)] = &[
 /// What is wrong with such a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// The file, and the line where one can be named.
+    /// The file, and the line if known.
     at: String,
     what: String,
     /// What to do next.
@@ -95,7 +95,8 @@ pub(crate) fn of_file(path: &Path) -> Result<Vec<String>, Mistake> {
     Ok(found)
 }
 
-/// What the project in `directory` depends on, with these extras; and itself, editable, where it can be built.
+/// The dependencies of the project in `directory`, with these extras, and the project itself, editable, if it can be
+/// built.
 ///
 /// # Errors
 /// [`Mistake`].
@@ -124,7 +125,7 @@ pub(crate) fn of_project(directory: &Path, extras: &[String]) -> Result<Vec<Stri
         };
         found.extend(texts(Some(dependencies)));
     }
-    // Its own extras, which the installation of the project brings.
+    // Its own extras, which installing the project brings.
     let own = crate::case::python::package(name);
     found.retain(|line| crate::case::python::package(line) != own && !is_replaced(line));
     if table.contains_key("build-system") {
@@ -145,7 +146,7 @@ fn table(path: &Path) -> Result<Table, Mistake> {
     })
 }
 
-/// PEP 751: packages with versions. Those from elsewhere than an index are not in a form that pip takes.
+/// PEP 751: packages with versions. Packages that do not come from an index are not in a form that pip accepts.
 fn lock(path: &Path, found: &mut Vec<String>) -> Result<(), Mistake> {
     let table = table(path)?;
     let packages = table.get("packages").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table);
@@ -166,7 +167,7 @@ fn lock(path: &Path, found: &mut Vec<String>) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// The lines of a requirements file and of those that it includes. `limits`: they are constraints.
+/// The lines of a requirements file and of those that it includes. `limits`: whether they are constraints.
 fn requirements(path: &Path, limits: bool, depth: usize, found: &mut Vec<String>) -> Result<(), Mistake> {
     let text = read(path)?;
     let directory = path.parent().unwrap_or(Path::new("."));
@@ -204,7 +205,7 @@ fn requirements(path: &Path, limits: bool, depth: usize, found: &mut Vec<String>
     Ok(())
 }
 
-/// Lines without comments, continued ones as one, with their number.
+/// Numbered lines without comments, with continued lines joined.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let mut continued = false;
@@ -241,7 +242,7 @@ fn split_option(line: &str) -> (Option<String>, String) {
     (Some(long.to_owned()), rest)
 }
 
-/// A requirement as it is installed: paths are absolute. Else the option that it has and that is not supported.
+/// A requirement in the form to install, with absolute paths. The error is an option in it that is not supported.
 fn requirement(line: &str, directory: &Path) -> Result<String, String> {
     let (what, options) = line.find(" --").map_or((line, ""), |at| line.split_at(at));
     if let Some(option) = options.split_whitespace().find(|option| !option.starts_with("--hash")) {
@@ -252,7 +253,7 @@ fn requirement(line: &str, directory: &Path) -> Result<String, String> {
     Ok(format!("{what}{}", options.split_whitespace().map(|option| format!(" {option}")).collect::<String>()))
 }
 
-/// A path in an absolute form, extras and all; URLs as they are.
+/// A path made absolute, including extras; URLs are unchanged.
 fn local(path: &str, directory: &Path) -> String {
     if path.contains("://") || path.contains(" @ ") {
         return path.to_owned();

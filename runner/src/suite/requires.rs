@@ -1,4 +1,4 @@
-//! `requires`: under which conditions a case runs.
+//! `requires`: the conditions under which a case runs.
 
 use model::node::{Entry, Node, Value};
 
@@ -8,7 +8,7 @@ use crate::host::version::{BadRange, Range};
 use crate::suite::language::keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
-/// The conditions of these layers, one after the other. `torch` is none: it goes into `python`.
+/// The conditions of these layers, in order. `torch` is not one of them: it goes into `python`.
 pub(super) fn read(
     reader: &Reader<'_>,
     layers: &[&Mapping<'_, '_>],
@@ -49,7 +49,7 @@ fn need_torch(reader: &Reader<'_>, entry: &Entry, python: &mut Option<PythonNeed
     };
     requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
     requirements.push(format!("torch=={version}"));
-    // PyTorch asks for no NumPy, but few programs do without it.
+    // PyTorch does not require NumPy, but few programs do without it.
     if !requirements.iter().any(|requirement| requirement.starts_with("numpy")) {
         requirements.push("numpy".to_owned());
     }

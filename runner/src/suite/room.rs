@@ -1,4 +1,4 @@
-//! What launches have in common, whoever starts the ranks: a script that is there, and a cluster with room for them.
+//! Checks common to all launches: the script exists, and the cluster has room for the ranks.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use protocol::plan::ClusterPlan;
 use crate::suite::Shared;
 use crate::suite::reader::Reader;
 
-/// A file from the suite's directory.
+/// A file, relative to the suite's directory.
 pub(super) fn read_script(shared: &Shared<'_>, node: &Node) -> Option<PathBuf> {
     let script = PathBuf::from(shared.reader.string("script", node)?);
     if !shared.dir.join(&script).is_file() {
@@ -18,7 +18,8 @@ pub(super) fn read_script(shared: &Shared<'_>, node: &Node) -> Option<PathBuf> {
     Some(script)
 }
 
-/// Whether `cluster` has room for so many ranks on so many nodes, `per_node` on each where that is known; the suite sets that by `key`.
+/// Whether `cluster` has room for this many ranks on this many nodes, with `per_node` on each if known; the suite sets that with
+/// `key`.
 pub(super) fn fits(
     reader: &Reader<'_>,
     node: &Node,

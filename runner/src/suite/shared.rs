@@ -1,4 +1,4 @@
-//! What the cases of a file share, and the names that their templates see.
+//! State shared by the cases of a file, and the names that their templates see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,27 +11,27 @@ use serde_json::json;
 use super::fixture_definitions::Definitions;
 use super::reader::Reader;
 
-/// What the cases of a file share.
+/// State shared by the cases of a file.
 pub(super) struct Shared<'a> {
     pub(super) reader: &'a Reader<'a>,
     pub(super) suite: String,
     /// Absolute directory of the suite file.
     pub(super) dir: PathBuf,
-    /// By name; none for one with mistakes.
+    /// By name; `None` for one with mistakes.
     pub(super) clusters: BTreeMap<String, Option<ClusterPlan>>,
     /// The entries of `clusters`, by name, for those that extend them.
     pub(super) definitions: BTreeMap<String, Node>,
-    /// Clusters that a case names, or another cluster extends.
+    /// Clusters that a case names or another cluster extends.
     pub(super) used: BTreeSet<String>,
     pub(super) defaults: Option<&'a Node>,
     pub(super) fixtures: Definitions<'a>,
-    /// What its cases may take together.
+    /// The time that its cases may take together.
     pub(super) timeout: Option<std::time::Duration>,
     /// Limits of groups, by name.
     pub(super) groups: BTreeMap<String, u32>,
-    /// Each case fully resolved, where requested.
+    /// Each case fully resolved, if requested.
     pub(super) explained: Option<Vec<String>>,
-    /// Mistakes of cluster files, with their texts.
+    /// Mistakes in cluster files, with the files' texts.
     pub(super) foreign: Vec<(String, Vec<Diagnostic>)>,
 }
 

@@ -1,4 +1,4 @@
-//! `launch: {srun: ...}`: what Slurm is asked for, checked as far as that is possible without it.
+//! `launch: {srun: ...}`: what Slurm is asked for, checked as far as possible without Slurm.
 
 use model::node::Node;
 use protocol::plan::ClusterPlan;
@@ -10,7 +10,7 @@ use crate::suite::language::srun as language;
 use crate::suite::reader::Reader;
 use crate::suite::room;
 
-/// Options of srun that ftest sets itself, and what a suite writes instead.
+/// Options of srun that ftest sets itself, and what to write in a suite instead.
 const OURS: &[(&str, &str, &str)] = &[
     ("--ntasks", "-n", "write the key `ntasks`"),
     ("--nodes", "-N", "write the key `nodes`"),
@@ -62,7 +62,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
         }
     }
     srun.finish();
-    // A number that is there and wrong has been noted.
+    // A number that is present but wrong has already been reported.
     let (nodes, ntasks, per_node) = match (nodes, ntasks, per_node) {
         (Some(None), ..) | (_, Some(None), _) | (.., Some(None)) => return None,
         (nodes, ntasks, per_node) => (nodes.flatten(), ntasks.flatten(), per_node.flatten()),
@@ -108,7 +108,7 @@ fn tasks(
                 reader.mistake(&node.span, message, "Slurm gives no node without a task; lower `nodes`");
                 return None;
             }
-            // Unevenly is Slurm's affair, and what the cluster says must agree with it.
+            // Uneven placement is up to Slurm, and the cluster must agree with it.
             Some((nodes, ntasks, (ntasks % nodes == 0).then_some(ntasks / nodes)))
         }
         (nodes, Some(ntasks), Some(per_node)) => {
@@ -154,7 +154,7 @@ fn read_options(reader: &Reader<'_>, node: &Node) -> Option<Vec<String>> {
     (reader.count() == before).then_some(options)
 }
 
-/// The option of ours that this word sets, and what to write instead.
+/// The option reserved for ftest that this word sets, and what to write instead.
 fn ours(word: &str) -> Option<(&'static str, &'static str)> {
     OURS.iter().find_map(|(long, short, help)| {
         let is_long = word.strip_prefix(long).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));

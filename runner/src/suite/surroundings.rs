@@ -1,4 +1,4 @@
-//! What a case and a fixture have in common: `env` and `python`.
+//! Keys common to cases and fixtures: `env` and `python`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::suite::language::python::PYTHON;
 use crate::suite::reader::{Mapping, Reader};
 use crate::suite::requirements;
 
-/// The key of `python` that is a switch, and so may be among the names of packages.
+/// The key of `python` that is a switch and may appear among package names.
 const COMPILE: &str = "compile";
 
-/// Adds variables to `env`, and those that are null to `unset`.
+/// Adds variables to `env`, and null ones to `unset`.
 pub(super) fn read_env(reader: &Reader<'_>, node: &Node, env: &mut BTreeMap<String, String>, unset: &mut Vec<String>) {
     let Some(mapping) = reader.mapping("`env`", node) else { return };
     for entry in mapping.entries() {
@@ -51,7 +51,7 @@ pub(super) fn read_python(reader: &Reader<'_>, node: &Node, directory: &Path) ->
     Some(PythonNeed::Managed(requirements))
 }
 
-/// What the files of a repository require.
+/// The requirements in the files of a repository.
 fn sources(reader: &Reader<'_>, node: &Node, directory: &Path) -> Option<Vec<String>> {
     let python = reader.section(&PYTHON, node)?;
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! `${{ expression }}` in scalars, replaced after parsing. A scalar that is nothing else keeps the expression's type.
+//! `${{ expression }}` in scalars, replaced after parsing. A scalar that consists only of an expression keeps the
+//! expression's type.
 
 use model::node::{Entry, Node, Value};
 
@@ -7,17 +8,18 @@ use crate::expression;
 use crate::expression::template;
 use crate::suite::reader::Reader;
 
-/// `node` with every expression replaced; a wrong one is noted, and its scalar becomes empty text.
+/// `node` with every expression replaced; a wrong one is reported, and its scalar becomes empty text.
 pub(crate) fn render(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
     render_at(reader, node, context, Position::Elsewhere)
 }
 
-/// [`render`] of a case: captures in its `expect` stay, since their values are known only when its processes have ended.
+/// [`render`] of a case: captures in its `expect` stay, because their values are known only after its processes have
+/// ended.
 pub(crate) fn render_case(reader: &Reader<'_>, node: &Node, context: &serde_json::Value) -> Node {
     render_at(reader, node, context, Position::Case)
 }
 
-/// Where in a case: only below `expect.report` and `expect.perf` are captures allowed.
+/// The position in a case: captures are allowed only below `expect.report` and `expect.perf`.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Elsewhere,
@@ -84,7 +86,7 @@ fn names(context: &serde_json::Value) -> String {
     format!("there are {matrix}{cluster}case.id, suite, dir and env (the environment of ftest)")
 }
 
-/// What a scalar with a wrong expression becomes. The file is refused anyway.
+/// Replaces a scalar with a wrong expression. The file is rejected anyway.
 const POISON: &str = "?";
 
 fn scalar(text: &str, context: &serde_json::Value) -> Result<Value, String> {

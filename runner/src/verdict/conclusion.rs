@@ -1,4 +1,4 @@
-//! The result of a case, with all observations: what the run knows before it becomes events.
+//! The result of a case with all observations, before it is turned into events.
 
 use crate::case::{Case, KillTarget};
 use crate::check::Failure;
@@ -6,14 +6,14 @@ use crate::check::perf::Measured;
 use crate::observation::{Exit, Observation, Role};
 use crate::verdict::Verdict;
 
-/// The result of one case: its attempts, and what a policy (`retries`, `xfail`) makes of them.
+/// The result of one case: its attempts, and the verdict after policies (`retries`, `xfail`).
 #[derive(Clone, Debug)]
 pub struct Conclusion {
     /// The last attempt's verdict unless a policy changes it.
     pub verdict: Verdict,
     /// It passed after an attempt that did not.
     pub flaky: bool,
-    /// Failures outside the attempts, of a policy that decided the verdict.
+    /// Failures outside the attempts, from a policy that set the verdict.
     pub failures: Vec<Failure>,
     /// Other things a reader should know.
     pub notes: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Conclusion {
 }
 
 impl Conclusion {
-    /// The conclusion from one attempt that no policy touches.
+    /// The conclusion from one attempt without any policy.
     pub fn of(outcome: Outcome) -> Conclusion {
         Conclusion {
             verdict: outcome.verdict.clone(),
@@ -33,7 +33,7 @@ impl Conclusion {
         }
     }
 
-    /// The attempt that explains most, and its number from 1: the first that did not pass, else the last.
+    /// The most informative attempt and its number, from 1: the first that did not pass, or else the last.
     pub fn shown(&self) -> (usize, &Outcome) {
         let failed = self.attempts.iter().position(|attempt| attempt.verdict != Verdict::Passed);
         let index = failed.unwrap_or(self.attempts.len().saturating_sub(1));
@@ -46,7 +46,7 @@ impl Conclusion {
 pub struct Outcome {
     /// The verdict.
     pub verdict: Verdict,
-    /// Every check that did not hold, in the order of the file.
+    /// Every failed check, in file order.
     pub failures: Vec<Failure>,
     /// What `perf` measured.
     pub perf: Vec<Measured>,
@@ -58,7 +58,8 @@ pub struct Outcome {
     pub kept: bool,
 }
 
-/// The process whose output explains most: the first rank that did not end with 0, else the first launcher, else the coordinator.
+/// The process with the most informative output: the first rank that did not exit with 0, else the first launcher, else the
+/// coordinator.
 pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
     let killed = |role: Role| {
         case.kill.iter().any(|kill| match (kill.target, role) {
@@ -67,7 +68,7 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
             _ => false,
         })
     };
-    // A rank that hangs is ended like those that wait for it: its stack explains most.
+    // A hanging rank is ended like those that wait for it, but its stack explains most.
     let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
     if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
         return Some(role);

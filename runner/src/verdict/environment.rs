@@ -1,5 +1,5 @@
-//! What the machine, the container or the shell did to a case: limits that were reached, memory that ran out. The program
-//! cannot help it, so the case is broken, and the failure explains what to change.
+//! Effects of the machine, the container or the shell on a case: limits that were reached, memory that ran out. They are
+//! not the program's fault, so the case is broken, and the failure explains what to change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ const SIGBUS: i32 = 7;
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
-/// Less shared memory than this is soon used up; containers have 64 MiB by default.
+/// Less shared memory than this is quickly used up; containers have 64 MiB by default.
 const SMALL: u64 = 1 << 30;
-/// Python's message where PyTorch is not installed.
+/// Python's message if PyTorch is not installed.
 const NO_TORCH: &str = "No module named 'torch'";
-/// What glibc's loader writes around the reason, behind the library's name.
+/// What glibc's loader writes around the reason, after the library's name.
 const NOT_LOADED: [&str; 2] = ["libfakegpu.so' from LD_PRELOAD cannot be preloaded (", ")"];
-/// What it writes when a library that is needed has no room.
+/// What it writes when there is no room for a required library.
 const NO_ROOM: [&str; 2] = ["error while loading shared libraries: ", "failed to map segment from shared object"];
-/// A program of another architecture among a case's helpers needs no shim.
+/// A helper program of another architecture does not need the shim.
 const FOREIGN: &str = "wrong ELF class";
 
 /// One failure for each cause.
@@ -37,7 +37,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     };
     let machine = &observation.machine;
     let mut failures = Vec::new();
-    // Ranks with the same error print the same, apart from their device.
+    // Ranks with the same error print the same message, apart from their device.
     let mut refused: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for sentence in &observation.refused {
         let (got, next) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
@@ -82,7 +82,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     failures
 }
 
-/// What may explain how processes ended, and may not: for a case that did not pass.
+/// Possible explanations of how processes ended, for a case that did not pass.
 pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
     let small = observation.machine.shared_memory.filter(|bytes| *bytes < SMALL);
     let hint = small.zip(ended_by(case, observation, &[SIGBUS])).map(|(bytes, role)| {
@@ -92,7 +92,7 @@ pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
     hint.into_iter().chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
 }
 
-/// A case that names no Python had the one on `PATH`.
+/// A case that names no Python used the one on `PATH`.
 fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
     if case.python.is_some() {
         return None;
@@ -109,11 +109,11 @@ fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
     ))
 }
 
-/// The first process that one of these signals ended although the case does not want that.
+/// The first process that was unexpectedly ended by one of these signals.
 fn ended_by(case: &Case, observation: &Observation, signals: &[i32]) -> Option<Role> {
     let by = |exit: &Exit| match exit {
         Exit::Signal(number) => signals.contains(number),
-        // As a shell passes it on.
+        // As a shell reports it.
         Exit::Code(code) => signals.contains(&(code - 128)),
         _ => false,
     };
@@ -130,7 +130,7 @@ fn not_loaded(process: &ProcessObservation) -> Option<String> {
     Some(format!("the shim could not be loaded into {}: {reason}", process.role))
 }
 
-/// The loader had no addresses for a library, the shim's own included.
+/// The loader had no address space for a library, possibly the shim itself.
 fn no_room(process: &ProcessObservation) -> Option<String> {
     let stderr = String::from_utf8_lossy(&process.stderr.head);
     let line = stderr.lines().find(|line| line.ends_with(NO_ROOM[1]) && line.contains(NO_ROOM[0]))?;
@@ -183,7 +183,7 @@ mod tests {
         let hints = |bytes| hints(&Case::default(), &seen(small(bytes), &[Exit::Signal(SIGBUS)]));
         assert!(hints(64 << 20)[0].starts_with("SIGBUS ended rank 0: /dev/shm has 64 MiB in all here"));
         assert!(!hints(8 << 30).iter().any(|hint| hint.contains("SIGBUS")));
-        // What a case kills itself is none of it.
+        // Processes that the case itself kills do not count.
         let text =
             "ftest: 1\nsuite: s\ncases:\n- {id: c, launch: {argv: [x], ranks: 1}, expect: {exit: {signal: SIGKILL}}}\n";
         let case = crate::suite::parse(std::path::Path::new("s.yaml"), text, std::path::Path::new("/")).unwrap();

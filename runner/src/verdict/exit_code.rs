@@ -2,7 +2,7 @@
 
 use crate::verdict::Verdict;
 
-/// How a run ended, as its exit code. The highest of what happened counts.
+/// How a run ended, as its exit code. The highest applicable code counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExitCode {
     /// Every selected case passed, was skipped, or failed as its `xfail` expects.
@@ -11,7 +11,7 @@ pub enum ExitCode {
     Failed = 1,
     /// Wrong usage, or a suite with mistakes.
     Usage = 2,
-    /// A case could not be run, or used what ftest does not implement.
+    /// A case could not be run, or used a feature that ftest does not implement.
     CouldNotRun = 3,
     /// No case was selected.
     NothingSelected = 4,
@@ -54,7 +54,7 @@ impl ExitCode {
         MEANINGS.iter().map(|(code, _)| *code).find(|code| *code as u8 == number)
     }
 
-    /// What a verdict makes of the run.
+    /// The exit code that a verdict leads to.
     pub fn of(verdict: &Verdict) -> ExitCode {
         match verdict {
             Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. } => ExitCode::Passed,

@@ -1,4 +1,4 @@
-//! The verdict on one attempt: what was seen of it against what its case expects, and what counts more than what.
+//! The verdict on one attempt: compares the observation with the case's expectations, and ranks the outcomes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::filter;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 use crate::verdict::Verdict;
 
-/// The verdict, and every check that did not hold. `snapshots` is what becomes of those that differ, where every other check holds.
+/// The verdict, and every failed check. `snapshots` determines what happens to snapshots that differ if every other check holds.
 pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) -> (Verdict, Vec<Failure>) {
     if let Some(reason) = &observation.skipped {
         return (Verdict::Skipped { reason: reason.clone() }, Vec::new());
@@ -62,7 +62,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     (verdict, broken)
 }
 
-/// What is our fault and not the program's.
+/// Failures that are our fault and not the program's.
 fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |kind: &'static str, expected: &str, got: String, next: &str| Failure {
         place: None,
@@ -107,7 +107,7 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
     failures
 }
 
-/// What every case must satisfy.
+/// Checks that every case must satisfy.
 fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |kind: &'static str, expected: String, got: String, next: String| Failure {
         place: Some(case.place.clone()),
@@ -183,7 +183,7 @@ fn left_by(left: &Left) -> String {
     }
 }
 
-/// Whether the case cuts links for so long that ranks give each other up; where connections between ranks are reset, at once.
+/// Whether the case cuts links for so long that ranks give up on each other, which they do at once where connections are reset.
 fn cuts_for_long(case: &Case) -> bool {
     let cuts = case.network.as_ref().map(|network| &network.cuts[..]).unwrap_or_default();
     let nodes = case.cluster.as_ref().map_or(0, |cluster| cluster.nodes.len());
@@ -206,7 +206,7 @@ fn killed(case: &Case) -> Vec<u32> {
     ranks.collect()
 }
 
-/// Processes that failed before the case was ended: no deadline is to blame then.
+/// Processes that failed before the case was ended; if there are any, no deadline is to blame.
 fn failed_early<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
     let ended = observation.timed_out || observation.cut_short;
     if ended && case.expect.hang.is_none() { case.expect.exit.failed_early(observation) } else { Vec::new() }
@@ -257,7 +257,7 @@ fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
     })
 }
 
-/// The checks of the case. True when a fatal one does not hold: those after it are not made.
+/// The checks of the case. True if a fatal one failed; then the checks after it are skipped.
 fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>) -> bool {
     let expect = &case.expect;
     let mut stops = |found: Vec<Failure>, fatal: bool| {
@@ -269,7 +269,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
         }
         stops
     };
-    // How processes end is not asked where the deadline ended those that did nothing wrong, nor where a hang is what is wanted.
+    // Exits are not checked if the deadline ended processes that did nothing wrong, or if a hang is expected.
     let asked = !observation.timed_out || !failed_early(case, observation).is_empty();
     let exits = if asked { expect.exit.check(observation) } else { Vec::new() };
     if stops(exits, expect.exit.fatal) {
@@ -302,7 +302,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
     false
 }
 
-/// The failure that a hang is, when no other outcome was asked for.
+/// The failure for a hang, if no other outcome was expected.
 fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
     let hang = observation.hang.as_ref().filter(|_| case.expect.hang.is_none())?;
     let expected = match case.timeout.idle.filter(|_| hang.idle) {
@@ -319,17 +319,17 @@ fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
     Some(Failure { place: Some(case.place.clone()), kind: "hang".into(), expected, got: hang.story(), next })
 }
 
-/// Whether the case was ended because of the hang that it asked for.
+/// Whether the case was ended because of the hang that it expects.
 fn hang_wanted(case: &Case, observation: &Observation) -> bool {
     case.expect.hang.is_some() && observation.hang.is_some()
 }
 
-/// Whose snapshots they are.
+/// The owner of a case's snapshots.
 pub fn owner(case: &Case) -> Owner {
     Owner { suite: case.place.file.display().to_string(), case: case.full_id(), filter: filter::one(&case.full_id()) }
 }
 
-/// The values of [`crate::check::invariant::NAMES`] for a case. What was not observed is missing, so that using it is an error.
+/// The values of [`crate::check::invariant::NAMES`] for a case. Anything not observed is missing, so that using it is an error.
 fn context(case: &Case, observation: &Observation, captures: &Captures) -> Context {
     let ranks: Vec<Value> = observation
         .ranks()
@@ -354,7 +354,7 @@ fn context(case: &Case, observation: &Observation, captures: &Captures) -> Conte
     let mut context = Context::new(&context);
     context.add("devices", &observation.device_reports);
     if let Some(report) = &observation.cluster_report {
-        // What no invariant looks at is not converted; its name stays, for messages.
+        // Parts that no invariant uses are not converted; their names stay, for messages.
         let sections = need::sections(&case.expect.invariants);
         let used = |name: &str| sections.as_ref().is_none_or(|sections| sections.iter().any(|section| section == name));
         context.add_parts("report", report, used);

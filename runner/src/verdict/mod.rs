@@ -1,4 +1,4 @@
-//! What a case comes to: the verdict on each attempt, what policies make of it, and the exit code of the run.
+//! The result of a case: the verdict on each attempt, the effect of policies, and the exit code of the run.
 
 pub mod conclusion;
 pub mod environment;

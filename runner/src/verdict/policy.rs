@@ -1,4 +1,4 @@
-//! What a case's `retries` and `xfail` make of its attempts.
+//! The effect of a case's `retries` and `xfail` on its attempts.
 
 use std::sync::OnceLock;
 
@@ -49,7 +49,7 @@ fn wrote(observation: &Observation, of: impl Fn(Streams<'_>) -> &Captured, regex
         .any(|stream| regex.is_match(&stream.head) || regex.is_match(&stream.tail))
 }
 
-/// What `xfail`, which counts, makes of `conclusion`.
+/// Applies a valid `xfail` to `conclusion`.
 pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
     match conclusion.verdict {
         Verdict::Failed | Verdict::Timeout => match other(conclusion.shown().1) {
@@ -76,12 +76,12 @@ pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
     }
 }
 
-/// Why a failure differs from the known one, as far as that can be seen.
+/// Why a failure differs from the known one, as far as can be told.
 fn other(outcome: &Outcome) -> Option<String> {
     if let Some(whose) = &outcome.observation.past {
         return Some(format!("the time of {whose} was up"));
     }
-    // The case must have come to where it fails.
+    // The case must have reached the point where it fails.
     if !outcome.failures.is_empty()
         && outcome.failures.iter().all(|failure| matches!(&*failure.kind, "kill" | "cut" | "fault"))
     {

@@ -40,7 +40,7 @@ impl Verdict {
         }
     }
 
-    /// Whether a run with it can end with 0.
+    /// Whether a run with this verdict can exit with 0.
     pub fn is_neutral(&self) -> bool {
         matches!(self, Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. })
     }

@@ -1,12 +1,12 @@
-//! What C passes: out-pointers and texts that may be NULL. The only place where their pointers are followed.
+//! Arguments from C: out-pointers and texts that may be NULL. The only place where their pointers are dereferenced.
 
 use std::ffi::{CStr, c_char};
 
-/// A pointer that was NULL and must not be. Each library turns it into its "invalid value".
+/// A pointer that must not be NULL was NULL. Each library turns this into its "invalid value".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Null;
 
-/// A pointer to where an answer goes.
+/// A pointer to where a result goes.
 #[repr(transparent)]
 pub(crate) struct Out<T>(pub(crate) *mut T);
 
@@ -19,7 +19,7 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
-    /// True if there is nowhere to put the answer.
+    /// True if there is nowhere to put the result.
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -35,7 +35,7 @@ impl<T> Out<T> {
     /// Writes the answer.
     ///
     /// # Errors
-    /// [`Null`] when there is nowhere to put it.
+    /// [`Null`] if there is nowhere to put it.
     pub(crate) fn set(self, value: T) -> Result<(), Null> {
         if self.0.is_null() {
             return Err(Null);
@@ -45,17 +45,17 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Writes the answer where it is wanted.
+    /// Writes the result if it is wanted.
     pub(crate) fn set_if_wanted(self, value: T) {
         let _ = self.set(value);
     }
 }
 
 impl<T: Copy> Out<T> {
-    /// The `count` values of C's array; none for 0, whatever the pointer.
+    /// The `count` values of a C array; empty for 0, regardless of the pointer.
     ///
     /// # Errors
-    /// [`Null`] for a null pointer to more than none.
+    /// [`Null`] for a null pointer if `count` is not 0.
     pub(crate) fn list(self, count: usize) -> Result<Vec<T>, Null> {
         if count == 0 {
             return Ok(Vec::new());
@@ -65,7 +65,7 @@ impl<T: Copy> Out<T> {
         Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
     }
 
-    /// What is there now.
+    /// The current value.
     ///
     /// # Errors
     /// [`Null`] for a null pointer.
@@ -78,7 +78,7 @@ impl<T: Copy> Out<T> {
     }
 }
 
-/// A text of C.
+/// A C string.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Text(pub(crate) *const c_char);
@@ -97,7 +97,7 @@ impl Text {
     }
 }
 
-/// Copies `text` into a buffer of `length` bytes, cut if need be and always ended with NUL.
+/// Copies `text` into a buffer of `length` bytes, truncated if necessary and always terminated with NUL.
 ///
 /// # Errors
 /// [`Null`] for a null buffer or a length below 1.

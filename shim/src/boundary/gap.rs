@@ -1,5 +1,5 @@
-//! Gaps: uses of what we do not do. Each is counted for the device report and, as FAKEGPU_UNSUPPORTED_API says, named
-//! once on stderr (with its kernel or datatype) or turned into an error.
+//! Gaps: uses of unsupported features. Each is counted for the device report and, depending on FAKEGPU_UNSUPPORTED_API,
+//! named once on stderr (with its kernel or datatype) or turned into an error.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ thread_local! {
     static MUTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Until dropped, this thread's gaps do not count: what it runs now is computed elsewhere.
+/// Until dropped, this thread's gaps do not count, because what it runs now is computed elsewhere.
 pub(crate) struct Muted(bool);
 
 impl Muted {
@@ -43,7 +43,7 @@ impl From<Refused> for u32 {
     }
 }
 
-/// Counts a use of what we do not do; `detail` (a kernel's name, a datatype) distinguishes uses of one name.
+/// Counts a use of an unsupported feature; `detail` (a kernel's name, a datatype) distinguishes uses of one name.
 pub(crate) fn record(library: Library, name: &'static str, detail: &str) {
     if fork::is_lost() || is_muted() {
         return;
@@ -82,7 +82,7 @@ pub(crate) fn tolerate(library: Library, name: &'static str, detail: &str) -> Re
     if policy() == GapPolicy::Error { Err(Refused(library)) } else { Ok(()) }
 }
 
-/// A panic of ours in `name`: always said on stderr (by the panic hook) and a gap.
+/// A panic of ours in `name`: always reported on stderr (by the panic hook), and a gap.
 pub(crate) fn panicked(library: Library, name: &'static str) {
     let _ = std::panic::catch_unwind(|| record(library, name, "internal error"));
 }

@@ -1,4 +1,5 @@
-//! Around every call from C: settings read once, a forked child refused, panics caught; and what a library adds to that.
+//! The guard around every call from C: settings are read once, forked children refused, panics caught; libraries can add
+//! to that.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,15 +13,15 @@ use crate::settings;
 pub(crate) struct Rules {
     /// Whose calls.
     pub(crate) library: Library,
-    /// Runs first; an error is the call's answer.
+    /// Runs first; an error becomes the call's result.
     pub(crate) arrive: fn() -> Result<(), u32>,
-    /// Whether the function of this name may run now, where CUDA can be used at all.
+    /// Whether the function with this name may run now, provided CUDA can be used at all.
     pub(crate) admit: fn(&str) -> Result<(), u32>,
-    /// What a call that succeeded answers after all: an error of the device that it worked on.
+    /// May replace the result of a successful call with an error of the device that it worked on.
     pub(crate) settle: fn() -> Result<(), u32>,
     /// Gets every code other than success.
     pub(crate) failed: fn(u32),
-    /// Whether what the GPU does not have is answered with NotSupported yet.
+    /// Whether calls to features that the GPU lacks already return NotSupported.
     pub(crate) is_initialized: fn() -> bool,
 }
 
@@ -38,7 +39,7 @@ impl Rules {
     }
 }
 
-/// A call that needs CUDA. Its status is what C gets.
+/// A call that needs CUDA. Returns its status to C.
 pub(crate) fn call<E: Into<u32>>(
     rules: &Rules,
     name: &'static str,
@@ -67,14 +68,15 @@ thread_local! {
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a program's host function, which must not call CUDA: it would wait for the stream that waits for it.
+/// Runs a program's host function. It must not call CUDA, because it would wait for the stream that waits for it.
 pub(crate) fn host_function(body: impl FnOnce()) {
     IN_HOST_FUNCTION.set(true);
     body();
     IN_HOST_FUNCTION.set(false);
 }
 
-/// Whether the caller is a host function. It may run on a thread of the program; on hardware it has one of the driver's.
+/// Whether the caller is a host function. Here it may run on a thread of the program; on hardware it runs on one of the
+/// driver's.
 pub(crate) fn is_in_host_function() -> bool {
     IN_HOST_FUNCTION.get()
 }
@@ -104,7 +106,7 @@ pub(crate) fn raw<T: Nothing>(rules: &Rules, name: &'static str, body: impl FnOn
     })
 }
 
-/// A symbol of what the GPU does not have: the library's NotSupported, and no gap.
+/// A symbol for a feature that the GPU does not have: the library's NotSupported, and no gap.
 pub(crate) fn absent(rules: &Rules) -> u64 {
     let library = rules.library;
     if !(rules.is_initialized)() {
@@ -113,13 +115,14 @@ pub(crate) fn absent(rules: &Rules) -> u64 {
     u64::from(finish(rules, library.not_supported()))
 }
 
-/// A symbol that we owe: a gap, and the library's NotSupported.
+/// A symbol that is not implemented yet: a gap, and the library's NotSupported.
 pub(crate) fn stub(rules: &Rules, name: &'static str) -> u64 {
     let _ = catch_unwind(|| gap::record(rules.library, name, ""));
     u64::from(finish(rules, rules.library.not_supported()))
 }
 
-/// A symbol that is refused on purpose: the library's NotSupported, and a gap, since a program that needs it was not tested.
+/// A symbol that is refused on purpose: the library's NotSupported, and a gap, because a program that needs it was not
+/// tested.
 pub(crate) fn refused(rules: &Rules, name: &'static str) -> u64 {
     stub(rules, name)
 }
@@ -142,7 +145,7 @@ fn finish(rules: &Rules, code: u32) -> u32 {
     code
 }
 
-/// What a call without a status returns when it broke.
+/// What a call without a status returns if it failed internally.
 pub(crate) trait Nothing {
     /// 0, NULL or nothing.
     fn nothing() -> Self;

@@ -49,7 +49,7 @@ impl<T> Handles<T> {
         if slot.generation == generation { slot.object.clone() } else { None }
     }
 
-    /// Some living object that `wanted` accepts.
+    /// Some live object that `wanted` accepts.
     pub(crate) fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let slots = self.slots.read();
         slots.entries.iter().filter_map(|slot| slot.object.as_ref()).find(|object| wanted(object)).cloned()
@@ -75,7 +75,7 @@ impl<T> Handles<T> {
         removed
     }
 
-    /// Takes the object out; the handle is dead from now on.
+    /// Takes the object out; the handle is invalid from now on.
     pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let (generation, index) = self.decode(handle)?;
         let mut slots = self.slots.write();

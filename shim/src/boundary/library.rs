@@ -1,4 +1,4 @@
-//! The NVIDIA libraries we answer for, and the codes that each uses for the failures that are ours.
+//! The NVIDIA libraries we implement, and the codes that each uses for our own failures.
 
 /// One NVIDIA library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub enum Library {
     Nvshmem,
     Cudss,
     Nvtx,
-    /// Not NVIDIA's: PyTorch's operators, which the compute bridge does.
+    /// Not NVIDIA's: PyTorch's operators, which the compute bridge implements.
     Torch,
 }
 
@@ -53,7 +53,7 @@ impl Library {
         }
     }
 
-    /// "Not supported" as the library spells it. Where it has no such code, the one nearest to "this cannot be done".
+    /// The library's "not supported". If it has no such code, the closest one.
     pub fn not_supported(self) -> u32 {
         match self {
             Self::CudaRuntime | Self::CudaDriver => 801,
@@ -107,7 +107,7 @@ impl Library {
         }
     }
 
-    /// True where a call needs a CUDA context, which does not survive a fork.
+    /// True if its calls need a CUDA context, which does not survive a fork.
     pub fn is_lost_by_fork(self) -> bool {
         !matches!(self, Self::Nvml | Self::Nvrtc | Self::NvJitLink | Self::Nvtx)
     }

@@ -1,4 +1,5 @@
-//! Where C comes in: the guard around each call, gaps, handles, arguments, and the macro that makes the tables of exports.
+//! The entry points from C: the guard around each call, gaps, handles, arguments, and the macro that makes the tables of
+//! exports.
 
 pub(crate) mod args;
 pub(crate) mod gap;

@@ -1,5 +1,6 @@
-//! `exports!`: one table per library gives its C symbols and the list of them. A name is `real` (answers), `absent`
-//! (what the GPU does not have), `refused` (NotSupported on purpose, as hardware may) or `stub` (we owe it). Only names in a table are exported.
+//! `exports!`: one table per library defines its C symbols and lists them. A name is `real` (implemented), `absent` (the GPU
+//! lacks the feature), `refused` (NotSupported on purpose, as hardware may do) or `stub` (not implemented yet). Only names in a
+//! table are exported.
 
 use crate::boundary::library::Library;
 
@@ -8,11 +9,11 @@ use crate::boundary::library::Library;
 pub enum Status {
     /// Answers.
     Real,
-    /// For a feature that a simulated GPU does not have, as many real ones do not: NotSupported is the true answer.
+    /// For a feature that a simulated GPU lacks, as many real ones do: NotSupported is the correct answer.
     Absent,
     /// NotSupported on purpose.
     Refused,
-    /// We owe it: NotSupported and a gap.
+    /// Not implemented yet: NotSupported and a gap.
     Stub,
 }
 
@@ -67,8 +68,8 @@ pub struct Export {
 /// }
 /// ```
 ///
-/// Bodies may be `unsafe fn`: C vouches for the pointers. The table is `EXPORTS` of the module that holds the macro; it
-/// must be listed in `exports::tables`.
+/// Bodies may be `unsafe fn`: the C caller is responsible for the pointers. The table is `EXPORTS` of the module that
+/// holds the macro; it must be listed in `exports::tables`.
 macro_rules! exports {
     (
         library $library:ident $(with $rules:path)?;

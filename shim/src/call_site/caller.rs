@@ -12,7 +12,7 @@ use object::{Object, ObjectKind, ObjectSymbol, SymbolKind};
 use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
-/// Where a program starts: all that is left of its stack when `main` has returned.
+/// Where a program starts: the only frame left on its stack after `main` has returned.
 const ENTRY: &str = "_start";
 /// A larger file is not read for the name of a function, bytes.
 const LARGEST: u64 = 64 << 20;
@@ -31,7 +31,7 @@ global_asm!(
     ".popsection",
 );
 
-/// The body of a naked function that keeps its return address, then goes on as `$inside`, with all its arguments.
+/// The body of a naked function that saves its return address, then continues as `$inside` with all its arguments.
 macro_rules! noted {
     ($inside:path) => {{
         #[cfg(target_arch = "x86_64")]
@@ -56,7 +56,7 @@ macro_rules! noted {
 
 pub(crate) use noted;
 
-/// The address to which the operation that this thread called last returns; 0 before the first.
+/// The return address of the operation that this thread called last; 0 before the first.
 pub(super) fn address() -> usize {
     let address: usize;
     // SAFETY: reads the word above.
@@ -93,7 +93,7 @@ pub(super) fn site() -> SiteId {
     }
 }
 
-/// The function of the program that this thread is in: the innermost on its stack that is not ours. It takes a walk over the stack.
+/// The program's function that this thread is in: the innermost on its stack that is not ours. Requires a stack walk.
 pub(super) fn on_stack() -> Option<SiteId> {
     let mut found = None;
     // SAFETY: the function calls `step` for each frame, with this argument, before it returns.
@@ -101,7 +101,7 @@ pub(super) fn on_stack() -> Option<SiteId> {
     found.map(within).filter(|site| *site != SiteId::default())
 }
 
-/// The function around the call that returns to `address`: to find it takes the loader's tables, and often a file.
+/// The function around the call that returns to `address`. Finding it requires the loader's tables, and often a file.
 fn within(address: usize) -> SiteId {
     static KNOWN: ByAddress<SiteId> = ByAddress::new();
     KNOWN.get(address, || {
@@ -120,7 +120,7 @@ fn is_of_the_program(address: usize) -> Option<bool> {
     })
 }
 
-/// What was found out about addresses of code, each looked up once.
+/// Results about code addresses, each looked up once.
 struct ByAddress<T>(OnceLock<RwLock<HashMap<usize, T>>>);
 
 impl<T: Copy> ByAddress<T> {
@@ -159,18 +159,18 @@ extern "C" fn step(frame: *mut c_void, found: *mut c_void) -> c_int {
     1
 }
 
-/// The C library and the loader, which start threads and call what runs at exit.
+/// The C library and the loader, which start threads and call exit handlers.
 fn is_of_the_system(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     ["libc.so", "libc-", "libpthread", "ld-linux"].iter().any(|start| name.starts_with(start))
 }
 
-/// The path of the library or program that the code at `address` is in. Its file is not read.
+/// The path of the library or program that contains the code at `address`. Its file is not read.
 pub(super) fn library(address: usize) -> Option<String> {
     Some(text(loaded(address)?.dli_fname))
 }
 
-/// Where an address is.
+/// The location of an address.
 struct Found {
     path: String,
     /// From the start of the library or program.
@@ -186,7 +186,7 @@ impl Found {
     }
 }
 
-/// What the loader knows of the call that returns to `address`.
+/// What the loader knows about the call that returns to `address`.
 fn find(address: usize) -> Option<Found> {
     // The call itself: what it returns to may belong to the next function.
     let call = address.checked_sub(1)?;
@@ -217,7 +217,7 @@ fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// The loader knows exported functions alone; a program's own are in its file, unless it is stripped.
+/// The loader only knows exported functions; a program's own are in its file, unless it is stripped.
 fn in_symbol_table(path: &str, address: usize, offset: usize) -> Option<String> {
     // The loader has the name by which the program was started.
     let path = if path.starts_with('/') { path } else { "/proc/self/exe" };
@@ -235,7 +235,7 @@ fn in_symbol_table(path: &str, address: usize, offset: usize) -> Option<String> 
     Some(demangled(&CString::new(symbol.name_bytes().ok()?).ok()?))
 }
 
-/// The name as C++ has it, where the process has what can tell.
+/// The demangled C++ name, if the process contains a demangler.
 fn demangled(name: &CStr) -> String {
     type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
     let plain = name.to_string_lossy().into_owned();

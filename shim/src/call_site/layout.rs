@@ -1,10 +1,10 @@
-//! Where CPython keeps what a traceback needs, by version. From CPython's headers: `cpython/pystate.h`, `cpython/code.h`,
-//! `cpython/frameobject.h` (3.10), `internal/pycore_frame.h`, `cpython/unicodeobject.h`. From 3.13 on the interpreter has the
-//! offsets itself (`_Py_DebugOffsets`, `internal/pycore_runtime.h`).
+//! Where CPython keeps the data for a traceback, by version. From CPython's headers: `cpython/pystate.h`, `cpython/code.h`,
+//! `cpython/frameobject.h` (3.10), `internal/pycore_frame.h`, `cpython/unicodeobject.h`. From 3.13 on, the interpreter itself
+//! contains the offsets (`_Py_DebugOffsets`, `internal/pycore_runtime.h`).
 
 use super::memory;
 
-/// From the state of a thread to its innermost frame.
+/// How to get from a thread state to its innermost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Innermost {
     /// The state has it.
@@ -30,7 +30,7 @@ pub(super) struct Layout {
     pub(super) previous: usize,
     pub(super) code: usize,
     pub(super) instruction: Instruction,
-    /// Who owns a frame, where an entry of the interpreter cannot be told otherwise.
+    /// The owner of a frame, in versions where an interpreter entry frame cannot be recognized otherwise.
     pub(super) owner: Option<usize>,
     /// In a code object.
     pub(super) filename: usize,
@@ -48,7 +48,7 @@ pub(super) const TYPE: usize = 8;
 /// The owner of an entry of the interpreter (`FRAME_OWNED_BY_CSTACK`).
 pub(super) const OWNED_BY_C: u8 = 3;
 /// Bits of a reference to an object that are not part of its address (`Py_TAG_BITS` of `internal/pycore_stackref.h`, since 3.14):
-/// frames have their code by such a reference. In earlier versions objects are at multiples of 8, too.
+/// frames refer to their code through such a reference. In earlier versions, objects are also at multiples of 8.
 pub(super) const TAG_BITS: usize = 3;
 /// Bytes of an instruction (`_Py_CODEUNIT`).
 pub(super) const INSTRUCTION_BYTES: usize = 2;
@@ -98,8 +98,8 @@ const PYTHON_3_12: Layout = Layout {
     compact: 56,
 };
 
-/// The layout of an interpreter that calls itself `version` ("3.11.7 (main, ...)") and whose `_PyRuntime` is at `runtime`, 0
-/// where it has none. None for a version that is not known.
+/// The layout of an interpreter that reports `version` ("3.11.7 (main, ...)") and whose `_PyRuntime` is at `runtime`, 0 if
+/// it has none. `None` for an unknown version.
 pub(super) fn of(version: &str, runtime: usize) -> Option<Layout> {
     let mut parts = version.split('.');
     let (major, minor) = (parts.next()?, parts.next()?);
@@ -113,7 +113,7 @@ pub(super) fn of(version: &str, runtime: usize) -> Option<Layout> {
     }
 }
 
-/// Words of `_Py_DebugOffsets` by position: where a version has which offset.
+/// Words of `_Py_DebugOffsets` by position: where each version keeps each offset.
 struct Words {
     /// The upper bytes of `PY_VERSION_HEX`.
     version: u64,
@@ -154,7 +154,7 @@ const WORDS_3_13: Words = Words {
     ascii: 70,
 };
 
-/// More is said of the interpreter, of frames and of sets.
+/// It has more fields for the interpreter, for frames and for sets.
 const WORDS_3_14: Words = Words {
     version: 0x030e,
     current_frame: 26,
@@ -174,7 +174,7 @@ const WORDS_3_14: Words = Words {
 /// No version that we know has more words up to the last that is read.
 const MOST_WORDS: usize = WORDS_3_14.ascii + 1;
 
-/// What the interpreter says of itself. None for a build without the GIL.
+/// The interpreter's own description. `None` for a build without the GIL.
 fn from_runtime(runtime: usize, words: &Words) -> Option<Layout> {
     let mut bytes = [0; MOST_WORDS * 8];
     if runtime == 0 || !memory::copy(runtime, &mut bytes) {
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// What a 3.13 and a 3.14 say of themselves, on tables made by hand. Positions by name, as the headers list them.
+    /// The self-descriptions of 3.13 and 3.14, on tables made by hand. Positions by name, as the headers list them.
     #[test]
     fn offsets_come_from_the_interpreter() {
         for (version, hex, words, others) in [

@@ -1,17 +1,17 @@
-//! Reads of Python's structures. Until a whole stack was read as expected the kernel copies the words, so that a layout that
-//! is not the one we know is an error and not a crash.
+//! Reads Python's structures. Until a whole stack has been read as expected, the kernel copies the words, so that an unknown
+//! layout is an error and not a crash.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The structures are as the layout says.
+/// Whether the structures match the layout.
 static TRUSTED: AtomicBool = AtomicBool::new(false);
 
-/// Every word read from now on is there.
+/// From now on, words are read directly.
 pub(super) fn trust() {
     TRUSTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether a whole stack was read before.
+/// Whether a whole stack has been read before.
 pub(super) fn is_trusted() -> bool {
     TRUSTED.load(Ordering::Relaxed)
 }
@@ -19,7 +19,7 @@ pub(super) fn is_trusted() -> bool {
 /// No structure is in the first page.
 const LOWEST: usize = 4096;
 
-/// The word at `address`, if there is one: of a structure that may be gone.
+/// The word at `address`, if it exists: for a structure that may be gone.
 pub(super) fn checked(address: usize) -> Option<usize> {
     let mut bytes = [0; size_of::<usize>()];
     (address >= LOWEST && copy(address, &mut bytes)).then(|| usize::from_ne_bytes(bytes))
@@ -62,7 +62,7 @@ pub(super) unsafe fn byte(address: usize) -> Option<u8> {
     Some(half.to_ne_bytes()[address & 3])
 }
 
-/// Copies what is at `address`, if all of it is there.
+/// Copies the bytes at `address`, if all of them exist.
 pub(super) fn copy(address: usize, to: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: address as *mut _, iov_len: to.len() };

@@ -1,5 +1,5 @@
-//! Where in the program a call of NCCL is: the innermost line of Python that is the user's, or else the C function that
-//! called.
+//! Where in the program an NCCL call is made: the innermost Python line in the user's code, or else the calling C
+//! function.
 
 pub(crate) mod caller;
 mod layout;
@@ -11,42 +11,43 @@ mod text;
 use protocol::ids::SiteId;
 pub(crate) use python::Pass;
 
-/// PyTorch has code at `address`: its own frames are not the user's, also where it is not an installed package.
+/// Records that PyTorch has code at `address`: its own frames are not the user's, even if it is not an installed
+/// package.
 pub(crate) fn framework_at(address: usize) {
     python::framework_at(address);
 }
 
-/// PyTorch tells backward passes apart by `function`.
+/// Sets PyTorch's `function` that identifies backward passes.
 pub(crate) fn passes_by(function: Pass) {
     python::passes_by(function);
 }
 
-/// Whether this thread works for a backward pass.
+/// Whether this thread is working on a backward pass.
 pub(crate) fn is_in_backward_pass() -> bool {
     python::pass().is_some()
 }
 
-/// Whether this thread only learns shapes for PyTorch, from results of memory that nobody wrote. At the cost of a walk over all frames.
+/// Whether this thread only infers shapes for PyTorch, from results in uninitialized memory. Costs a walk over all frames.
 pub(crate) fn is_in_trial() -> bool {
     python::is_within(origin::learns_shapes)
 }
 
-/// Whether PyTorch is in the process, as far as its calls have shown.
+/// Whether PyTorch is in the process, judging by its calls so far.
 pub(crate) fn has_framework() -> bool {
     python::has_framework()
 }
 
-/// The line of Python that this thread is at, for calls that do not keep who called.
+/// The Python line that this thread is at, for calls that do not record their caller.
 pub(crate) fn of_python() -> Option<SiteId> {
     python::innermost()
 }
 
-/// The C function that allocates, in a program without PyTorch: that allocates seldom enough for a walk over the stack.
+/// The C function that allocates, in a program without PyTorch, which allocates rarely enough for a stack walk.
 pub(crate) fn of_allocation() -> Option<SiteId> {
     if has_framework() { None } else { caller::on_stack() }
 }
 
-/// The line of Python, or else the C function that called, at any cost: for what is wrong.
+/// The Python line, or else the calling C function, at any cost: for reporting mistakes.
 pub(crate) fn of_mistake() -> Option<SiteId> {
     python::innermost().or_else(caller::on_stack)
 }
@@ -56,7 +57,7 @@ pub(crate) fn of_this_thread() -> Option<SiteId> {
     python::of_this_thread()
 }
 
-/// The place of the call that this thread is in. Cheap enough for every collective: a place is worked out once.
+/// The site of the call that this thread is in. Cheap enough for every collective, because each site is resolved once.
 pub(crate) fn here() -> SiteId {
     python::innermost().unwrap_or_else(caller::site)
 }

@@ -1,15 +1,17 @@
-//! Whose a Python file is: the user's, or that of Python, PyTorch or an installed package; and what torch.compile wrote.
+//! Who a Python file belongs to: the user, or Python, PyTorch or an installed package; and which code torch.compile
+//! generated.
 
-/// Whether a frame of `file` is the user's, as far as its name says. `framework` is the directory of the PyTorch that called us, if
-/// one did: it need not be an installed package.
+/// Whether a frame of `file` is the user's, judging by the name. `framework` is the directory of the PyTorch that called us, if
+/// any; it need not be an installed package.
 pub(super) fn is_users(file: &str, framework: Option<&str>) -> bool {
     let installed = ["/site-packages/", "/dist-packages/"].iter().any(|directory| file.contains(directory));
     let inside = framework.is_some_and(|root| file.strip_prefix(root).is_some_and(|rest| rest.starts_with('/')));
     !(installed || inside || file.starts_with("<frozen ") || is_of_the_standard_library(file))
 }
 
-/// Whether torch.compile wrote this code: a graph (`<eval_with_key>.7`), a module of inductor's (`c` and 51 digits of base 32, in a
-/// directory named by the first two of them: `torch._inductor.codecache`), or the function with which that launches a kernel.
+/// Whether torch.compile generated this code: a graph (`<eval_with_key>.7`), an inductor module (`c` and 51 digits of base 32, in
+/// a directory named by the first two of them: `torch._inductor.codecache`), or the function with which inductor launches a
+/// kernel.
 pub(super) fn is_generated(file: &str, function: &str) -> bool {
     let is_module = || {
         let (directories, name) = file.rsplit_once('/')?;
@@ -31,12 +33,12 @@ fn is_of_the_standard_library(file: &str) -> bool {
         .any(|directory| file.split_once(directory).is_some_and(|(_, rest)| in_it(rest)))
 }
 
-/// Whether `file` is where PyTorch hands a backward pass over to its own threads and waits for them.
+/// Whether `file` is where PyTorch hands a backward pass to its own threads and waits for them.
 pub(super) fn waits_for_backward(file: &str) -> bool {
     file.ends_with("/torch/autograd/graph.py") || file.ends_with("/torch/autograd/__init__.py")
 }
 
-/// Whether PyTorch learns shapes there: it runs the program's modules on memory that it leaves empty, and throws the results away.
+/// Whether PyTorch infers shapes there: it runs the program's modules on uninitialized memory and discards the results.
 pub(super) fn learns_shapes(file: &str, function: &str) -> bool {
     // With its class before it, except in Python 3.10.
     function.rsplit('.').next() == Some("_forward_metadata_inference")

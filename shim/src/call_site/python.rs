@@ -1,4 +1,4 @@
-//! This thread's Python frames, read without the GIL, which PyTorch gives up before it calls NCCL: they do not change while
+//! This thread's Python frames, read without the GIL, which PyTorch releases before it calls NCCL. They do not change while
 //! their thread is in our call.
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use protocol::site::CallSite;
 use super::layout::{INSTRUCTION_BYTES, Innermost, Instruction, Layout, OWNED_BY_C, TAG_BITS, TYPE};
 use super::{caller, layout, memory, origin, text};
 
-/// Frames that are looked at: the user's is near the innermost.
+/// Maximum number of frames examined: the user's is near the innermost.
 const DEPTH: usize = 200;
 
 /// The interpreter of this process.
@@ -53,7 +53,7 @@ fn framework() -> Option<&'static str> {
     FRAMEWORK.get().map(String::as_str)
 }
 
-/// The structures are not what the version says: no line from then on.
+/// Whether the structures did not match the version: then no lines are reported.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
 fn python() -> Option<&'static Python> {
@@ -61,24 +61,24 @@ fn python() -> Option<&'static Python> {
     PYTHON.get_or_init(Python::find).as_ref().filter(|_| !IS_OFF.load(Ordering::Relaxed))
 }
 
-/// The state of the main thread, once that made a call.
+/// The state of the main thread, once it has made a call.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
-/// The file name of the frame in which a thread waits for a backward pass, once one was seen.
+/// The file name of the frame in which a thread waits for a backward pass, once one has been seen.
 static BACKWARD: AtomicUsize = AtomicUsize::new(0);
 
-/// PyTorch's function that gives the number of the backward pass for which a thread works, negative for none. No two passes of a process
-/// have the same.
+/// PyTorch's function that returns the number of the backward pass that a thread is working on, negative for none. No two passes
+/// of a process have the same number.
 pub(crate) type Pass = unsafe extern "C-unwind" fn() -> c_int;
 
 static PASS: OnceLock<Pass> = OnceLock::new();
 
-/// From now on, passes are told apart by `function`.
+/// From now on, passes are identified by `function`.
 pub(super) fn passes_by(function: Pass) {
     let _ = PASS.set(function);
 }
 
-/// The backward pass for which this thread works.
+/// The backward pass that this thread is working on.
 pub(super) fn pass() -> Option<c_int> {
     // SAFETY: it reads a variable of the thread.
     PASS.get().map(|function| unsafe { function() }).filter(|pass| *pass >= 0)
@@ -87,17 +87,18 @@ pub(super) fn pass() -> Option<c_int> {
 thread_local! {
     // SAFETY: no preconditions.
     static IS_MAIN: bool = unsafe { libc::gettid() == libc::getpid() };
-    /// The backward pass that this thread worked for last, and its line.
+    /// The backward pass that this thread last worked on, and its line.
     static LAST_PASS: Cell<Option<(c_int, Option<SiteId>)>> = const { Cell::new(None) };
 }
 
-/// Where the innermost frame of this thread that is the user's is; the innermost where none is. For a thread of Python's without
-/// frames, as those of PyTorch's backward passes are, where the main thread waits for such a pass. None for any other thread.
+/// The site of this thread's innermost frame in user code, or of its innermost frame if there is none. For a Python thread
+/// without frames, like those of PyTorch's backward passes, the site where the main thread waits for the pass. `None` for any
+/// other thread.
 pub(super) fn innermost() -> Option<SiteId> {
     of_this_thread().or_else(|| python()?.backward())
 }
 
-/// [`innermost`] at a cost that every operator can bear: the system calls of looking for a backward pass are made once for each.
+/// [`innermost`] at a cost that every operator can bear: the system calls to find a backward pass are made once per pass.
 pub(super) fn of_this_thread() -> Option<SiteId> {
     of_own_frames().or_else(|| {
         let pass = pass()?;
@@ -110,7 +111,7 @@ pub(super) fn of_this_thread() -> Option<SiteId> {
     })
 }
 
-/// Whether `is` holds of the file and the function of a frame of this thread.
+/// Whether `is` holds for the file and function of any frame of this thread.
 pub(super) fn is_within(is: impl Fn(&str, &str) -> bool) -> bool {
     let Some((python, thread)) = python().and_then(|python| Some((python, python.own_thread()?))) else { return false };
     let mut found = false;
@@ -125,7 +126,7 @@ pub(super) fn is_within(is: impl Fn(&str, &str) -> bool) -> bool {
     found
 }
 
-/// Where this thread's innermost frame of the user's is.
+/// The site of this thread's innermost user frame.
 fn of_own_frames() -> Option<SiteId> {
     let python = python()?;
     let thread = python.own_thread()?;
@@ -147,11 +148,12 @@ fn of_own_frames() -> Option<SiteId> {
 #[derive(Clone, Copy)]
 struct Frame {
     code: usize,
-    /// Of its instruction, from the first, bytes.
+    /// Offset of its instruction from the first, bytes.
     offset: usize,
 }
 
-/// A frame whose place is known, as long as its code object is the same: what a new one at the same address would not share.
+/// A frame whose site is known, as long as its code object is the same; the recorded fields would differ for a new object at
+/// the same address.
 #[derive(Clone, Copy, Default)]
 struct Remembered {
     code: usize,
@@ -216,7 +218,7 @@ impl Python {
         (!thread.is_null()).then_some(thread as usize)
     }
 
-    /// Looks for the user's frame; false if the structures are not as the layout says.
+    /// Looks for the user's frame; false if the structures do not match the layout.
     ///
     /// # Safety
     /// `thread` is the state of the calling thread, or of one that waits for it.
@@ -243,8 +245,8 @@ impl Python {
         (users.or_else(|| first.and_then(|frame| self.site(frame))), true)
     }
 
-    /// Looks at frames, the innermost first, until `look` breaks; false if the structures are not as the layout says, or `look` finds
-    /// that they are not.
+    /// Visits frames, innermost first, until `look` breaks; false if the structures do not match the layout, or `look` finds that
+    /// they do not.
     ///
     /// # Safety
     /// `thread` is the state of the calling thread, or of one that waits for it.
@@ -287,8 +289,8 @@ impl Python {
         }
     }
 
-    /// Where the main thread calls the backward pass that it waits for, if it does: its frames do not change until that is over,
-    /// and it is not before this thread has returned.
+    /// Where the main thread calls the backward pass that it waits for, if it does. Its frames do not change until the pass is
+    /// over, which is not before this thread has returned.
     fn backward(&self) -> Option<SiteId> {
         let thread = Some(MAIN.load(Ordering::Relaxed)).filter(|thread| *thread != 0 && memory::is_trusted())?;
         // It may be anywhere: until it is known to wait, what is read may be gone.
@@ -319,7 +321,7 @@ impl Python {
         Some(Frame { code, offset })
     }
 
-    /// Whose a frame is, and where. None if its code object is none.
+    /// The owner and site of a frame. `None` if its code object is not one.
     ///
     /// # Safety
     /// The code object is that of a frame of this thread.
@@ -359,7 +361,7 @@ impl Python {
         Some((self.text(file)?, self.text(name)?))
     }
 
-    /// The number of a frame's place.
+    /// The number of a frame's site.
     fn site(&self, frame: Frame) -> Option<SiteId> {
         let (file, name) = self.names(frame)?;
         let Frame { code, offset } = frame;

@@ -3,7 +3,7 @@
 use super::layout::{LENGTH, Layout, STATE};
 use super::memory;
 
-/// A longer string is not the name of a file or function.
+/// Maximum length: a longer string is not the name of a file or function.
 const LONGEST: usize = 16 * 1024;
 
 /// The text of the `str` at `address`, whose type was checked.

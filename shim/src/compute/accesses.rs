@@ -1,4 +1,4 @@
-//! Which bytes an operator touches and in which streams, for the sanitizer.
+//! Which bytes an operator touches, and in which streams, for the sanitizer.
 
 use protocol::ids::SiteId;
 
@@ -16,10 +16,10 @@ use crate::sanitizer::forward::During;
 use crate::sanitizer::owner::Line;
 use crate::sanitizer::races::{self, Access, Lane};
 
-/// A tensor with more rows that are apart is not looked at: it would cost more than its operator.
+/// A tensor with more separate rows is not examined: it would cost more than its operator.
 const ROWS: usize = 256;
 
-/// Whether the host waits for the stream in an operator: for a number, for how large a result is, for a copy.
+/// Whether the host waits for the stream in an operator: for a number, for the size of a result, or for a copy.
 pub(super) fn host_waits(operator: &Operator, arguments: &[IValue]) -> bool {
     if names::waits(&operator.name) {
         return true;
@@ -48,7 +48,7 @@ pub(super) struct Accesses {
     lanes: Vec<Lane>,
     ranges: Vec<Access>,
     host_waits: bool,
-    /// Pinned memory that it fills, and for which nobody waits.
+    /// Pinned memory that it fills without anyone waiting for it.
     brings: Option<(usize, usize)>,
     /// The line that calls it.
     site: SiteId,
@@ -58,7 +58,7 @@ pub(super) struct Accesses {
 }
 
 impl Accesses {
-    /// What an operator on the GPU `index` does with its arguments; None where nobody wants to know.
+    /// Records what an operator on the GPU `index` does with its arguments; `None` if nobody wants to know.
     pub(super) fn begin(operator: &'static Operator, arguments: &[IValue], index: i8) -> Option<Self> {
         if !races::are_wanted() || gap::is_muted() {
             return None;
@@ -91,7 +91,7 @@ impl Accesses {
         Some(accesses)
     }
 
-    /// What it touches, with these results, and the line that calls it.
+    /// The bytes it touches, including these results, and the line that calls it.
     pub(super) fn ranges(mut self, results: &[Tensor]) -> (SiteId, Vec<Access>) {
         self.touch_fresh(results.iter().copied());
         (self.site, self.ranges)
@@ -133,7 +133,7 @@ impl Accesses {
         }
     }
 
-    /// Adds the bytes of a tensor; of those with parts, and of those in too many pieces, none.
+    /// Adds the bytes of a tensor; nothing for tensors with parts or in too many pieces.
     fn touch(&mut self, tensor: Tensor, writes: bool) {
         let Some(bytes) = Bytes::of(tensor).filter(|bytes| bytes.rows() <= ROWS) else { return };
         self.ranges.extend(bytes.pieces().map(|(address, bytes)| Access { address, bytes, writes }));

@@ -1,6 +1,6 @@
-//! The allocator of CPU memory that comes before PyTorch's own: while a CPU kernel computes for a CUDA operator, what it
-//! allocates comes from PyTorch's CUDA caching allocator. So results need no copy, and statistics, limits and
-//! out-of-memory errors are those of the GPU. For the sanitizers, this file also sees what that allocator hands out.
+//! A CPU memory allocator installed before PyTorch's own: while a CPU kernel computes for a CUDA operator, its
+//! allocations come from PyTorch's CUDA caching allocator. So results need no copy, and statistics, limits and
+//! out-of-memory errors are those of the GPU. For the sanitizers, this file also observes what that allocator hands out.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -37,7 +37,7 @@ impl Drop for Redirect {
     }
 }
 
-/// Places in the table of virtual functions of `c10::Allocator`.
+/// Indices into the virtual function table of `c10::Allocator`.
 mod method {
     pub(super) const ALLOCATE: usize = 2;
     pub(super) const IS_SIMPLE: usize = 3;
@@ -46,7 +46,7 @@ mod method {
 
 type Deleter = unsafe extern "C-unwind" fn(*mut c_void);
 
-/// The virtual function at `place` of the CPU allocator before ours.
+/// The virtual function at `place` of the previous CPU allocator.
 fn previous(place: usize) -> *const c_void {
     // SAFETY: an allocator that lives as long as the process; its table has these places.
     unsafe { (*torch().cpu_allocator).add(place).read() }
@@ -118,7 +118,7 @@ pub(super) fn ours() -> Allocator {
     OURS.load(Ordering::Acquire)
 }
 
-/// Puts ours in the place of PyTorch's.
+/// Replaces PyTorch's allocator with ours.
 pub(super) fn install() {
     let torch = torch();
     let table: [*const c_void; 8] = [
@@ -141,12 +141,13 @@ pub(super) fn install() {
 /// `allocate` of PyTorch's CUDA caching allocator.
 static CUDA_ALLOCATE: OnceLock<Allocate> = OnceLock::new();
 
-/// More places than any version's `CUDAAllocator` has virtual functions. What follows its table is copied too, and never used.
+/// More entries than any version's `CUDAAllocator` has virtual functions. Whatever follows its table is copied too, but never
+/// used.
 const PLACES: usize = 256;
 /// Offset to top and type, before a table's functions.
 const BEFORE: usize = 2;
 
-/// Sees from now on what the CUDA caching allocator hands out: its memory is asked for in segments, so only the allocator itself
+/// From now on, observes what the CUDA caching allocator hands out: it requests memory in segments, so only the allocator itself
 /// knows when a block of one is fresh. Its object gets a copy of its table in which `allocate` is ours.
 pub(super) fn watch() {
     let allocator = torch().cuda_allocator();
@@ -190,7 +191,7 @@ pub(super) fn watch() {
     unsafe { AtomicUsize::from_ptr(allocator.cast()) }.store(table[BEFORE..].as_ptr() as usize, Ordering::Release);
 }
 
-/// The words from `address` on as far as they are mapped, then zeros; None if not even `allocate` is there.
+/// The words from `address` on as far as they are mapped, then zeros; `None` if not even `allocate` is mapped.
 fn words_at(address: usize) -> Option<Box<[usize; PLACES]>> {
     const PAGE: usize = 4096;
     let mut words = Box::new([0usize; PLACES]);
@@ -211,10 +212,10 @@ type RawDeleter = unsafe extern "C-unwind" fn(*mut c_void) -> Option<Deleter>;
 
 /// `raw_deleter` of PyTorch's CUDA caching allocator.
 static CUDA_RAW_DELETER: OnceLock<RawDeleter> = OnceLock::new();
-/// What it gives blocks back with.
+/// The deleter with which it frees blocks.
 static CUDA_DELETER: OnceLock<Deleter> = OnceLock::new();
 
-/// Sees when a block that was handed out comes back.
+/// Observes when a handed-out block is freed.
 ///
 /// # Safety
 /// `allocate` of the CUDA caching allocator filled `data`.

@@ -1,4 +1,4 @@
-//! Which tensors an operator's slots hold, and which bytes are theirs.
+//! Which tensors an operator's slots hold, and which bytes belong to them.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use super::object::{self, Form, Tensor};
 use super::operator::Kind;
 use super::torch;
 
-/// The bytes of a tensor with a storage of its own: pieces of equal length.
+/// The bytes of a tensor that has its own storage: pieces of equal length.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes {
     start: usize,
@@ -15,12 +15,12 @@ pub(super) struct Bytes {
     element: usize,
     /// Elements of a piece.
     run: usize,
-    /// (size, stride) of the dimensions along which the pieces are apart, the smallest stride first.
+    /// (size, stride) of the dimensions along which the pieces are separate, smallest stride first.
     apart: Vec<(usize, usize)>,
 }
 
 impl Bytes {
-    /// None for tensors with parts, without elements, or of a type that is not known.
+    /// `None` for tensors with parts, without elements, or of an unknown type.
     pub(super) fn of(tensor: Tensor) -> Option<Self> {
         if !has_bytes(tensor) {
             return None;
@@ -49,7 +49,7 @@ impl Bytes {
         })
     }
 
-    /// From the first of them to the last, with what is between.
+    /// The range from the first to the last, including gaps.
     pub(super) fn hull(&self) -> (usize, usize) {
         let last: usize = self.apart.iter().map(|(size, stride)| (size - 1) * stride).sum();
         (self.start, (last + self.run) * self.element)
@@ -69,13 +69,13 @@ pub(super) fn tensors(kind: Kind, slot: &IValue) -> impl Iterator<Item = Tensor>
     items.iter().filter_map(Tensor::in_slot)
 }
 
-/// The tensors of GPUs in a result, as far as they have bytes.
+/// The GPU tensors in a result, as far as they have bytes.
 pub(super) fn of_result(slot: &IValue) -> impl Iterator<Item = Tensor> {
     let kind = if slot.tag == torch().layout.tags.list { Kind::Tensors } else { Kind::Tensor };
     with_parts(tensors(kind, slot)).filter(|tensor| tensor.device().kind == Device::CUDA && has_bytes(*tensor))
 }
 
-/// The tensors and, of sparse ones, their parts.
+/// The tensors and, for sparse ones, their parts.
 pub(super) fn with_parts(tensors: impl Iterator<Item = Tensor>) -> impl Iterator<Item = Tensor> {
     tensors.flat_map(|tensor| {
         let parts = tensor.form().map_or(&[][..], Form::members);
@@ -83,13 +83,13 @@ pub(super) fn with_parts(tensors: impl Iterator<Item = Tensor>) -> impl Iterator
     })
 }
 
-/// Whether it has a storage of its own: a sparse tensor only has parts.
+/// Whether it has its own storage: a sparse tensor only has parts.
 pub(super) fn has_bytes(tensor: Tensor) -> bool {
     matches!(tensor.form(), Some(Form::Plain | Form::Quantized)) && tensor.elements() > 0
 }
 
 /// A strided tensor as pieces without holes: their length in elements, and the dimensions (size, stride) along which they are
-/// apart.
+/// separate.
 fn split(sizes: &[i64], strides: &[i64]) -> (usize, Vec<(usize, usize)>) {
     let dimensions = sizes.iter().zip(strides).filter(|(size, stride)| **size > 1 && **stride > 0);
     let mut dimensions: Vec<(usize, usize)> =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::torch;
 use crate::device::stream::{self, Stream};
 
-/// PyTorch's current stream of a GPU, which is the current one.
+/// PyTorch's current stream of a GPU, which must be the current one.
 pub(super) fn stream(index: i8) -> Option<Arc<Stream>> {
     let symbols = &torch().symbols;
     // SAFETY: c10's current stream of a GPU, and its handle.
@@ -16,8 +16,8 @@ pub(super) fn stream(index: i8) -> Option<Arc<Stream>> {
     stream::resolve(handle).ok()
 }
 
-/// The GPU whose operator runs is the current one meanwhile, as PyTorch's own wrappers make it: also for c10, which may only
-/// have noted which GPU is to be the current one, as long as that has no context.
+/// Makes the GPU whose operator runs the current one for the duration, as PyTorch's own wrappers do. This includes c10,
+/// which may only have recorded which GPU is to become current while that GPU has no context.
 pub(super) struct CurrentDevice(Option<i8>);
 
 impl CurrentDevice {

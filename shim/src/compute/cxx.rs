@@ -1,5 +1,5 @@
 //! The parts of the C++ ABI (Itanium, libstdc++) that libtorch's interfaces are made of: strings, vectors, and the few
-//! objects of c10 whose layout every PyTorch since 2.7 shares. What differs between versions is found out in `layout`.
+//! objects of c10 whose layout every PyTorch since 2.7 shares. Differences between versions are detected in `layout`.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -13,14 +13,14 @@ pub(super) struct CxxString {
 }
 
 impl CxxString {
-    /// An empty one. It points into itself, so it is set up where it stays.
+    /// An empty string. It points into itself, so it is set up in place.
     fn empty_at(place: &mut MaybeUninit<Self>) -> &mut Self {
         let string = place.write(Self { data: std::ptr::null_mut(), length: 0, local: [0; 16] });
         string.data = string.local.as_mut_ptr();
         string
     }
 
-    /// Makes a C++ string with `text` on the heap for the length of `body`; the callee may have moved its value away.
+    /// Makes a C++ string with `text` on the heap for the duration of `body`; the callee may move its value away.
     pub(super) fn with<R>(text: &str, body: impl FnOnce(*mut Self) -> R) -> R {
         let mut place = MaybeUninit::uninit();
         Self::empty_at(&mut place).assign(text);
@@ -51,7 +51,7 @@ impl CxxString {
         String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(self.data, self.length) }).into_owned()
     }
 
-    /// Gives its memory back, as its destructor does.
+    /// Frees its memory, as its destructor does.
     pub(super) fn free(&mut self) {
         if self.data.cast_const() != self.local.as_ptr() {
             // SAFETY: long strings live in a block of operator new, which is malloc.
@@ -107,7 +107,7 @@ impl<T> CxxVector<T> {
         }
     }
 
-    /// Frees the block; the values must be gone.
+    /// Frees the block; the values must already be gone.
     pub(super) fn free(&mut self) {
         // SAFETY: malloc's block or null.
         unsafe { libc::free(self.begin.cast()) };
@@ -123,7 +123,7 @@ pub(super) struct OperatorName {
 }
 
 impl OperatorName {
-    /// Makes one for the length of `body`.
+    /// Makes one for the duration of `body`.
     pub(super) fn with<R>(name: &str, overload: &str, body: impl FnOnce(*mut Self) -> R) -> R {
         let mut place = MaybeUninit::<Self>::uninit();
         // SAFETY: both fields are set up in place before use and freed after.
@@ -139,7 +139,7 @@ impl OperatorName {
         }
     }
 
-    /// `aten::add.Tensor`, or without the point when there is no overload name.
+    /// `aten::add.Tensor`, or without the dot if there is no overload name.
     pub(super) fn text(&self) -> String {
         let overload = self.overload.text();
         if overload.is_empty() { self.name.text() } else { format!("{}.{overload}", self.name.text()) }
@@ -276,7 +276,8 @@ mod tests {
         assert_eq!(size_of::<Device>(), 2);
     }
 
-    /// libstdc++ keeps 15 characters in the string itself; longer ones are on the heap with their capacity in its place.
+    /// libstdc++ keeps up to 15 characters in the string itself; longer texts are on the heap, with their capacity
+    /// stored there instead.
     #[test]
     fn short_strings_are_in_the_object_and_long_ones_on_the_heap() {
         for (text, is_local) in [("", true), ("fifteen letters", true), ("sixteen letters!", false)] {

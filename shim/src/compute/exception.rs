@@ -1,5 +1,5 @@
-//! C++ exceptions: those that the bridge throws, such as `c10::NotImplementedError`, which Python sees as NotImplementedError, and
-//! those that it catches, where its caller is C.
+//! C++ exceptions: those that the bridge throws, such as `c10::NotImplementedError`, which Python sees as NotImplementedError,
+//! and those that it catches if its caller is C.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -14,7 +14,7 @@ type Throw = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *const c_void
 /// More than any version's `c10::Error`.
 const ERROR_SIZE: usize = 1024;
 
-/// Throws. The frames between here and the C++ caller are left as after a panic: their values are dropped.
+/// Throws. The frames between here and the C++ caller are unwound as after a panic: their values are dropped.
 pub(super) fn not_implemented(message: &str) -> ! {
     let torch = torch();
     let found = Loaded::find(c"libtorch_cpu.so").and_then(|library| {
@@ -53,7 +53,7 @@ pub(super) fn fail(message: &str) -> ! {
     unsafe { (torch().symbols.fail)(c"compute".as_ptr(), c"libfakegpu".as_ptr(), 0, message) }
 }
 
-/// "GNUCC++\0", what C++ exceptions are marked with; the last byte is 1 for one that is thrown again.
+/// "GNUCC++\0", the mark of C++ exceptions; the last byte is 1 for a rethrown one.
 const CXX: u64 = 0x474e_5543_432b_2b00;
 
 /// Bytes of `_Unwind_Exception`.
@@ -66,7 +66,7 @@ unsafe extern "C" {
 }
 
 /// What a frame of [`called`] does when something is thrown through it (Itanium C++ ABI, "Exception handling", 1.6): C++
-/// exceptions are caught behind the jump after the call, everything else passes.
+/// exceptions are caught after the jump that follows the call; everything else passes.
 unsafe extern "C" fn catches(
     _version: c_int,
     actions: c_int,
@@ -151,10 +151,10 @@ unsafe extern "C-unwind" fn called(body: unsafe extern "C-unwind" fn(*mut c_void
     );
 }
 
-/// Calls `body`, where no C++ caller would catch what it throws.
+/// Calls `body` when there is no C++ caller to catch what it throws.
 ///
 /// # Errors
-/// What a C++ exception says.
+/// The message of a C++ exception.
 pub(super) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     unsafe extern "C-unwind" fn enter<T, F: FnOnce() -> T>(data: *mut c_void) {
         // SAFETY: `caught` passes this pair, which it does not touch meanwhile.

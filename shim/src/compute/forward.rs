@@ -1,6 +1,6 @@
-//! Lines of the forward pass. PyTorch numbers the nodes of its graph of derivatives in the order in which each thread makes them, one just before
-//! the operator whose derivative it is. So an operator that finds a new number is noted with its line, and a backward pass that is in
-//! the node of that number looks there. Views and operators of the CPU make nodes, too: the names must fit.
+//! Lines of the forward pass. PyTorch numbers the nodes of its graph of derivatives in the order in which each thread makes them,
+//! one just before the operator whose derivative it is. So an operator that finds a new number is recorded with its line, and a
+//! backward pass in the node with that number looks there. Views and CPU operators make nodes, too, so the names must match.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use super::operator::Operator;
 use super::symbols::Libraries;
 use crate::call_site;
 
-/// Nodes that are kept: those of the last steps.
+/// Number of nodes kept: those of the last steps.
 const KEPT: usize = 1 << 16;
 
 /// `std::shared_ptr<Node>`; a `c10::intrusive_ptr<Node>`, as in newer versions, is only the first word.
@@ -24,10 +24,10 @@ struct Shared {
     control: *mut c_void,
 }
 
-/// What no control block is at.
+/// An address at which there is no control block.
 const NOT_SHARED: *mut c_void = usize::MAX as *mut c_void;
 
-/// PyTorch's functions about nodes.
+/// PyTorch's functions for nodes.
 #[derive(Clone, Copy)]
 struct Functions {
     /// `at::sequence_number::peek()`: the number of the next node that this thread makes.
@@ -40,11 +40,12 @@ struct Functions {
 
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
 
-/// Where a `Node` has its number, behind the table and what counts its references, and further on the thread that made it.
+/// Where a `Node` stores its number, after the function table and the reference counts, and further on the thread that
+/// made it.
 mod at {
     /// Behind `std::enable_shared_from_this`.
     pub(super) const SHARED_NUMBER: usize = 24;
-    /// Behind the counts of `c10::intrusive_ptr_target`.
+    /// After the counts of `c10::intrusive_ptr_target`.
     pub(super) const NUMBER: usize = 16;
     /// From the number.
     pub(super) const THREAD: usize = 24;
@@ -60,10 +61,10 @@ struct Noted {
     site: SiteId,
 }
 
-/// By the number, modulo how many there are.
+/// Indexed by number modulo the length.
 static NOTED: Mutex<Vec<Option<Noted>>> = Mutex::new(Vec::new());
 
-/// From now on, operators can be noted.
+/// From now on, operators can be recorded.
 pub(super) fn watch(libraries: &Libraries) {
     let find = |name| libraries.torch_cpu.symbol(name);
     let (Some(next), Some(thread), Some(current)) = (
@@ -86,7 +87,8 @@ pub(super) fn watch(libraries: &Libraries) {
     let _ = FUNCTIONS.set(functions);
 }
 
-/// An operator is called at `site`. Gives the line of the operator whose derivative it is part of, if that is known.
+/// Records that an operator is called at `site`. Returns the line of the operator whose derivative it is part of, if
+/// known.
 pub(super) fn of(operator: &'static Operator, site: SiteId) -> SiteId {
     let Some(functions) = FUNCTIONS.get() else { return SiteId::default() };
     if call_site::is_in_backward_pass() {
@@ -144,8 +146,8 @@ impl Functions {
     }
 }
 
-/// Whether nodes of a class, by its mangled name (`N5torch8autograd9generated12MulBackward0E`), are of that operator
-/// (`aten::mul.Tensor`).
+/// Whether nodes of a class, given by its mangled name (`N5torch8autograd9generated12MulBackward0E`), belong to an
+/// operator (`aten::mul.Tensor`).
 fn is_derivative(class: &str, operator: &str) -> bool {
     let mut rest = class.trim_start_matches('N');
     let mut last = "";

@@ -1,6 +1,6 @@
-//! Random numbers. A CUDA generator keeps its own state, seed and offset; what it draws is the CPU generator's sequence
-//! for that seed, and the offset says how far into it the generator is. So seeding, saving, restoring and forking the
-//! state work as on a GPU, and the numbers are those of the CPU device (NVIDIA's would be Philox's).
+//! Random numbers. A CUDA generator keeps its own state, seed and offset; it draws the CPU generator's sequence for
+//! that seed, and the offset is the position in that sequence. So seeding, saving, restoring and forking the state work
+//! as on a GPU, and the numbers are those of the CPU device (NVIDIA's would come from Philox).
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use super::value::Value;
 use super::{object, torch};
 use crate::device::graph::capture;
 
-/// CPU generators kept, one per position of a CUDA generator: a few, for programs that go back and forth.
+/// Number of CPU generators kept, one per position of a CUDA generator: a few, for programs that go back and forth.
 const KEPT: usize = 8;
 
 /// A CPU generator that continues the sequence of a seed at an offset.
@@ -30,13 +30,14 @@ unsafe impl Send for CpuGenerator {}
 
 static POOL: Mutex<Vec<CpuGenerator>> = Mutex::new(Vec::new());
 
-/// CUDA wants offsets in fours: draws count eight each, and four more say that half of a pair of normal numbers is left.
+/// CUDA requires offsets in multiples of four: each draw counts as eight, and four more mean that half of a pair of
+/// normal numbers is left.
 const PER_DRAW: u64 = 8;
 const HALF_PAIR: u64 = 4;
-/// Numbers that a pair of normal doubles takes.
+/// Draws that a pair of normal doubles takes.
 const DRAWS_PER_PAIR: u64 = 4;
 
-/// An operator's use of a CUDA generator; no other thread draws meanwhile.
+/// An operator's use of a CUDA generator; no other thread draws in the meantime.
 pub(super) struct Drawing {
     cuda: *mut c_void,
     generator: Option<CpuGenerator>,
@@ -44,8 +45,8 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// Begins to draw from `cuda`, or from the default generator of GPU `index`. What an operator draws while it is captured is
-    /// thrown away, so it comes from a generator that nobody has.
+    /// Begins to draw from `cuda`, or from the default generator of GPU `index`. Numbers drawn during capture are discarded, so
+    /// they come from a private generator.
     pub(super) fn begin(cuda: Option<*mut c_void>, index: i8) -> Self {
         let symbols = &torch().symbols;
         if capture::is_hidden() {
@@ -63,13 +64,13 @@ impl Drawing {
         Self { cuda, generator: Some(generator), pool }
     }
 
-    /// True when `generator` is of PyTorch's class for CUDA.
+    /// True if `generator` is of PyTorch's class for CUDA.
     pub(super) fn is_cuda(generator: *mut c_void, index: i8) -> bool {
         // SAFETY: live generators.
         unsafe { object::is_same_class(generator, *(torch().symbols.cuda_generator)(index)) }
     }
 
-    /// Seed and offset of the CUDA generator before the operator draws, which [`again`] takes.
+    /// Seed and offset of the CUDA generator before the operator draws, as input for [`again`].
     pub(super) fn place(&self) -> (u64, u64) {
         let Some(generator) = self.generator.as_ref().filter(|_| !self.cuda.is_null()) else { return (0, 0) };
         let mut places = PLACES.lock();
@@ -90,7 +91,7 @@ impl Drawing {
 }
 
 impl Drop for Drawing {
-    /// Moves the CUDA generator on by what was drawn.
+    /// Advances the CUDA generator by what was drawn.
     fn drop(&mut self) {
         let symbols = &torch().symbols;
         let Some(mut generator) = self.generator.take() else { return };
@@ -118,12 +119,12 @@ impl Drop for Drawing {
     }
 }
 
-/// Places that a forward drew from and its backward will draw from again. To walk there from the seed takes the longer the
+/// Places that a forward drew from and its backward will draw from again. Getting there from the seed takes longer the
 /// more a program has drawn.
 static PLACES: Mutex<VecDeque<(u64, u64, Box<Engine>)>> = Mutex::new(VecDeque::new());
 const REMEMBERED: usize = 256;
 
-/// A CPU generator that draws what was drawn at a [`Drawing::place`]; no CUDA generator moves.
+/// A CPU generator that repeats the draws from a [`Drawing::place`]; no CUDA generator advances.
 pub(super) fn again(seed: u64, offset: u64) -> Value {
     let places = PLACES.lock();
     let known = places.iter().rfind(|place| (place.0, place.1) == (seed, offset));
@@ -132,14 +133,14 @@ pub(super) fn again(seed: u64, offset: u64) -> Value {
     Value::own(IValue::new(torch().layout.tags.generator, CpuGenerator::with_engine(seed, offset, engine).cpu as u64))
 }
 
-/// What a CUDA generator was before PyTorch's own kernel drew from it, which it is again when this is dropped.
+/// The state of a CUDA generator before PyTorch's own kernel draws from it; restored when this is dropped.
 pub(super) struct Unmoved {
     cuda: *mut c_void,
     offset: u64,
 }
 
 impl Unmoved {
-    /// Of the default generator of GPU `index`.
+    /// Saves the default generator of GPU `index`.
     pub(super) fn keep(index: i8) -> Self {
         let symbols = &torch().symbols;
         // SAFETY: PyTorch's generator of a GPU, which lives as long as the process.
@@ -177,7 +178,8 @@ impl CpuGenerator {
     }
 }
 
-/// The second normal number of the pair that ended at `draws`: Box and Muller's, as `at::normal_distribution` has it.
+/// The second normal number of the pair that ended at `draws`: by the Box-Muller method, as in
+/// `at::normal_distribution`.
 fn half_pair(seed: u64, draws: u64) -> MaybeDouble {
     let mut engine = Engine::at(seed, draws.saturating_sub(DRAWS_PER_PAIR));
     let (first, second) = (engine.uniform(), engine.uniform());

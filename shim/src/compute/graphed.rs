@@ -1,6 +1,6 @@
-//! Operators in CUDA graphs. While a stream captures, an operator computes once, to show the shapes of its results; the capture
-//! puts memory back at its end. The node keeps views of the arguments by their addresses, as a kernel would, and each launch
-//! computes again and leaves the results at the same addresses.
+//! Operators in CUDA graphs. While a stream captures, an operator computes once, to determine the shapes of its results; the
+//! capture restores memory at its end. The node keeps views of the arguments by their addresses, as a kernel would, and each
+//! launch computes again and leaves the results at the same addresses.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::sanitizer::finite;
 use crate::sanitizer::init::{self, Read};
 use crate::sanitizer::races::{self, Access};
 
-/// An operator that goes into the graph that the current stream captures.
+/// An operator being added to the graph that the current stream captures.
 pub(super) struct Recording {
     capture: Arc<Capture>,
     stream: Arc<Stream>,
@@ -50,7 +50,8 @@ pub(super) struct Kept {
 }
 
 impl Recording {
-    /// None where the current stream of GPU `index` does not capture. Throws PyTorch's error where it must not be used now.
+    /// `None` if the current stream of GPU `index` does not capture. Throws PyTorch's error if the stream must not be used
+    /// now.
     pub(super) fn begin(index: i8) -> Option<Self> {
         if !capture::is_any() || capture::is_hidden() || gap::is_muted() {
             return None;
@@ -62,7 +63,7 @@ impl Recording {
         }
     }
 
-    /// Throws for an operator that a capture must not have, or that is not done in one.
+    /// Throws for an operator that is not allowed in a capture, or not supported in one.
     pub(super) fn admit(&self, operator: &'static Operator, arguments: &[IValue]) {
         if accesses::host_waits(operator, arguments) {
             self.capture.invalidate();
@@ -80,7 +81,7 @@ impl Recording {
         }
     }
 
-    /// Before the operator computes: memory is noted.
+    /// Called before the operator computes: records memory.
     pub(super) fn keep(&self, operator: &'static Operator, arguments: &[IValue]) -> Kept {
         self.capture.rehearse(|undo| {
             for tensor in tensors_of(operator, arguments) {
@@ -100,7 +101,7 @@ impl Recording {
         }
     }
 
-    /// The operator has computed, with these results: makes the node.
+    /// Called after the operator has computed, with its results: makes the node.
     pub(super) fn add(self, operator: &'static Operator, method: Method, kept: Kept, results: &[IValue]) {
         let Kept { arguments, accesses, unwritten, hidden } = kept;
         drop(hidden);
@@ -159,7 +160,7 @@ fn tensors_of(operator: &Operator, arguments: &[IValue]) -> Vec<Tensor> {
     tensors
 }
 
-/// The tensors in values, also in lists.
+/// The tensors in values, including those in lists.
 fn flat(values: &[IValue]) -> Vec<Tensor> {
     let mut tensors = Vec::new();
     for value in values {
@@ -183,7 +184,7 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// The view of a GPU's tensor, with a reference for the caller.
+    /// The view of a GPU tensor, with a reference for the caller.
     fn tensor(&mut self, tensor: Tensor) -> Option<Value> {
         if tensor.device().kind != Device::CUDA {
             return None;
@@ -227,7 +228,7 @@ impl Viewer {
         }
     }
 
-    /// Where a result has to be; None for one that is an argument or a view of one.
+    /// Where a result has to be; `None` if it is an argument or a view of one.
     fn output(&mut self, tensor: Tensor) -> Option<Output> {
         let storage = tensor.storage();
         let is_argument = self.twins.iter().any(|(_, twin)| twin.data() == storage.data());
@@ -251,7 +252,7 @@ impl Drop for Viewer {
     }
 }
 
-/// A storage that is held.
+/// A storage that we hold a reference to.
 struct Twin(Storage);
 
 impl std::ops::Deref for Twin {
@@ -269,7 +270,7 @@ impl Drop for Twin {
     }
 }
 
-/// A result: a view of the place that it had when it was captured.
+/// A result: a view of its place at capture time.
 struct Output {
     view: Value,
     storage: Twin,
@@ -307,16 +308,16 @@ struct Node {
     method: Method,
     index: i8,
     arguments: Vec<Value>,
-    /// Views, and where their bytes are.
+    /// Views, and the addresses of their bytes.
     places: Vec<(Tensor, usize)>,
     /// Of each result.
     outputs: Vec<Option<Output>>,
     /// The results of an operator that fills what PyTorch's own kernel lays out.
     own: Vec<Value>,
-    /// The line that was captured.
+    /// The captured line.
     site: SiteId,
     accesses: Vec<Access>,
-    /// What must have been written when it runs, for the sanitizer `init`.
+    /// What must have been written before it runs, for the sanitizer `init`.
     reads: Vec<Read>,
 }
 
@@ -373,7 +374,7 @@ impl Work for Node {
 }
 
 impl Node {
-    /// What it computes with; None where nobody wants to know.
+    /// The numbers it computes with; `None` if nobody wants to know.
     fn numbers(&self) -> Option<NonFinite> {
         if !finite::is_wanted() {
             return None;
@@ -382,7 +383,7 @@ impl Node {
         NonFinite::in_graph(self.operator, &arguments)
     }
 
-    /// False if something has another shape than when it was captured.
+    /// False if something has a different shape than at capture time.
     fn compute(&self) -> bool {
         let mut values: Vec<IValue> = self.arguments.iter().cloned().map(Value::into_raw).collect();
         // Random numbers go on from where the generator is now, as they do without a graph.
@@ -419,7 +420,7 @@ impl Node {
         Arguments::new(self.operator, self.index, values)
     }
 
-    /// Whether the views are still over the memory that was captured.
+    /// Whether the views still refer to the captured memory.
     fn is_in_place(&self) -> bool {
         self.places.iter().all(|(view, place)| view.storage().data() == *place)
     }

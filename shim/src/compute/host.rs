@@ -1,5 +1,5 @@
-//! What PyTorch's operators on the CPU touch while something is still brought to host memory. PyTorch calls us before each operator,
-//! as it calls its profiler; only while something comes, so a program that waits pays nothing.
+//! What PyTorch's CPU operators touch while a copy to host memory is still in flight. PyTorch calls us before each operator, like
+//! its profiler, but only while a copy is in flight, so a program that waits pays nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ use super::symbols::{Libraries, Symbols};
 use super::torch;
 use crate::sanitizer::races;
 
-/// `at::RecordFunctionCallback::start_`: writes a `std::unique_ptr` to where the caller says, and gives that place back.
+/// `at::RecordFunctionCallback::start_`: writes a `std::unique_ptr` to a place given by the caller, and returns that
+/// place.
 type Start = unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> *mut *mut c_void;
 
 /// `at::RecordFunctionCallback`
@@ -28,7 +29,7 @@ struct Callback {
     start: Start,
     end: *const c_void,
     probability: f64,
-    /// Of `at::RecordScope`, of which operators are the first.
+    /// Enabled `at::RecordScope`s; operators are the first.
     scopes: [bool; 10],
     needs_inputs: bool,
     needs_outputs: bool,
@@ -86,10 +87,10 @@ impl Functions {
     }
 }
 
-/// Where an `at::RecordFunction` keeps what we want to know, in words.
+/// Where an `at::RecordFunction` keeps the fields we need, in words.
 #[derive(Clone, Copy, Debug)]
 struct Places {
-    /// The operator's schema, and behind it which of two kinds of name it is.
+    /// The operator's schema, followed by which of two kinds of name it is.
     schema: usize,
     /// Address and number of the arguments.
     arguments: usize,
@@ -98,7 +99,7 @@ struct Places {
 /// `std::variant<std::string, std::reference_wrapper<FunctionSchema>>`: its index comes after room for a string.
 const KIND: usize = 4;
 
-/// Words of the object that are looked at; it has more.
+/// Number of words of the object that are examined; it has more.
 const WORDS: usize = 40;
 
 struct Watch {
@@ -123,7 +124,7 @@ struct Probe {
     places: Option<Places>,
 }
 
-/// Until dropped, operators that this thread calls are parts of one of a GPU, whose stream orders them.
+/// Until dropped, operators that this thread calls are parts of a GPU operator, whose stream orders them.
 pub(super) struct Inside(bool);
 
 impl Inside {
@@ -138,10 +139,10 @@ impl Drop for Inside {
     }
 }
 
-/// From now on, operators are looked at while something comes.
+/// From now on, operators are examined while a copy is in flight.
 ///
 /// # Errors
-/// What this PyTorch does not have, or has elsewhere.
+/// What this PyTorch lacks, or has elsewhere.
 pub(super) fn watch(libraries: &Libraries, symbols: &Symbols, scalar: *mut c_void) -> Result<(), &'static str> {
     let functions = Functions::find(libraries).ok_or("this PyTorch does not let its operators be observed")?;
     let handle = operator::handle(symbols, names::EQUAL).ok_or("this PyTorch has no aten::equal")?;
@@ -162,8 +163,8 @@ pub(super) fn watch(libraries: &Libraries, symbols: &Symbols, scalar: *mut c_voi
     Ok(())
 }
 
-/// Compares a tensor with itself, and looks where the call of that is described. In a thread of its own: no mode of the program's
-/// gets to see it.
+/// Compares a tensor with itself, and finds where that call is described. Runs in its own thread, so that no mode of the program
+/// sees it.
 fn probe(functions: Functions, handle: OperatorHandle, scalar: *mut c_void) -> Option<Places> {
     let (schema, tensor) = (handle.entry as usize + at::SCHEMA, scalar as usize);
     let run = move || {
@@ -233,7 +234,7 @@ unsafe extern "C" fn begins(context: *mut *mut c_void, record: *const c_void) ->
     context
 }
 
-/// Looks at the operator of an entry, whose arguments are on top of `values`.
+/// Examines the operator of an entry, whose arguments are on top of `values`.
 fn look(entry: usize, values: &[IValue]) {
     let Some(touched) = values.iter().find_map(coming) else { return };
     // SAFETY: an entry of the dispatcher begins with the operator's name, and is never removed.
@@ -260,7 +261,7 @@ fn look(entry: usize, values: &[IValue]) {
     }
 }
 
-/// The tensor of a value that something comes into.
+/// The tensor of a value into which a copy is in flight.
 fn coming(value: &IValue) -> Option<Tensor> {
     let is_coming = |tensor: &Tensor| {
         tensor.device().kind != Device::CUDA
@@ -276,8 +277,8 @@ fn coming(value: &IValue) -> Option<Tensor> {
     Tensor::in_slot(value).filter(is_coming)
 }
 
-/// `tolist` reads without an operator, but calls two before that, with the tensor itself. `numpy(force=True)` calls the same two, behind
-/// `to`, and reads nothing.
+/// `tolist` reads without an operator, but calls two before that, with the tensor itself. `numpy(force=True)` calls the same two,
+/// after `to`, and reads nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Other,
@@ -295,11 +296,11 @@ fn is_listed(step: Step, tensor: Tensor) -> bool {
     step == Step::Negated && last == (Step::Conjugated, tensor)
 }
 
-/// What is known of an operator.
+/// What is known about an operator.
 #[derive(Clone, Copy)]
 struct Known {
     step: Step,
-    /// None for one that touches no bytes of its arguments: views, and what calls others.
+    /// `None` for an operator that touches no bytes of its arguments: views, and operators that call others.
     touches: Option<&'static Operator>,
 }
 
@@ -320,7 +321,7 @@ fn known(entry: usize, name: impl FnOnce() -> String) -> Known {
     known
 }
 
-/// An operator with a kernel of the CPU's own, which reads or writes the bytes of its arguments.
+/// An operator with its own CPU kernel, which reads or writes the bytes of its arguments.
 fn reader(name: &str) -> Option<&'static Operator> {
     let symbols = &torch().symbols;
     let has_kernel = || {

@@ -1,5 +1,5 @@
-//! Puts the bridge's kernels in the place of PyTorch's, once PyTorch is in the process: at the first CUDA call after a library
-//! with GPU code was loaded. Nothing happens at load, and nothing in a program without PyTorch.
+//! Replaces PyTorch's kernels with the bridge's once PyTorch is in the process: at the first CUDA call after a library with
+//! GPU code was loaded. Nothing happens at load, and nothing in a program without PyTorch.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
@@ -26,10 +26,10 @@ use crate::sanitizer::{owner, races};
 use crate::settings::{self, Compute};
 
 static CHANGED: AtomicBool = AtomicBool::new(false);
-/// Keys and names of the operators that were looked at.
+/// Keys and names of the operators already examined.
 static DONE: Mutex<Option<HashSet<(u16, String)>>> = Mutex::new(None);
 
-/// A library with GPU code registered itself: it may have brought operators.
+/// A library with GPU code registered itself: it may have added operators.
 pub(crate) fn library_loaded() {
     CHANGED.store(true, Ordering::Relaxed);
     // PyTorch keeps its memory, streams and events until the process ends; communicators it destroys when asked to.
@@ -89,7 +89,7 @@ fn look() {
     register_all(done.get_or_insert_default());
 }
 
-/// libtorch with a tensor of one number, or None while its operators are not registered yet.
+/// libtorch with a tensor of one number, or `None` while its operators are not registered yet.
 fn find(libraries: &Libraries) -> Result<Option<(Torch, *mut c_void)>, String> {
     let missing = |name: &CStr| format!("this PyTorch has no {}", name.to_string_lossy());
     let symbols = Symbols::find(libraries).map_err(missing)?;
@@ -107,7 +107,7 @@ fn find(libraries: &Libraries) -> Result<Option<(Torch, *mut c_void)>, String> {
     Ok(Some((Torch { symbols, layout, cpu_allocator }, scalar)))
 }
 
-/// A tensor of the CPU with one number, to look at. It is small, and kept.
+/// A CPU tensor with one number, to examine. It is small, and kept.
 fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
     let handle = operator::handle(symbols, names::SCALAR_TENSOR)?;
     let kernel = keys.composite.iter().find_map(|key| operator::kernel(symbols, &handle, *key))?;
@@ -121,7 +121,7 @@ fn scalar(symbols: &Symbols, keys: &Keys) -> Option<*mut c_void> {
     result
 }
 
-/// The tag of the boolean that an operator gives.
+/// The tag of the boolean that an operator returns.
 fn boolean_tag(symbols: &Symbols, keys: &Keys, scalar: *mut c_void) -> Option<u32> {
     let handle = operator::handle(symbols, names::IS_FLOATING_POINT)?;
     let kernel = keys.composite.iter().find_map(|key| operator::kernel(symbols, &handle, *key))?;
@@ -191,7 +191,7 @@ fn registered(key: u16) -> Vec<String> {
     texts
 }
 
-/// How the operator of that name is done; None for one that is left alone.
+/// How the operator with that name is implemented; `None` if it is left alone.
 fn method(name: &str) -> Option<Method> {
     mapping::of(name).or_else(|| names::has_twin(name).then_some(Method::Twin))
 }
@@ -201,7 +201,7 @@ fn register(operator: &'static Operator, method: Method, key: u16) {
     replace(operator, key, kernel::functor(operator, method), kernel::compute);
 }
 
-/// Puts `function` with its object in the place of the operator's kernel for `key`.
+/// Replaces the operator's kernel for `key` with `function` and its object.
 fn replace(operator: &'static Operator, key: u16, functor: *mut c_void, function: BoxedFunction) {
     let torch = torch();
     let key = MaybeKey { key, is_some: true };
@@ -236,7 +236,7 @@ fn replace(operator: &'static Operator, key: u16, functor: *mut c_void, function
     });
 }
 
-/// Until dropped, this thread's PyTorch warnings go nowhere: each registration would warn that it replaces another.
+/// Until dropped, this thread's PyTorch warnings are discarded: each registration would warn that it replaces another.
 struct Silence(*mut c_void);
 
 impl Silence {

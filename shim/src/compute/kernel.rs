@@ -1,4 +1,4 @@
-//! What runs in the place of CUDA kernels: the CPU's kernel of the same operator on views of the arguments.
+//! What runs in place of CUDA kernels: the CPU kernel of the same operator, on views of the arguments.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
 use crate::device::{self, calls, running};
 
-/// The object that libtorch hands to [`compute`]: a `c10::OperatorKernel` with the operator behind it.
+/// The object that libtorch passes to [`compute`]: a `c10::OperatorKernel` followed by the operator.
 #[repr(C)]
 pub(super) struct Functor {
     table: *const *const c_void,
@@ -55,14 +55,14 @@ pub(super) fn functor(operator: &'static Operator, method: Method) -> *mut c_voi
     Box::into_raw(Box::new(functor)).cast()
 }
 
-/// What the arguments say about devices.
+/// What the arguments imply about devices.
 #[derive(Clone, Copy)]
 struct Placement {
     /// The GPU that computes.
     device: i8,
-    /// Whether PyTorch has to be asked if the devices go together.
+    /// Whether PyTorch has to be asked if the devices are compatible.
     is_mixed: bool,
-    /// Whether a tensor of another kind than plain is among them.
+    /// Whether any of the tensors is not a plain one.
     has_special: bool,
 }
 
@@ -108,7 +108,7 @@ impl Seen {
     }
 }
 
-/// The kernel of every operator that the bridge does.
+/// The kernel of every operator that the bridge implements.
 ///
 /// # Safety
 /// libtorch calls it with the object of [`functor`] and a stack that ends with the operator's arguments.
@@ -198,7 +198,7 @@ pub(super) unsafe extern "C-unwind" fn compute(
     operator.calls.fetch_add(1, Ordering::Relaxed);
 }
 
-/// An operator that is called.
+/// An operator being called.
 struct Call {
     operator: &'static Operator,
     method: Method,
@@ -288,7 +288,7 @@ unsafe fn replace(
     }
 }
 
-/// An operator that nothing here computes: NotImplementedError, and a gap.
+/// For an operator that nothing here computes: NotImplementedError, and a gap.
 fn missing(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
@@ -297,7 +297,7 @@ fn missing(operator: &'static Operator) -> ! {
     ))
 }
 
-/// A tensor of a kind that has no view.
+/// For a tensor of a kind that has no view.
 fn special(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
@@ -306,8 +306,8 @@ fn special(operator: &'static Operator) -> ! {
     ))
 }
 
-/// Lets PyTorch's own CUDA kernel look at arguments on several devices: it throws its own error if they do not go together.
-/// What it computes is thrown away.
+/// Lets PyTorch's own CUDA kernel check arguments on several devices: it throws its own error if they are incompatible. Its
+/// results are discarded.
 fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, arguments: &[IValue], method: Method) {
     // A GPU's tensor takes indices from the CPU; the reverse is an error.
     let takes_indices = names::takes_indices_of_cpu(&operator.name);
@@ -317,7 +317,7 @@ fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, argument
     trial(cuda, handle, keys, arguments);
 }
 
-/// True when `own` is a GPU, and every tensor is on that GPU or on the CPU.
+/// True if `own` is a GPU, and every tensor is on that GPU or on the CPU.
 fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>) -> bool {
     let fits = |slot: &IValue| {
         Tensor::in_slot(slot).is_none_or(|tensor| tensor.device().kind != Device::CUDA || Some(tensor.device()) == own)
@@ -333,7 +333,7 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
         })
 }
 
-/// Runs PyTorch's own CUDA kernel, whose launches are not missed, and gives its results.
+/// Runs PyTorch's own CUDA kernel, whose launches do not count as gaps, and returns its results.
 fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
     struct Trial(Stack);
     impl Drop for Trial {
@@ -361,7 +361,7 @@ fn given_generator(operator: &Operator, arguments: &[IValue]) -> Option<*mut c_v
     (slot.tag == torch().layout.tags.generator).then_some(slot.payload as *mut c_void)
 }
 
-/// A random operator draws from the CUDA generator that it was given, or from the GPU's own.
+/// A random operator draws from its CUDA generator argument, or from the GPU's default one.
 fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8) -> Option<Drawing> {
     let Some(place) = operator.schema().arguments.iter().position(|kind| *kind == Kind::Generator) else {
         return matches!(method, Method::Random(_)).then(|| Drawing::begin(None, index));
@@ -375,7 +375,7 @@ fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8
     Some(drawing)
 }
 
-/// True when PyTorch's `copy_` needs no kernel: the same datatype, and both in a row.
+/// True if PyTorch's `copy_` needs no kernel: same datatype, and both contiguous.
 fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
     let [to, from, ..] = arguments else { return false };
     let (Some(to), Some(from)) = (Tensor::in_slot(to), Tensor::in_slot(from)) else { return false };
@@ -395,7 +395,7 @@ fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
         && above_backend(from) == plain
 }
 
-/// [`wait_for_streams`] of every GPU among the arguments.
+/// [`wait_for_streams`] for every GPU among the arguments.
 fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
     for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
         if let (Kind::Tensor, Some(tensor)) = (kind, Tensor::in_slot(slot))
@@ -407,7 +407,7 @@ fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
     }
 }
 
-/// Work that the GPU's current stream still owes happens first.
+/// Pending work of the GPU's current stream happens first.
 fn wait_for_streams(index: i8) {
     let Ok(device) = device::get(i32::from(index)) else { return };
     if device.streams.is_quiet() && device.alive().is_ok() {

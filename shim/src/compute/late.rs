@@ -1,7 +1,7 @@
-//! Operators that are late on purpose (`schedule`). The bridge computes an operator when it is called; on a GPU its stream gets to it
-//! later. A late one computes, too, but what it wrote is taken back, and put there when the stream gets to it. Whoever reads it
-//! in another stream without waiting finds what was there before. If something that the operator reads is overwritten before
-//! then, it would have computed with that: its results are 0xFF, NaN in every floating-point type.
+//! Operators that are late on purpose (`schedule`). The bridge computes an operator when it is called; on a GPU its stream gets
+//! to it later. A late one also computes, but its writes are taken back and applied when the stream gets to it. A reader in
+//! another stream that does not wait finds the old contents. If something that the operator reads is overwritten before then, it
+//! would have computed with the new contents, so its results are 0xFF, which is NaN in every floating-point type.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::boundary::gap;
 use crate::device::stream::{self, Stream};
 use crate::process::delay::{self, Place};
 
-/// A tensor in more pieces is not looked at.
+/// A tensor in more pieces is not tracked.
 const ROWS: usize = 4096;
 /// An operator that touches more bytes is not late.
 const MOST: usize = 256 << 20;
-/// What fresh memory holds before it is written.
+/// The content of fresh memory before it is written.
 const GARBAGE: u8 = 0xff;
 
 /// An operator under way that will be late.
@@ -31,9 +31,9 @@ pub(super) struct Late {
     stream: Arc<Stream>,
     /// Where the memory of the arguments starts and ends.
     storages: Vec<(usize, usize)>,
-    /// What is only read.
+    /// Bytes that are only read.
     read: Vec<Piece>,
-    /// What is written, and what was there.
+    /// Bytes that are written, and their previous content.
     written: Vec<(Piece, Box<[u8]>)>,
 }
 
@@ -68,7 +68,7 @@ impl Piece {
 }
 
 impl Late {
-    /// Before an operator computes on the GPU `index`; None for one that is in time.
+    /// Called before an operator computes on the GPU `index`; `None` if it is not to be late.
     pub(super) fn begin(operator: &'static Operator, arguments: &[IValue], index: i8) -> Option<Self> {
         if gap::is_muted() {
             return None;
@@ -105,7 +105,7 @@ impl Late {
         Some(this)
     }
 
-    /// The operator has computed, with these results.
+    /// Called after the operator has computed, with its results.
     pub(super) fn end(self, results: &[IValue]) {
         let Self { late, stream, storages, read, written } = self;
         let mut after: Vec<(Piece, Box<[u8]>)> = Vec::new();
@@ -141,7 +141,7 @@ impl Late {
     }
 }
 
-/// The bytes of a tensor: none of one in too many pieces.
+/// The bytes of a tensor; empty if it has too many pieces.
 fn pieces(tensor: Tensor) -> Vec<Piece> {
     let bytes = Bytes::of(tensor).filter(|bytes| bytes.rows() <= ROWS);
     let pieces = bytes.iter().flat_map(Bytes::pieces);

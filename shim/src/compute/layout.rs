@@ -1,5 +1,5 @@
-//! Where the fields of libtorch's objects are. The few places that moved between versions are found on a tensor made for the
-//! purpose; if anything else is there, the bridge stays off rather than guess.
+//! Where the fields of libtorch's objects are. The few that moved between versions are located on a tensor made for the
+//! purpose; if anything unexpected is found, the bridge stays off rather than guess.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,7 @@ pub(super) mod tag {
     pub(in crate::compute) const INT: u32 = 5;
 }
 
-/// The other tags. torch 2.9 put one for unsigned integers after `INT`, so that those after it moved by one.
+/// The other tags. torch 2.9 added one for unsigned integers after `INT`, so the later ones moved by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tags {
     pub(super) boolean: u32,
@@ -26,7 +26,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// By the tag of a boolean that libtorch made.
+    /// Finds them by the tag of a boolean that libtorch made.
     pub(super) fn find(boolean: u32) -> Option<Self> {
         let moved = match boolean {
             9 => 0,
@@ -38,7 +38,7 @@ impl Tags {
         Some(Self { boolean, list: 13 + moved, device: 17 + moved, generator: 25 + moved, plain })
     }
 
-    /// True for values that hold nothing to keep or to give back.
+    /// True for values that hold no reference.
     pub(super) fn is_plain(&self, tag: u32) -> bool {
         matches!(tag, tag::NONE | tag::DOUBLE | tag::INT)
             || tag == self.boolean
@@ -65,18 +65,18 @@ pub(super) mod at {
     pub(in crate::compute) const LIST: usize = 16;
     /// `OperatorEntry::schema_`, after the name.
     pub(in crate::compute) const SCHEMA: usize = 64;
-    /// `SizesAndStrides`: the count of dimensions, then five sizes and five strides, or one pointer when there are more.
+    /// `SizesAndStrides`: the number of dimensions, then five sizes and five strides, or one pointer if there are more.
     pub(in crate::compute) const INLINE_DIMENSIONS: usize = 5;
 }
 
-/// What differs between versions, and the numbers that this process's libtorch gives its dispatch keys.
+/// The parts that differ between versions, and the numbers that this process's libtorch assigns to its dispatch keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// `TensorImpl::sizes_and_strides_`; `storage_offset_` and `numel_` follow it.
     pub(super) sizes: usize,
     /// `StorageImpl::allocator_`
     pub(super) allocator: usize,
-    /// Place of `shallow_copy_and_detach` in the table of virtual functions.
+    /// Index of `shallow_copy_and_detach` in the virtual function table.
     pub(super) shallow_copy: usize,
     /// Whether reference counts carry the bit "has a Python object" (torch 2.10 and later).
     pub(super) has_python_bit: bool,
@@ -94,15 +94,15 @@ pub(super) struct Keys {
     pub(super) dense_cpu: u64,
     /// `DispatchKeySet(DispatchKey::CUDA)`
     pub(super) dense_cuda: u64,
-    /// What a CPU tensor has and a CUDA tensor has not.
+    /// Keys that a CPU tensor has but a CUDA tensor does not.
     pub(super) only_cpu: u64,
-    /// What a CUDA tensor has and a CPU tensor has not.
+    /// Keys that a CUDA tensor has but a CPU tensor does not.
     pub(super) only_cuda: u64,
-    /// Marks of a tensor that is conjugated, negated or zero without having been written so.
+    /// Marks of a tensor that is lazily conjugated, negated or zero.
     pub(super) lazy: u64,
     /// Keys of other kinds of tensors, (CPU, CUDA): coordinates, compressed, quantized.
     pub(super) special: [(u16, u16); 3],
-    /// Keys above the backend, which a view for a CPU kernel goes without.
+    /// Keys above the backend, which a view for a CPU kernel lacks.
     pub(super) above: u64,
 }
 
@@ -118,12 +118,12 @@ impl Layout {
         self.storage_offset() + 16
     }
 
-    /// `device_opt_`: kind, index, whether set.
+    /// `device_opt_`: kind, index, whether it is set.
     pub(super) fn device(&self) -> usize {
         self.data_type() + 2
     }
 
-    /// Flags about contiguity, in one byte with others.
+    /// Contiguity flags, in one byte with others.
     pub(super) fn flags(&self) -> usize {
         self.device() + 3
     }
@@ -137,10 +137,10 @@ impl Layout {
         self.data_type() + 8
     }
 
-    /// Finds out, on a scalar tensor of the CPU.
+    /// Detects the layout on a scalar CPU tensor.
     ///
     /// # Errors
-    /// What is not as in any version that we know.
+    /// What does not match any known version.
     pub(super) fn find(
         symbols: &Symbols,
         keys: Keys,
@@ -193,7 +193,7 @@ impl Layout {
 }
 
 impl Keys {
-    /// By c10's own names, since the numbers move with every key that is added.
+    /// Finds them by c10's own names, because the numbers change with every added key.
     pub(super) fn find(symbols: &Symbols) -> Self {
         let key = |name: &str| {
             // SAFETY: c10's parser of key names, all of which exist since torch 2.0.

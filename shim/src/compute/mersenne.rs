@@ -65,7 +65,7 @@ impl Engine {
         word ^ (word >> 18)
     }
 
-    /// A double in [0, 1) with 53 random bits, as `at::uniform_real_distribution<double>` makes it.
+    /// A double in [0, 1) with 53 random bits, as produced by `at::uniform_real_distribution<double>`.
     pub(super) fn uniform(&mut self) -> f64 {
         let (high, low) = (u64::from(self.draw()), u64::from(self.draw()));
         ((high << 32 | low) & ((1 << 53) - 1)) as f64 / (1u64 << 53) as f64

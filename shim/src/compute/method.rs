@@ -1,15 +1,15 @@
-//! How the bridge does an operator.
+//! How the bridge implements an operator.
 
 use super::value::{Arguments, Value};
 
-/// How an operator is done.
+/// How an operator is implemented.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Method {
     /// By the CPU's kernel of the same name.
     Twin,
     /// By others.
     Mapped(fn(Arguments) -> Vec<Value>),
-    /// By others, which draw random numbers from the generator that is the last argument of the function.
+    /// By other operators, which draw random numbers from the generator that is the function's last argument.
     Random(fn(Arguments, Value) -> Vec<Value>),
     /// By PyTorch's own, which lays out the results and launches nothing, and the function, which writes the numbers.
     Filled(fn(&Arguments, &[Value])),

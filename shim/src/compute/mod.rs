@@ -2,9 +2,9 @@
 //!
 //! Device memory is host memory, so a CUDA tensor can be read as a CPU tensor at no cost. For every operator that has a CUDA
 //! kernel, `install` registers [`kernel::compute`] in its place: it gives the CPU's kernel of the same operator views of the
-//! arguments (`view`), lets it allocate from PyTorch's CUDA caching allocator (`allocator`), and hands its results back as
-//! CUDA tensors. Everything above the kernels (autograd, autocast, checks, caching, streams) is PyTorch's own.
-//! What has no CPU kernel of its name is put together from others (`mapping`), or is a gap.
+//! arguments (`view`), lets it allocate from PyTorch's CUDA caching allocator (`allocator`), and returns its results as CUDA
+//! tensors. Everything above the kernels (autograd, autocast, checks, caching, streams) is PyTorch's own. An operator
+//! without a CPU kernel of the same name is composed from others (`mapping`), or is a gap.
 
 mod accesses;
 mod allocator;
@@ -54,7 +54,7 @@ unsafe impl Send for Torch {}
 unsafe impl Sync for Torch {}
 
 impl Torch {
-    /// PyTorch's CUDA caching allocator, or the one that the program put in its place.
+    /// PyTorch's CUDA caching allocator, or the program's replacement.
     fn cuda_allocator(&self) -> Allocator {
         // SAFETY: a `std::atomic` of a pointer; loaded as one.
         unsafe { std::sync::atomic::AtomicPtr::from_ptr(self.symbols.cuda_allocator.cast_mut()) }

@@ -1,4 +1,4 @@
-//! Which operator made a NaN or an Inf of finite numbers, for the sanitizer `finite`.
+//! Which operator produced a NaN or an Inf from finite numbers, for the sanitizer `finite`.
 
 use std::ffi::c_void;
 
@@ -36,21 +36,21 @@ impl Numbers {
 /// An operator under way.
 pub(super) struct NonFinite {
     operator: &'static Operator,
-    /// Those that the operator may overwrite are looked at before.
+    /// Whether non-finite results are intended, or were already in arguments that the operator may overwrite.
     is_tainted: bool,
     inputs: Vec<Numbers>,
     written: Vec<Numbers>,
 }
 
 impl NonFinite {
-    /// What an operator computes with; None where nobody wants to know.
+    /// The numbers an operator computes with; `None` if nobody wants to know.
     pub(super) fn begin(operator: &'static Operator, arguments: &[IValue]) -> Option<Self> {
         (!gap::is_muted())
             .then(|| Self::look(operator, arguments, |tensor| tensor.device().kind == Device::CUDA))
             .flatten()
     }
 
-    /// The same for an operator in a CUDA graph, whose arguments are views of a GPU's memory.
+    /// The same for an operator in a CUDA graph, whose arguments are views of GPU memory.
     pub(super) fn in_graph(operator: &'static Operator, arguments: &[IValue]) -> Option<Self> {
         Self::look(operator, arguments, |_| true)
     }
@@ -79,7 +79,7 @@ impl NonFinite {
         Some(found)
     }
 
-    /// The operator is done, with these results; its arguments are still there.
+    /// Called when the operator is done, with its results; its arguments still exist.
     pub(super) fn end(self, results: &[IValue]) {
         let results = &results[..self.counted(results.len())];
         if let Some(made) = self.made(results.iter().flat_map(of_result)) {
@@ -87,7 +87,7 @@ impl NonFinite {
         }
     }
 
-    /// The same in a graph, of an operator that was captured at `site`.
+    /// The same in a graph, for an operator captured at `site`.
     pub(super) fn end_in_graph(self, site: SiteId, results: &[Tensor]) {
         let results = &results[..self.counted(results.len())];
         if let Some(made) = self.made(results.iter().copied()) {
@@ -95,12 +95,12 @@ impl NonFinite {
         }
     }
 
-    /// How many of so many results are looked at.
+    /// How many of `results` are examined.
     fn counted(&self, results: usize) -> usize {
         if names::keeps_logarithms(&self.operator.name) { results.min(1) } else { results }
     }
 
-    /// What it made that is not finite, of what is.
+    /// What it produced that is not finite, although its input is.
     fn made(&self, results: impl Iterator<Item = Tensor>) -> Option<Count> {
         if self.is_tainted {
             return None;
@@ -111,7 +111,7 @@ impl NonFinite {
     }
 }
 
-/// Whether a number that the call names makes such results.
+/// Whether a number in the call itself causes such results.
 fn is_meant(slot: &IValue, name: &str) -> bool {
     let number = |slot: &IValue| match slot.tag {
         tag::DOUBLE => Some(f64::from_bits(slot.payload)),

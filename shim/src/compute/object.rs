@@ -1,5 +1,5 @@
 //! Objects of libtorch that the bridge holds: reference counts, tensors, storages, lists. Each is a pointer that libtorch
-//! made; what is read or written here is what libtorch's own inline accessors read and write.
+//! made; this code reads and writes the same fields as libtorch's own inline accessors.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,8 +17,8 @@ const LONG: u16 = 4;
 pub(super) const BOOL: u16 = 11;
 const UNSIGNED_LONG: u16 = 29;
 
-/// Bytes of an element of a type that c10 numbers so (`c10/core/ScalarType.h`); None for types of less than a byte, and for
-/// those that came after torch 2.15.
+/// Bytes per element of the type with this c10 number (`c10/core/ScalarType.h`); `None` for types of less than a byte, and
+/// for those added after torch 2.15.
 pub(super) fn element_bytes(data_type: u16) -> Option<usize> {
     Some(match data_type {
         // uint8, int8, bool, qint8, quint8, five of float8.
@@ -38,7 +38,7 @@ pub(super) fn element_bytes(data_type: u16) -> Option<usize> {
 const STRONG: u64 = 0xffff_ffff;
 const WEAK_ONE: u64 = 1 << 32;
 
-/// Places in the table of virtual functions of `c10::intrusive_ptr_target`.
+/// Indices into the virtual function table of `c10::intrusive_ptr_target`.
 mod method {
     pub(super) const DELETE: usize = 1;
     pub(super) const RELEASE_RESOURCES: usize = 2;
@@ -49,7 +49,7 @@ mod method {
 /// Calls a virtual function without arguments.
 ///
 /// # Safety
-/// `object` is alive and its table has that place.
+/// `object` is alive and its table has that entry.
 unsafe fn call(object: *mut c_void, place: usize) {
     // SAFETY: the first word of the object is its table; the place holds a function of that signature.
     unsafe {
@@ -80,7 +80,7 @@ pub(super) unsafe fn hold_new(object: *mut c_void) {
     counts(object).store(1 | WEAK_ONE, Ordering::Relaxed);
 }
 
-/// True when two objects are of one C++ class.
+/// True if two objects are of the same C++ class.
 ///
 /// # Safety
 /// Both are live objects with virtual functions.
@@ -89,10 +89,10 @@ pub(super) unsafe fn is_same_class(one: *const c_void, other: *const c_void) -> 
     unsafe { one.cast::<usize>().read() == other.cast::<usize>().read() }
 }
 
-/// Makes an object one of another class, which differs in nothing but its virtual functions.
+/// Changes an object's class to one that differs only in its virtual functions.
 ///
 /// # Safety
-/// `object` is alive, and `table` is where the functions of such a class begin.
+/// `object` is alive, and `table` points to the functions of such a class.
 pub(super) unsafe fn set_class(object: *mut c_void, table: *const *const c_void) {
     // SAFETY: by the caller; the first word is the table of the class.
     unsafe { object.cast::<*const *const c_void>().write(table) };
@@ -110,7 +110,7 @@ pub(super) unsafe fn retain(object: *mut c_void) {
     }
 }
 
-/// Gives one reference back.
+/// Releases one reference.
 ///
 /// # Safety
 /// The caller owned one reference to the live `object`.
@@ -137,7 +137,7 @@ pub(super) unsafe fn release(object: *mut c_void) {
     }
 }
 
-/// Takes one more reference to what a value holds, for the kinds that arguments have.
+/// Takes one more reference to the object in a value, for the kinds that arguments have.
 pub(super) fn retain_value(value: &IValue) {
     if holds_object(value) {
         // SAFETY: values of these tags hold a live object.
@@ -145,7 +145,7 @@ pub(super) fn retain_value(value: &IValue) {
     }
 }
 
-/// Gives back a reference to what a value holds.
+/// Releases a reference to the object in a value.
 pub(super) fn release_value(value: &IValue) {
     if holds_object(value) {
         // SAFETY: values of these tags hold a live object; the caller owned the reference.
@@ -159,12 +159,12 @@ fn holds_object(value: &IValue) -> bool {
     !is_plain && value.payload != 0 && value.payload != torch().symbols.undefined as u64
 }
 
-/// True when this is the only reference to `object`.
+/// True if this is the only reference to `object`.
 pub(super) fn is_sole(object: *mut c_void) -> bool {
     counts(object).load(Ordering::Acquire) & !HAS_PYTHON == 1 | WEAK_ONE
 }
 
-/// The classes of tensors that the bridge knows the fields of.
+/// The tensor classes whose fields the bridge knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// `c10::TensorImpl`
@@ -178,7 +178,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Places of the tensors in it, past the fields of the base class.
+    /// Positions of the tensors in it, after the fields of the base class.
     pub(super) fn members(self) -> &'static [usize] {
         match self {
             Self::Plain | Self::Quantized => &[],
@@ -196,7 +196,7 @@ type ShallowCopy = unsafe extern "C-unwind" fn(*mut *mut c_void, *const c_void, 
 pub(super) struct Tensor(pub(super) *mut c_void);
 
 impl Tensor {
-    /// The tensor in a slot; None when there is none or it is undefined.
+    /// The tensor in a slot; `None` if there is none or it is undefined.
     pub(super) fn in_slot(slot: &IValue) -> Option<Self> {
         let object = slot.payload as *mut c_void;
         (slot.tag == super::layout::tag::TENSOR && object != torch().symbols.undefined).then_some(Self(object))
@@ -206,7 +206,7 @@ impl Tensor {
         self.0.wrapping_byte_add(offset).cast()
     }
 
-    /// A second tensor with the same storage or parts, which the caller owns; its keys and device are for the caller to set.
+    /// A second tensor with the same storage or parts, owned by the caller, who must set its keys and device.
     pub(super) fn shallow_copy(self) -> Self {
         let mut copy = std::ptr::null_mut();
         // SAFETY: the virtual function of the live tensor's class, found by its place in the base class. The copy shares the
@@ -219,7 +219,7 @@ impl Tensor {
         Self(copy)
     }
 
-    /// What class it is of; None for those that the bridge has no view of (wrapped, nested, quantized...).
+    /// Its class; `None` for those that the bridge has no view for (wrapped, nested, quantized...).
     pub(super) fn form(self) -> Option<Form> {
         let symbols = &torch().symbols;
         // SAFETY: the first word of a live object is the address of its table's functions.
@@ -244,13 +244,13 @@ impl Tensor {
         Self(unsafe { self.field::<*mut c_void>(torch().layout.derived() + place).read() })
     }
 
-    /// Puts a part in its place; takes over the reference, and does not give back the one that was there.
+    /// Sets a part; takes over the reference, and does not release the previous one.
     pub(super) fn set_member(self, place: usize, part: Self) {
         // SAFETY: as in `member`.
         unsafe { self.field::<*mut c_void>(torch().layout.derived() + place).write(part.0) };
     }
 
-    /// Takes over the flags of a sparse tensor's coordinates.
+    /// Copies the flags of a sparse tensor's coordinates.
     pub(super) fn copy_sparse_fields(self, from: Self, form: Form) {
         if form != Form::Coordinates {
             return;
@@ -323,7 +323,7 @@ impl Tensor {
         self.storage().data() + self.storage_offset() as usize * element_bytes
     }
 
-    /// The numbers of a tensor of whole numbers of 32 or 64 bits with one dimension; empty for others.
+    /// The numbers of a one-dimensional tensor of 32- or 64-bit integers; empty for others.
     pub(super) fn integers(self) -> Vec<i64> {
         let (sizes, strides) = self.sizes_and_strides();
         let (&[count], &[stride]) = (sizes, strides) else { return Vec::new() };
@@ -339,7 +339,7 @@ impl Tensor {
             .collect()
     }
 
-    /// Writes the elements of a tensor of whole numbers of 32 or 64 bits that are contiguous; nothing to others.
+    /// Writes the elements of a contiguous tensor of 32- or 64-bit integers; does nothing for others.
     pub(super) fn write_integers(self, numbers: &[i64]) {
         if !self.is_contiguous() || self.elements() as usize != numbers.len() {
             return;
@@ -355,7 +355,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of a tensor of whole numbers of 64 bits that are contiguous.
+    /// The elements of a contiguous tensor of 64-bit integers.
     pub(super) fn words<'a>(self) -> Option<&'a mut [u64]> {
         let is_word = matches!(self.data_type(), LONG | UNSIGNED_LONG) && self.is_contiguous();
         // SAFETY: the elements of a live tensor that only this call has to do with; a GPU's memory is this process's.
@@ -368,25 +368,25 @@ impl Tensor {
         unsafe { self.field::<i64>(torch().layout.storage_offset()).read() }
     }
 
-    /// True when it is one number that represents a Python scalar.
+    /// True if it is one number that represents a Python scalar.
     pub(super) fn is_wrapped_number(self) -> bool {
         // SAFETY: the byte of flags of a live tensor.
         unsafe { self.field::<u8>(torch().layout.flags()).read() & 0x80 != 0 }
     }
 
-    /// True when its elements are contiguous. (Bit 0 of the flags.)
+    /// True if its elements are contiguous. (Bit 0 of the flags.)
     pub(super) fn is_contiguous(self) -> bool {
         // SAFETY: the byte of flags of a live tensor.
         unsafe { self.field::<u8>(torch().layout.flags()).read() & 1 != 0 }
     }
 
-    /// Puts another storage in the place of its own; takes a reference and gives the one that it had.
+    /// Replaces its storage; takes a reference to the new one and returns the old one's.
     pub(super) fn exchange_storage(self, storage: Storage) -> Storage {
         // SAFETY: the field of a live tensor that nothing else changes now.
         Storage(unsafe { self.field::<*mut c_void>(at::STORAGE).replace(storage.0) })
     }
 
-    /// Exchanges shape with `other`, leaving identity, storage, keys, device and autograd state.
+    /// Exchanges shapes with `other`, leaving identity, storage, keys, device and autograd state.
     pub(super) fn exchange_shape(self, other: Self) {
         let layout = &torch().layout;
         // The flags between the two that are not about shape stay: storage_access_should_throw and is_wrapped_number.
@@ -428,12 +428,12 @@ impl Storage {
         unsafe { self.0.wrapping_byte_add(at::DATA_DEVICE).cast::<Device>().read() }
     }
 
-    /// Another storage of the CPU over the same bytes, which it does not own; the caller owns it.
+    /// Another CPU storage over the same bytes, which it does not own; the caller owns the storage.
     pub(super) fn twin(self) -> Self {
         self.twin_kept_by(&BORROWED)
     }
 
-    /// [`Storage::twin`] of a result that nobody has seen yet: its bytes may become others.
+    /// [`Storage::twin`] of a result that nobody has seen yet: its bytes may be replaced.
     pub(super) fn replaceable_twin(self) -> Self {
         self.twin_kept_by(&REPLACEABLE)
     }
@@ -464,12 +464,12 @@ impl Storage {
         Self(twin)
     }
 
-    /// True for a twin whose bytes are still another's.
+    /// True for a twin whose bytes still belong to another storage.
     pub(super) fn is_borrowed(self) -> bool {
         self.is_marked(&BORROWED) || self.is_replaceable()
     }
 
-    /// True for a [`Storage::replaceable_twin`] whose bytes are still another's.
+    /// True for a [`Storage::replaceable_twin`] whose bytes still belong to another storage.
     pub(super) fn is_replaceable(self) -> bool {
         self.is_marked(&REPLACEABLE)
     }
@@ -494,7 +494,7 @@ impl Storage {
         }
     }
 
-    /// Marks the bytes as a GPU's, and sets the allocator for more of them.
+    /// Marks the bytes as GPU memory, and sets the allocator for more of them.
     pub(super) fn belong_to(self, device: Device) {
         let torch = torch();
         // SAFETY: the fields of a live storage that only the tensors of this call share.
@@ -511,24 +511,24 @@ impl Storage {
 /// The deleter of bytes that someone else owns.
 unsafe extern "C-unwind" fn keep(_context: *mut c_void) {}
 
-/// Contexts of bytes that someone else owns. What tells them apart is where they are: a static is in one place, a function may be in
-/// several, or in one with others.
+/// Contexts of bytes that someone else owns. They are distinguished by address: a static has exactly one, whereas a function may
+/// have several, or share one with others.
 static BORROWED: u8 = 0;
 static REPLACEABLE: u8 = 1;
 
 /// The values of a `c10::detail::ListImpl`.
 ///
 /// # Safety
-/// `list` is a live one, and nothing else changes it meanwhile.
+/// `list` is alive, and nothing else changes it in the meantime.
 pub(super) unsafe fn list_items<'a>(list: *mut c_void) -> &'a mut [IValue] {
     // SAFETY: the vector is the list's first member.
     unsafe { (*list.byte_add(at::LIST).cast::<Stack>()).items() }
 }
 
-/// The `c10::TypePtr` of the members of a `c10::detail::ListImpl`, with a reference of its own.
+/// The `c10::TypePtr` of the members of a `c10::detail::ListImpl`, with its own reference.
 ///
 /// # Safety
-/// `list` is a live one.
+/// `list` is alive.
 pub(super) unsafe fn list_type(list: *mut c_void) -> [*mut c_void; 2] {
     // SAFETY: the type is the list's second member.
     let kind = unsafe { list.byte_add(at::LIST + size_of::<Stack>()).cast::<[*mut c_void; 2]>().read() };

@@ -12,7 +12,7 @@ use super::cxx::{BoxedFunction, IValue, MaybeHandle, OperatorHandle, OperatorNam
 use super::symbols::Symbols;
 use super::{layout, torch};
 
-/// What the bridge has to know of an argument.
+/// What the bridge has to know about an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `Tensor`, `Tensor?`
@@ -129,11 +129,11 @@ pub(super) struct Operator {
     /// `aten::add.Tensor`
     pub(super) name: String,
     pub(super) handle: OperatorHandle,
-    /// What computes on the CPU: a kernel of the CPU, or one made of other operators.
+    /// The kernel that computes on the CPU: a CPU kernel, or one composed of other operators.
     pub(super) cpu: Option<Kernel>,
-    /// What was registered for CUDA, or what CUDA used without a registration of its own.
+    /// The kernel registered for CUDA, or the one that CUDA used without its own registration.
     pub(super) cuda: Option<Kernel>,
-    /// Whether it is made of others on CUDA too, with their derivatives for its own.
+    /// Whether it is composed of others on CUDA too, using their derivatives.
     pub(super) is_implicit: bool,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
@@ -152,7 +152,7 @@ impl Operator {
         Self::with_keys(name, keys.cpu, keys.cuda)
     }
 
-    /// The same for another pair of keys, of sparse tensors.
+    /// The same for another pair of keys, for sparse tensors.
     pub(super) fn with_keys(name: &str, cpu: u16, cuda: u16) -> Option<Self> {
         let torch = torch();
         let keys = &torch.layout.keys;
@@ -175,7 +175,7 @@ impl Operator {
         self.schema.get_or_init(|| Schema::parse(&layout::schema(&torch().symbols, &self.handle)))
     }
 
-    /// Calls what computes on the CPU with `arguments`, which it takes over; gives the results, which the caller owns.
+    /// Calls the CPU kernel with `arguments`, which it takes over; returns the results, which the caller owns.
     ///
     /// # Safety
     /// The arguments match the schema, and none is a CUDA tensor.

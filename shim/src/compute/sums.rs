@@ -1,4 +1,4 @@
-//! Copies of what ranks added up, for the sanitizer `replicas`: gradients that are averaged in a buffer and copied back.
+//! Copies of sums over ranks, for the sanitizer `replicas`: gradients that are averaged in a buffer and copied back.
 
 use super::bytes::{Bytes, tensors};
 use super::cxx::{Device, IValue};
@@ -7,7 +7,7 @@ use super::object::Tensor;
 use super::operator::{Kind, Operator};
 use crate::sanitizer::averaged;
 
-/// What an operator is about to copy.
+/// Follows what an operator is about to copy.
 pub(super) fn follow(operator: &'static Operator, arguments: &[IValue]) {
     if !averaged::is_wanted() {
         return;
@@ -27,7 +27,7 @@ pub(super) fn follow(operator: &'static Operator, arguments: &[IValue]) {
     }
 }
 
-/// Address and length of a GPU's tensor, if it is one piece.
+/// Address and length of a GPU tensor, if it is one piece.
 fn whole(tensor: Tensor) -> Option<(usize, usize)> {
     let bytes = Bytes::of(tensor).filter(|_| tensor.device().kind == Device::CUDA)?;
     (bytes.rows() == 1).then(|| bytes.hull())

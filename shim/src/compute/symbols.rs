@@ -1,5 +1,5 @@
-//! libtorch's functions that the bridge calls, by their mangled names. They are looked for in the libraries that the process
-//! has loaded already; nothing is loaded for them.
+//! libtorch's functions that the bridge calls, by their mangled names. They are looked up in the libraries that the process
+//! has already loaded; nothing is loaded for them.
 
 use std::ffi::{CStr, c_void};
 
@@ -34,7 +34,7 @@ pub(super) struct CudaStream {
 pub(super) struct Loaded(*mut c_void);
 
 impl Loaded {
-    /// The library of that soname, if the process has it.
+    /// The library with that soname, if the process has it.
     pub(super) fn find(soname: &CStr) -> Option<Self> {
         // SAFETY: RTLD_NOLOAD only looks; the handle is kept for good, so what it finds stays.
         let handle = unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
@@ -49,7 +49,7 @@ impl Loaded {
     }
 }
 
-/// The two libraries that the symbols are in.
+/// The two libraries that contain the symbols.
 pub(super) struct Libraries {
     pub(super) torch_cpu: Loaded,
     pub(super) torch_cuda: Loaded,
@@ -72,7 +72,7 @@ macro_rules! symbols {
             /// Finds them all.
             ///
             /// # Errors
-            /// The name of the first that is not there.
+            /// The name of the first that is missing.
             pub(super) fn find(libraries: &Libraries) -> Result<Self, &'static CStr> {
                 let find = |library: &Loaded, name: &'static CStr| library.symbol(name).ok_or(name);
                 Ok(Self {

@@ -1,4 +1,4 @@
-//! What operators do to memory that nobody wrote, for the sanitizer `init`.
+//! What operators do with uninitialized memory, for the sanitizer `init`.
 
 use super::bytes::{Bytes, of_result, tensors, with_parts};
 use super::cxx::{Device, IValue};
@@ -9,7 +9,7 @@ use super::operator::Operator;
 use crate::boundary::gap;
 use crate::sanitizer::init::{self, Needs, Read};
 
-/// A tensor in more pieces is not looked at one by one.
+/// A tensor in more pieces is not examined piece by piece.
 const ROWS: usize = 4096;
 
 /// An operator under way.
@@ -22,7 +22,7 @@ pub(super) struct Unwritten {
 }
 
 impl Unwritten {
-    /// What an operator does with its arguments; None where nobody wants to know.
+    /// Records what an operator does with its arguments; `None` if nobody wants to know.
     pub(super) fn begin(operator: &'static Operator, arguments: &[IValue]) -> Option<Self> {
         if !init::is_wanted() {
             return None;
@@ -53,12 +53,12 @@ impl Unwritten {
         Some(unwritten)
     }
 
-    /// What it reads, to be looked at whenever it runs.
+    /// Its reads, to be checked whenever it runs.
     pub(super) fn into_reads(self) -> Vec<Read> {
         self.reads
     }
 
-    /// The operator is done, with these results; its arguments are still there.
+    /// Called when the operator is done, with its results; its arguments still exist.
     pub(super) fn end(self, results: &[IValue]) {
         init::read(&self.operator.name, &self.reads);
         if !self.copies.is_empty() {
@@ -93,7 +93,7 @@ impl Unwritten {
     }
 }
 
-/// The bytes of a GPU's tensor.
+/// The bytes of a GPU tensor.
 fn bytes(tensor: Tensor) -> Option<Bytes> {
     Some(tensor).filter(|tensor| tensor.device().kind == Device::CUDA).and_then(Bytes::of)
 }
@@ -108,7 +108,7 @@ fn write(bytes: &Bytes) {
     }
 }
 
-/// Copied with another type or order: what nobody wrote at all stays that.
+/// For a copy with a different type or order: entirely uninitialized memory stays uninitialized.
 fn carry(from: &Bytes, to: &Bytes) {
     let (address, bytes) = from.hull();
     match init::is_unwritten(address, bytes) {

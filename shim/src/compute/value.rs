@@ -1,4 +1,4 @@
-//! Values that the bridge makes or keeps of its own, for operators that it puts together from others.
+//! Values that the bridge itself makes or keeps, for operators that it composes from others.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ use super::{exception, torch};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 
-/// A value and a reference to what it holds.
+/// A value that owns a reference to its object.
 #[derive(Debug)]
 pub(super) struct Value(IValue);
 
@@ -20,13 +20,13 @@ impl Value {
         Self(value)
     }
 
-    /// One more reference to what `value` holds.
+    /// One more reference to the object in `value`.
     pub(super) fn another(value: &IValue) -> Self {
         object::retain_value(value);
         Self(*value)
     }
 
-    /// The same for good: of a list that somebody else has too, a copy, whose members may be replaced.
+    /// The same to be kept: a shared list is copied, so that its members may be replaced.
     pub(super) fn to_keep(value: &IValue) -> Self {
         let is_list = value.tag == torch().layout.tags.list;
         if !is_list || object::is_sole(value.payload as *mut c_void) {
@@ -40,7 +40,7 @@ impl Value {
         list(items.iter().copied(), unsafe { object::list_type(shared) })
     }
 
-    /// The CPU in the place of a device that is given.
+    /// Replaces a given device with the CPU.
     pub(super) fn on_cpu(self) -> Self {
         if self.0.tag != torch().layout.tags.device {
             return self;
@@ -52,7 +52,7 @@ impl Value {
         self.0.tag == torch().layout.tags.list
     }
 
-    /// What it holds, without a reference of its own.
+    /// The raw value, without its own reference.
     pub(super) fn raw(&self) -> IValue {
         self.0
     }
@@ -64,7 +64,7 @@ impl Value {
 
     pub(super) const NONE: Self = Self(IValue::new(tag::NONE, 0));
 
-    /// A tensor that is not there, where a tensor must be.
+    /// An undefined tensor, where a tensor is required.
     pub(super) fn undefined() -> Self {
         Self(IValue::new(tag::TENSOR, torch().symbols.undefined as u64))
     }
@@ -95,7 +95,7 @@ impl Value {
         list(values, [unsafe { (torch().symbols.int_type)() }, std::ptr::null_mut()])
     }
 
-    /// The tensor; None for none and for an undefined one.
+    /// The tensor; `None` if there is none or it is undefined.
     pub(super) fn tensor(&self) -> Option<Tensor> {
         Tensor::in_slot(&self.0)
     }
@@ -141,7 +141,7 @@ impl Value {
         items.iter().map(|item| item.payload & 0xff != 0).collect()
     }
 
-    /// The numbers of a tensor of whole numbers with one dimension; empty when there is none.
+    /// The numbers of a one-dimensional integer tensor; empty if there is none.
     pub(super) fn integers(&self) -> Vec<i64> {
         self.tensor().map_or_else(Vec::new, Tensor::integers)
     }
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// The elements of a tensor of whole numbers of 64 bits without gaps; empty when there is none.
+    /// The elements of a contiguous tensor of 64-bit integers; empty if there is none.
     pub(super) fn words(&self) -> Vec<u64> {
         self.tensor().and_then(Tensor::words).as_deref().map_or_else(Vec::new, <[u64]>::to_vec)
     }
@@ -167,12 +167,12 @@ impl Value {
         }
     }
 
-    /// Sizes of the tensor; empty when there is none.
+    /// Sizes of the tensor; empty if there is none.
     pub(super) fn sizes(&self) -> Vec<i64> {
         self.tensor().map_or_else(Vec::new, |tensor| tensor.sizes_and_strides().0.to_vec())
     }
 
-    /// Number of elements of the tensor; 0 when there is none.
+    /// Number of elements of the tensor; 0 if there is none.
     pub(super) fn elements(&self) -> i64 {
         self.tensor().map_or(0, Tensor::elements)
     }
@@ -182,7 +182,7 @@ impl Value {
         self.tensor().map_or(0, |tensor| i64::from(tensor.data_type()))
     }
 
-    /// Calls `name` with this value first; gives its first result.
+    /// Calls `name` with this value as first argument; returns its first result.
     pub(super) fn then(&self, name: &'static str, rest: impl IntoIterator<Item = Value>) -> Value {
         one(name, std::iter::once(self.clone()).chain(rest))
     }
@@ -204,7 +204,7 @@ impl Drop for Value {
 /// Bytes of a `ListImpl`: table, counts, a vector, a type.
 const LIST_SIZE: usize = 56;
 
-/// `kind` is a `c10::TypePtr` with a reference for the list: a pointer, and a null where the type is a singleton.
+/// `kind` is a `c10::TypePtr` with a reference for the list: a pointer, and a null if the type is a singleton.
 fn list(values: impl Iterator<Item = IValue>, mut kind: [*mut c_void; 2]) -> Value {
     let mut vector = CxxVector::new();
     values.for_each(|value| vector.push(value));
@@ -250,21 +250,21 @@ impl Arguments {
         known.map_or(Value::NONE, |name| self.get(name))
     }
 
-    /// What the operator's own CPU kernel makes of these arguments.
+    /// The results of the operator's own CPU kernel for these arguments.
     pub(super) fn on_cpu(&self) -> Vec<Value> {
         let copies: Vec<IValue> = self.values.iter().cloned().map(Value::into_raw).collect();
         // SAFETY: the arguments as libtorch gave them, with CPU tensors for CUDA tensors.
         unsafe { self.operator.on_cpu(&copies) }.into_iter().map(Value::own).collect()
     }
 
-    /// What these arguments ask for is not computed: NotImplementedError, and a gap.
+    /// For arguments that are not supported: NotImplementedError, and a gap.
     pub(super) fn refuse(&self, why: &str) -> ! {
         let name = &self.operator.name;
         gap::record(Library::Torch, name, why);
         exception::not_implemented(&format!("{name}: {why} on the simulated GPU (a gap of ftest, not of the program)"))
     }
 
-    /// One more reference to the argument `name`; none when this version's schema has no such argument.
+    /// One more reference to the argument `name`; none if this version's schema has no such argument.
     pub(super) fn get(&self, name: &str) -> Value {
         let place = self.operator.schema().place(name);
         place.and_then(|place| self.values.get(place)).cloned().unwrap_or(Value::NONE)

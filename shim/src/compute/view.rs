@@ -9,7 +9,7 @@ use super::value::Value;
 use super::{operator, torch};
 use crate::device::address;
 
-/// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU's storage over them.
+/// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU storage over them.
 pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
     let view = on_cpu(tensor);
     // SAFETY: the reference that the copy has to the tensor's own storage is exchanged for one to the twin.
@@ -20,13 +20,13 @@ pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
     view
 }
 
-/// CPU tensors over the memory of `values`, as far as those are CUDA tensors. Nobody has seen those yet, so what computes
-/// them may put other memory in the place of theirs; [`adopt_replaced`] comes after it.
+/// CPU tensors over the memory of `values`, as far as those are CUDA tensors. Nobody has seen those yet, so the kernel
+/// that computes them may replace their memory; call [`adopt_replaced`] afterwards.
 pub(super) fn results(values: &[Value]) -> Vec<Value> {
     values.iter().map(|value| over(value, Storage::replaceable_twin)).collect()
 }
 
-/// Gives what was put in the place of the memory of `seen`, made by [`results`], to `values`.
+/// Transfers memory that replaced that of `seen`, made by [`results`], to `values`.
 pub(super) fn adopt_replaced(values: &[Value], seen: &[Value]) {
     for (value, view) in values.iter().zip(seen) {
         let (Some(tensor), Some(view)) = (value.tensor(), view.tensor()) else { continue };
@@ -47,8 +47,8 @@ fn over(value: &Value, twin_of: fn(Storage) -> Storage) -> Value {
     Value::own(IValue::new(tag::TENSOR, view.0 as u64))
 }
 
-/// Gives the memory of `source` to `target`, a fresh result, if both fill theirs in the same order; false, and nothing is
-/// done, if they do not.
+/// Moves the memory of `source` to `target`, a fresh result, if both have the same element order; otherwise does nothing
+/// and returns false.
 pub(super) fn replace(target: Tensor, source: Tensor) -> bool {
     let (to, from) = (target.storage(), source.storage());
     let fits = to.is_replaceable()
@@ -66,7 +66,7 @@ pub(super) fn replace(target: Tensor, source: Tensor) -> bool {
     fits
 }
 
-/// A CPU tensor with the same storage or parts as a CUDA tensor; the caller owns it and exchanges those.
+/// A CPU tensor with the same storage or parts as a CUDA tensor; the caller owns it and replaces those.
 pub(super) fn on_cpu(tensor: Tensor) -> Tensor {
     let view = tensor.shallow_copy();
     let keys = &torch().layout.keys;
@@ -75,8 +75,8 @@ pub(super) fn on_cpu(tensor: Tensor) -> Tensor {
     view
 }
 
-/// Turns a CPU kernel's result into a CUDA tensor of `device`; takes the reference and gives one. `above` are the keys above
-/// the backend that the result has to get because it was made from a view, which has none.
+/// Turns a CPU kernel's result into a CUDA tensor of `device`; takes a reference and returns one. `above` are the keys above
+/// the backend that must be added to the result, because it was made from a view, which has none.
 pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
     let Some(form) = tensor.form().filter(|_| tensor.device() == Device::CPU) else { return tensor };
     let has_storage = matches!(form, Form::Plain | Form::Quantized);
@@ -104,7 +104,7 @@ pub(super) fn promote(tensor: Tensor, device: Device, above: u64) -> Tensor {
     result
 }
 
-/// True when the bytes are in a GPU's memory, or there are none.
+/// True if the bytes are in GPU memory, or there are none.
 fn is_gpus(storage: Storage) -> bool {
     storage.data() == 0 || address::locate(storage.data()).is_some()
 }

@@ -1,4 +1,4 @@
-//! The arguments of a call as CPU tensors, and its results and changes as CUDA tensors again.
+//! Turns the arguments of a call into CPU tensors, and its results and changes back into CUDA tensors.
 
 use std::ffi::c_void;
 
@@ -15,25 +15,25 @@ struct Viewed {
     view: Tensor,
     /// The storage of the view, shared by the views of one storage; a sparse tensor has none.
     twin: Option<Storage>,
-    /// Whether we own a reference to the original, which then is not in a list.
+    /// Whether we own a reference to the original; it is then not in a list.
     is_ours: bool,
 }
 
-/// A list of tensors whose members are views for the length of the call.
+/// A list of tensors whose members are views for the duration of the call.
 struct ViewedList {
     list: *mut c_void,
     /// (place, original)
     members: Vec<(usize, Tensor)>,
 }
 
-/// The arguments of a call as the CPU sees them. Dropped, it gives the originals back, also when an exception passes.
+/// The arguments of a call as seen by the CPU. Dropping it restores the originals, even when an exception passes.
 pub(super) struct Views {
     tensors: Vec<Viewed>,
     lists: Vec<ViewedList>,
 }
 
 impl Views {
-    /// Puts views in the place of the CUDA tensors among `arguments`.
+    /// Replaces the CUDA tensors among `arguments` with views.
     pub(super) fn make(operator: &Operator, arguments: &mut [IValue]) -> Self {
         let mut views = Self { tensors: Vec::with_capacity(8), lists: Vec::new() };
         for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
@@ -68,7 +68,8 @@ impl Views {
         self.lists.push(ViewedList { list, members });
     }
 
-    /// Puts a view in a slot that holds a CUDA tensor, and gives that. One reference to the view is the slot's, one ours.
+    /// Puts a view in a slot that holds a CUDA tensor, and returns that tensor. One reference to the view belongs to the
+    /// slot, one to us.
     fn view(&mut self, slot: &mut IValue, is_ours: bool) -> Option<Tensor> {
         let original = Tensor::in_slot(slot)?;
         if original.device().kind != Device::CUDA {
@@ -130,7 +131,7 @@ impl Views {
         view
     }
 
-    /// Gives a CPU kernel's changes of shape, size and storage to the originals.
+    /// Applies a CPU kernel's changes of shape, size and storage to the originals.
     pub(super) fn adopt_changes(&mut self) {
         for index in 0..self.tensors.len() {
             let Viewed { original, view, twin, .. } = &self.tensors[index];
@@ -158,7 +159,7 @@ impl Views {
         }
     }
 
-    /// Gives new indices and values of a sparse view to its original.
+    /// Applies new indices and values of a sparse view to its original.
     fn adopt_members(&mut self, original: Tensor, view: Tensor) {
         let Some(form) = original.form() else { return };
         for member in form.members() {
@@ -178,7 +179,8 @@ impl Views {
         original.copy_sparse_fields(view, form);
     }
 
-    /// A result as CUDA tensor: the argument itself where the kernel returned its view. Takes a reference and gives one.
+    /// A result as a CUDA tensor: the argument itself if the kernel returned its view. Takes a reference and returns
+    /// one.
     fn result(&mut self, tensor: Tensor, device: Device) -> Tensor {
         let own = self.tensors.iter().position(|viewed| viewed.view == tensor && viewed.is_ours);
         let any = || self.tensors.iter().position(|viewed| viewed.view == tensor);
@@ -268,7 +270,7 @@ impl Drop for Views {
     }
 }
 
-/// Gives what became of a view's storage to the original.
+/// Applies changes to a view's storage to the original.
 fn adopt_storage(original: Tensor, view: Tensor, twin: Storage, is_first: bool) {
     let storage = original.storage();
     if is_first && twin.data() != storage.data() && !twin.is_borrowed() {

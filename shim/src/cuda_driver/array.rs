@@ -37,10 +37,10 @@ pub(crate) struct Description3D {
 
 const _: () = assert!(size_of::<Description>() == 24 && size_of::<Description3D>() == 40);
 
-/// A format of the ones that arrays can have here.
+/// A format supported for arrays here.
 ///
 /// # Errors
-/// `INVALID_VALUE`; formats of pictures and of packed numbers are gaps of `name`.
+/// `INVALID_VALUE`; picture formats and packed formats are gaps of `name`.
 pub(crate) fn format(number: c_uint, channels: c_uint, name: &'static str) -> CudaResult<Format> {
     // Those from here on are packed, compressed or of several planes.
     if number > 0x20 {
@@ -96,7 +96,7 @@ pub(crate) fn descriptor_3d(out: Out<Description3D>, handle: usize) -> CudaResul
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
     Memory(usize),
-    /// A handle, and bytes into the array.
+    /// A handle, and the byte offset into the array.
     Array(usize, usize),
 }
 

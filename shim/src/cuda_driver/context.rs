@@ -127,7 +127,7 @@ pub(crate) fn disable_peer(handle: usize) -> CudaResult {
     device.peers.disable(peer)
 }
 
-/// Runs a body of the runtime, which would make a context, once there is one.
+/// Runs a body shared with the runtime, which would create a context, only if there is one.
 macro_rules! in_context {
     ($($name:ident($($argument:ident: $type:ty),*) = $body:expr;)*) => {
         $(pub(crate) fn $name($($argument: $type),*) -> CudaResult {

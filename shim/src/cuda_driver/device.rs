@@ -9,7 +9,7 @@ use crate::boundary::handle::Handles;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, context, version};
 
-/// `cuInit`; without a device it says so, as NVIDIA's does.
+/// `cuInit`; without a device it returns an error, as NVIDIA's does.
 pub(crate) fn init(flags: c_uint) -> CudaResult {
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);

@@ -1,4 +1,4 @@
-//! Graphs: what libcuda has in layouts of its own.
+//! Graphs: the functions for which libcuda has its own layouts.
 
 use std::ffi::c_uint;
 

@@ -158,7 +158,7 @@ const _: () = assert!(size_of::<Copy2D>() == 128 && size_of::<Copy3D>() == 200);
 
 const ARRAY: c_uint = 3;
 
-/// Address behind one side of a copy that is not an array: host (1), device (2), unified (4).
+/// Address of one side of a copy that is not an array: host (1), device (2), unified (4).
 fn side(kind: c_uint, host: usize, device: usize) -> CudaResult<usize> {
     match kind {
         1 => Ok(host),
@@ -191,7 +191,7 @@ pub(crate) fn copy_2d_async(parameters: Out<Copy2D>, handle: usize) -> CudaResul
     rows(parameters, Some(handle))
 }
 
-/// What a copy's parameters say.
+/// The copy described by its parameters.
 pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
     context::required()?;
     let p = parameters.get()?;
@@ -271,7 +271,7 @@ pub(crate) fn pointer_attribute(out: Out<u8>, number: c_uint, address: usize) ->
     }
 }
 
-/// Several of them; for memory that CUDA does not know each answer is 0.
+/// Several attributes at once; for memory that CUDA does not know, each result is 0.
 pub(crate) fn pointer_attributes(
     count: c_uint,
     numbers: Out<c_uint>,
@@ -377,7 +377,7 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     mapping::unmap(address, size)
 }
 
-/// Access is not taken away from anyone: a mapping can be used at once. The range must be mapped all the same.
+/// Access is never restricted: a mapping can be used immediately. The range must still be mapped.
 pub(crate) fn set_access(address: usize, size: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
     let list = list.required()?;
     for index in 0..count {
@@ -398,7 +398,7 @@ pub(crate) fn get_access(out: Out<c_ulonglong>, location: Out<MemLocation>, addr
     Ok(out.set(3)?)
 }
 
-/// Sharing physical memory with other processes is not done.
+/// Sharing physical memory with other processes is not supported.
 pub(crate) fn export(_out: usize, handle: usize, _kind: c_uint, _flags: c_ulonglong) -> CudaResult {
     mapping::physical(handle)?;
     gap::record(Library::CudaDriver, "cuMemExportToShareableHandle", "");

@@ -77,7 +77,7 @@ pub(crate) fn kernel_count(out: Out<c_uint>, library: usize) -> CudaResult {
     module::count(out, library, DRIVER, "cuLibraryGetKernelCount")
 }
 
-/// Kernels are compiled when they are needed.
+/// Kernels are compiled on demand.
 pub(crate) fn is_function_loaded(out: Out<c_uint>, function: usize) -> CudaResult {
     find(function)?;
     Ok(out.set(1)?)

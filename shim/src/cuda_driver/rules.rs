@@ -1,4 +1,4 @@
-//! What libcuda adds to the guard: nothing is answered before `cuInit`.
+//! What libcuda adds to the guard: no function works before `cuInit`.
 
 use crate::boundary::guard::{self, Rules};
 use crate::boundary::library::Library;

@@ -36,7 +36,7 @@ in_context! {
     event_elapsed(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
 }
 
-/// The stream's context: the current one where it is of the stream's device, else that device's primary one.
+/// The stream's context: the current one if it belongs to the stream's device, else that device's primary context.
 pub(crate) fn context_of(handle: usize, out: Out<usize>) -> CudaResult {
     context::required()?;
     let device = &all()[resolve(handle)?.device as usize];

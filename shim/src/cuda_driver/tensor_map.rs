@@ -1,4 +1,4 @@
-//! Tensor maps, by which kernels copy boxes of tensors (TMA): `cuTensorMap*`.
+//! Tensor maps, with which kernels copy boxes of tensors (TMA): `cuTensorMap*`.
 
 use std::ffi::c_uint;
 
@@ -14,13 +14,13 @@ pub(crate) type Opaque = [u8; 128];
 
 /// Bytes of the elements of each `CUtensorMapDataType` that is not packed.
 const ELEMENT_BYTES: [u8; 13] = [1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4];
-/// The first of those that are numbers with a point, which can be filled with NaN.
+/// The first floating-point type; these can be filled with NaN.
 const FIRST_FLOAT: usize = 6;
 const MAX_RANK: u32 = 5;
 const MAX_BOX: u32 = 256;
 const MAX_ELEMENT_STRIDE: u32 = 8;
 
-/// `cuTensorMapEncodeTiled`. The map is this machine's own; what is asked for is checked as CUDA documents it.
+/// `cuTensorMapEncodeTiled`. The map has our own format; the request is checked as CUDA documents.
 ///
 /// # Errors
 /// `INVALID_VALUE`. Interleaved and packed elements and the newer swizzles are gaps.
@@ -85,7 +85,7 @@ pub(crate) fn encode_tiled(
 /// `cuTensorMapReplaceAddress`
 ///
 /// # Errors
-/// `INVALID_VALUE` for what is not a tensor map, and for an address that is not aligned.
+/// `INVALID_VALUE` for anything that is not a tensor map, and for an unaligned address.
 pub(crate) fn replace_address(map: Out<Opaque>, address: usize) -> CudaResult {
     match TensorMap::decode(&map.get()?) {
         Some(found) if address.is_multiple_of(16) => {

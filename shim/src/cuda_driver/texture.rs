@@ -15,7 +15,7 @@ use crate::device::texture::{self, Resource, Sampling};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceDescription {
     kind: c_uint,
-    /// Of an array the handle.
+    /// For an array, its handle.
     address: usize,
     format: c_uint,
     channels: c_uint,
@@ -71,7 +71,7 @@ fn resource(description: Out<ResourceDescription>, name: &'static str) -> CudaRe
     }
 }
 
-/// As the runtime says it.
+/// The sampling in the runtime's form.
 fn sampling(d: TextureDescription) -> Sampling {
     let flag = |bit: c_uint| u32::from(d.flags & bit != 0);
     Sampling {

@@ -1,4 +1,4 @@
-//! Layouts of libcudart's structures, for 64-bit Linux. The same in CUDA 12 and 13 unless said otherwise.
+//! Layouts of libcudart's structures, for 64-bit Linux. The same in CUDA 12 and 13 unless noted otherwise.
 
 use std::ffi::{c_int, c_uint, c_void};
 

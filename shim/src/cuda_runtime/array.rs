@@ -19,7 +19,7 @@ use crate::device::submit;
 /// The format that a descriptor describes.
 ///
 /// # Errors
-/// `INVALID_CHANNEL_DESCRIPTOR`; formats of pictures and of packed numbers are gaps of `name`.
+/// `INVALID_CHANNEL_DESCRIPTOR`; picture formats and packed formats are gaps of `name`.
 pub(crate) fn format(description: ChannelFormat, name: &'static str) -> CudaResult<Format> {
     if description.format > 3 {
         gap::record(Library::CudaRuntime, name, "of a special channel format");
@@ -69,7 +69,7 @@ pub(crate) fn free(handle: usize) -> CudaResult {
     array::destroy(handle).map_err(invalid)
 }
 
-/// The runtime has no code for a handle that is none.
+/// The runtime has no error code for an invalid handle.
 fn invalid(error: CudaError) -> CudaError {
     if error == CudaError::INVALID_HANDLE { CudaError::INVALID_VALUE } else { error }
 }
@@ -104,7 +104,7 @@ fn copy(to: Layout, from: Layout, extent: Extent, kind: c_uint, handle: Option<u
     submit::copy(&stream, to, from, extent, Direction::from_kind(kind)?, when)
 }
 
-/// A box of bytes in an array: bytes into the row, row, bytes of a row, rows.
+/// A box of bytes in an array: byte offset in the row, row, bytes per row, rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) array: usize,

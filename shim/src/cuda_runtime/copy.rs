@@ -53,7 +53,8 @@ struct Side {
     position: Three,
 }
 
-/// Both sides and the size of a box. Where an array takes part, the box is in its elements, and so is where it begins in an array.
+/// Both sides and the size of a box. If an array takes part, the size of the box, and its position in an array, are in array
+/// elements.
 fn sides(to: Side, from: Side, size: Three) -> CudaResult<(Layout, Layout, Extent)> {
     let found = |side: Side| if side.array == 0 { Ok(None) } else { array::find(side.array).map(Some) };
     let (to_array, from_array) = (found(to)?, found(from)?);
@@ -76,7 +77,7 @@ fn sides(to: Side, from: Side, size: Three) -> CudaResult<(Layout, Layout, Exten
     Ok((layout(to, to_array)?, layout(from, from_array)?, extent))
 }
 
-/// What a copy's parameters say.
+/// The copy described by its parameters.
 pub(crate) fn described(parameters: Out<Copy3D>) -> CudaResult<BoxCopy> {
     let p = parameters.get()?;
     let to = Side { array: p.to_array, memory: p.to, position: p.to_position };
@@ -151,7 +152,7 @@ pub(crate) fn set_3d_async(to: PitchedPtr, value: c_int, size: Three, handle: us
     fill(&stream_of(handle)?, pitched(to, ORIGIN), value as u32, 1, extent(size), When::InOrder)
 }
 
-/// The part of a symbol that a copy touches. Reading a variable whose initial value could not be had is a gap.
+/// The part of a symbol that a copy touches. Reading a variable whose initial value is unavailable is a gap.
 pub(crate) fn part(host: usize, offset: usize, bytes: usize, reads: bool) -> CudaResult<Symbol> {
     let symbol = symbol::place(host, context::enter()?)?;
     if offset.checked_add(bytes).is_none_or(|end| end > symbol.size) {

@@ -28,7 +28,7 @@ pub(crate) fn set(ordinal: c_int) -> CudaResult {
     Ok(())
 }
 
-/// Says nothing of the device's work: PyTorch asks in destructors, also where the device failed.
+/// Does not report errors of the device's work: PyTorch calls it in destructors, even after the device failed.
 pub(crate) fn get(out: Out<c_int>) -> CudaResult {
     out.set(device::current()?.ordinal as c_int)?;
     device::answer_before_failure();

@@ -7,7 +7,8 @@ use crate::boundary::guard;
 
 thread_local! {
     static LAST: Cell<u32> = const { Cell::new(0) };
-    /// Of host functions that run on this thread, for which it is another's.
+    /// The last error of host functions that run on this thread, kept separately because they would have their own
+    /// thread.
     static LAST_OF_HOST_FUNCTION: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -1,4 +1,5 @@
-//! Graphs: what libcudart has in layouts of its own. Some names have another signature in CUDA 13, which adds data of edges.
+//! Graphs: the functions for which libcudart has its own layouts. Some have a different signature in CUDA 13, which adds
+//! edge data.
 
 use std::ffi::c_uint;
 
@@ -181,7 +182,7 @@ pub(crate) fn add_node(
     graph_node::add(OWN, out, graph, after, count, params)
 }
 
-/// In CUDA 12 the name means the version without data of edges.
+/// In CUDA 12, the name means the version without edge data.
 pub(crate) fn add_node_by_version(
     out: Out<usize>,
     graph: usize,

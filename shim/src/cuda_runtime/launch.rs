@@ -17,13 +17,14 @@ use crate::device::launch::{Arguments, Launch};
 use crate::device::submit;
 use crate::device::{context, memory, stream, symbol};
 
-/// `__cudaRegisterFatBinary`. The image is read when a kernel or a variable of it is wanted; the answer leads to it.
+/// `__cudaRegisterFatBinary`. The image is read when one of its kernels or variables is needed; the result is a handle
+/// to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
     Box::into_raw(Box::new(image.cast_mut()))
 }
 
-/// Nothing: the little that was kept may still be asked for.
+/// Does nothing: the little that was kept may still be requested.
 pub(crate) fn registered(_handle: *mut *mut c_void) {}
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
@@ -56,13 +57,13 @@ pub(crate) fn register_variable(
     symbol::register(host, name, size, image_of(handle));
 }
 
-/// The fat binary behind what [`register_fat_binary`] answered.
+/// The fat binary for a handle from [`register_fat_binary`].
 fn image_of(handle: *mut *mut c_void) -> usize {
     // SAFETY: compiled code passes the answer of `register_fat_binary`, which is never freed.
     if handle.is_null() { 0 } else { unsafe { *handle as usize } }
 }
 
-/// A managed variable needs its memory at once, through `*place`; its value is there before the program reads it.
+/// A managed variable needs its memory immediately, through `*place`; its value is set before the program reads it.
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_managed(
     handle: *mut *mut c_void,
@@ -240,7 +241,7 @@ pub(crate) fn library_load_file(
     module::load_file(context::enter()?, out, path, options, Library::CudaRuntime, "cudaLibraryLoadFromFile")
 }
 
-/// `cudaLibraryGetGlobal`; the runtime makes its context first.
+/// `cudaLibraryGetGlobal`; the runtime creates its context first.
 pub(crate) fn library_global(out: Out<usize>, bytes: Out<usize>, library: usize, name: Text) -> CudaResult {
     context::enter()?;
     module::global(out, bytes, library, name)

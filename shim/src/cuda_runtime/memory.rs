@@ -1,4 +1,4 @@
-//! Memory: what only libcudart has.
+//! Memory functions that only libcudart has.
 
 use std::ffi::c_int;
 

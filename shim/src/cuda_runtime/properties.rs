@@ -11,7 +11,8 @@ const SIZE_12: usize = 1032;
 const SIZE_13: usize = 1008;
 const NONE: usize = usize::MAX;
 
-/// (offset in CUDA 12, offset in CUDA 13, bytes, attribute). The fields before are alike: name, uuid, luid, memory.
+/// (offset in CUDA 12, offset in CUDA 13, bytes, attribute). The fields before these are the same in both: name, uuid,
+/// luid, memory.
 #[rustfmt::skip]
 const FIELDS: &[(usize, usize, usize, i32)] = &[
     (296, 296, 8, 8), // sharedMemPerBlock
@@ -136,7 +137,7 @@ const FIELDS: &[(usize, usize, usize, i32)] = &[
 ];
 
 /// `cudaGetDeviceProperties_v2`, which only CUDA 12 has, and `cudaGetDeviceProperties` of the loaded major. The old
-/// layout of CUDA 11 is a shorter beginning of CUDA 12's, 728 bytes long.
+/// CUDA 11 layout is a prefix of CUDA 12's, 728 bytes long.
 pub(crate) unsafe fn get_v2(out: Out<u8>, ordinal: c_int) -> CudaResult {
     let bytes = fill(device::get(ordinal)?, true);
     write(out, &bytes[..SIZE_12])
@@ -180,7 +181,7 @@ fn fill(device: &Device, is_twelve: bool) -> [u8; SIZE_12] {
 mod tests {
     use super::*;
 
-    /// Offsets as `offsetof` gives them for NVIDIA's headers of CUDA 12.8 and 13.2.
+    /// Offsets according to `offsetof` with NVIDIA's headers of CUDA 12.8 and 13.2.
     #[test]
     fn a_few_fields_stand_where_the_headers_put_them() {
         let device = device::get(0).unwrap();

@@ -1,4 +1,4 @@
-//! Streams and events: what only libcudart has.
+//! Stream and event functions that only libcudart has.
 
 use std::ffi::{c_uint, c_void};
 

@@ -11,12 +11,12 @@ use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::texture::{self, Resource, Sampling};
 
-/// The first 64 bytes of `cudaResourceDesc`, which is all of it in CUDA 12; what follows in 13 is reserved.
+/// The first 64 bytes of `cudaResourceDesc`, which is all of it in CUDA 12; the rest in 13 is reserved.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceDescription {
     kind: c_uint,
-    /// Of an array the handle.
+    /// For an array, its handle.
     address: usize,
     format: ChannelFormat,
     /// Bytes of linear memory, or texels of a row.
@@ -36,7 +36,7 @@ const MIPMAPPED: c_uint = 1;
 const LINEAR: c_uint = 2;
 const PITCHED: c_uint = 3;
 
-/// What a description describes. An array has only a handle: a program leaves the rest of the union as it is.
+/// The resource in a description. An array has only a handle: a program leaves the rest of the union unset.
 fn resource(description: Out<ResourceDescription>, name: &'static str) -> CudaResult<Resource> {
     let ResourceDescription { kind, address, format: channels, width, height, pitch } = description.get()?;
     match kind {

@@ -4,7 +4,7 @@ use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind, Location};
 use super::{Device, ipc, mapping};
 
-/// What device memory `address` points into.
+/// The device memory that `address` points into.
 pub(crate) fn locate(address: usize) -> Option<Location> {
     match memory::in_arena(address) {
         Some(found) => found,
@@ -12,19 +12,19 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     }
 }
 
-/// Whether the host may touch it as well.
+/// Whether the host may access it as well.
 pub(super) fn is_managed(address: usize) -> bool {
     locate(address).is_some_and(|location| location.kind == Kind::Managed)
 }
 
-/// What CUDA knows of a range.
+/// What CUDA knows about a range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known {
     /// Memory of this device.
     Device(&'static Device),
     /// Host memory allocated or registered through CUDA.
     Host,
-    /// Nothing: pageable host memory, or no memory at all.
+    /// Unknown to CUDA: pageable host memory, or no memory at all.
     Unknown,
 }
 
@@ -38,7 +38,7 @@ impl PartialEq for Known {
     }
 }
 
-/// What CUDA knows of the `length` bytes at `address`.
+/// What CUDA knows about the `length` bytes at `address`.
 ///
 /// # Errors
 /// `INVALID_VALUE` for device memory that is not allocated, or a range that leaves its allocation.

@@ -1,5 +1,5 @@
-//! Where in a device's memory an allocation is: pure bookkeeping over offsets, as NVIDIA's driver does it. Above 1 MiB
-//! an allocation takes whole 2 MiB pages; smaller ones share pages at 512-byte steps.
+//! Places allocations in a device's memory: pure bookkeeping of offsets, like NVIDIA's driver. Above 1 MiB an
+//! allocation takes whole 2 MiB pages; smaller ones share pages at 512-byte steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl Extents {
         (offset, length)
     }
 
-    /// Takes `length` from the start of the smallest range that has it.
+    /// Takes `length` from the start of the smallest range that fits.
     fn take(&mut self, length: usize) -> Option<usize> {
         let &(found, offset) = self.by_length.range((length, 0)..).next()?;
         self.remove(offset);
@@ -69,9 +69,9 @@ impl Extents {
 /// An allocation that was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freed {
-    /// Bytes that had been asked for.
+    /// Requested size in bytes.
     pub(crate) size: usize,
-    /// Whole pages that nothing uses any more: (offset, length).
+    /// Whole pages that are no longer used: (offset, length).
     pub(crate) pages: Option<(usize, usize)>,
 }
 
@@ -82,29 +82,29 @@ pub(crate) struct Allocator {
     limit: usize,
     /// Bytes of pages in use.
     used: usize,
-    /// Bytes behind every allocation that belong to none.
+    /// Bytes after every allocation that belong to none.
     gap: usize,
     pages: Extents,
     shared: Extents,
-    /// Offset -> (bytes asked for, bytes taken).
+    /// Offset -> (bytes requested, bytes taken).
     live: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Allocator {
-    /// `limit` bytes may be in use at once, anywhere in `length` bytes of addresses. Addresses beyond the limit keep
-    /// fragmentation from mattering, as a GPU's page tables do.
+    /// `limit` bytes may be in use at once, anywhere in `length` bytes of addresses. The additional addresses make
+    /// fragmentation harmless, as a GPU's page tables do.
     pub(crate) fn new(limit: usize, length: usize) -> Self {
         let mut pages = Extents::default();
         pages.put(0, length / PAGE * PAGE);
         Self { limit: limit / PAGE * PAGE, used: 0, gap: 0, pages, shared: Extents::default(), live: BTreeMap::new() }
     }
 
-    /// At least `bytes` behind every allocation belong to none, so that who goes on behind an end does not come to a neighbor.
+    /// Leaves at least `bytes` unused after every allocation, so that an access past its end does not reach a neighbor.
     pub(crate) fn with_gaps(self, bytes: usize) -> Self {
         Self { gap: bytes, ..self }
     }
 
-    /// Finds room for `size` bytes, above 0; `None` when the memory is used up.
+    /// Finds room for `size` bytes, above 0; `None` if the memory is used up.
     pub(crate) fn allocate(&mut self, size: usize) -> Option<usize> {
         if size > self.limit {
             return None;
@@ -128,7 +128,8 @@ impl Allocator {
         Some(offset)
     }
 
-    /// `length` bytes of addresses, of which the first `counted` are in use. What fits into a GPU's memory does so with gaps, too.
+    /// `length` bytes of addresses, of which the first `counted` are in use. Anything that fits into a GPU's memory also fits
+    /// with gaps.
     fn take_pages(&mut self, length: usize, counted: usize) -> Option<usize> {
         if self.used + counted > self.limit {
             return None;
@@ -160,19 +161,19 @@ impl Allocator {
         Some(Freed { size, pages })
     }
 
-    /// (start, size asked for) of the allocation that holds `offset`.
+    /// (start, requested size) of the allocation that holds `offset`.
     pub(crate) fn find(&self, offset: usize) -> Option<(usize, usize)> {
         let (&start, &(size, _)) = self.live.range(..=offset).next_back()?;
         (offset < start + size).then_some((start, size))
     }
 
-    /// (start, size asked for) of the last allocation that starts before `offset`, which no allocation holds.
+    /// (start, requested size) of the last allocation that starts before `offset`, which is in no allocation.
     pub(crate) fn before(&self, offset: usize) -> Option<(usize, usize)> {
         let (&start, &(size, _)) = self.live.range(..offset).next_back()?;
         Some((start, size))
     }
 
-    /// (start, size asked for) of every allocation.
+    /// (start, requested size) of every allocation.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = (usize, usize)> {
         self.live.iter().map(|(start, (size, _))| (*start, *size))
     }

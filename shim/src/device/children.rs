@@ -1,4 +1,4 @@
-//! What a running kernel launches: kept until its grid has ended, then run in the order of the streams that it was given to.
+//! Launches made by a running kernel: kept until its grid has ended, then run in the order of their streams.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,28 +11,28 @@ use super::calls::error;
 use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind};
 
-/// Something to run when the grid has ended.
+/// Work to run when the grid has ended.
 pub(super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Checks a launch with these parameters, or a copy; gives what runs it.
+/// Checks a launch with these parameters, or a copy; returns the task that runs it.
 pub(super) trait Accept<'a>: Sync {
     /// How many bytes of parameters a kernel has.
     ///
     /// # Errors
-    /// `INVALID_DEVICE_FUNCTION` where there is none.
+    /// `INVALID_DEVICE_FUNCTION` if there is none.
     fn parameter_bytes(&self, function: u64) -> CudaResult<usize>;
 
     /// A kernel.
     ///
     /// # Errors
-    /// What a launch from the host is refused with, and `LAUNCH_MAX_DEPTH`.
+    /// The same errors as a launch from the host, and `LAUNCH_MAX_DEPTH`.
     fn kernel(&self, child: &Child, values: Vec<u8>) -> CudaResult<Task<'a>>;
 
     /// A copy of bytes.
     fn copy(&self, to: u64, source: u64, bytes: u64) -> Task<'a>;
 }
 
-/// `cudaStreamTailLaunch`: behind all else that the grid launches.
+/// `cudaStreamTailLaunch`: after everything else that the grid launches.
 const TAIL: u64 = 3;
 
 struct Waiting<'a> {
@@ -41,7 +41,7 @@ struct Waiting<'a> {
     task: Task<'a>,
 }
 
-/// A kernel that is about to be launched, and how many bytes its parameters have.
+/// A kernel that is about to be launched, and the size of its parameters in bytes.
 struct Prepared {
     child: Child,
     bytes: usize,
@@ -49,8 +49,9 @@ struct Prepared {
 
 /// What a grid has launched so far.
 ///
-/// A child may begin when it was launched, and must not before; its grid has not ended before it has. So all children of
-/// a grid run behind it, each with its own children before the next one: what one stream orders is in order, in every run the same.
+/// A child may begin once it is launched, but not earlier, and a parent grid does not end before its children have. So all
+/// children of a grid run after it, each with its own children before the next one. This respects the order within each stream
+/// and is the same in every run.
 pub(super) struct Children<'a> {
     device: &'static Device,
     accept: &'a dyn Accept<'a>,
@@ -65,7 +66,7 @@ impl<'a> Children<'a> {
         Self { device, accept, waiting: Mutex::default(), prepared: Mutex::default(), errors: Mutex::default() }
     }
 
-    /// Memory for the parameters of a kernel; 0 where there is none, or no kernel.
+    /// Memory for the parameters of a kernel; 0 if there is no memory, or no such kernel.
     pub(super) fn parameters(&self, child: &Child) -> u64 {
         let Ok(bytes) = self.accept.parameter_bytes(child.function) else { return 0 };
         let Ok(address) = memory::allocate(self.device, bytes.max(1), Kind::Internal) else { return 0 };
@@ -107,7 +108,7 @@ impl<'a> Children<'a> {
         error.map_or(0, |error| error.0)
     }
 
-    /// Runs what the grid launched, which has ended; gives whether there was anything.
+    /// Runs the launches of the grid, which has ended; returns whether there were any.
     pub(super) fn finish(&self) -> bool {
         for (address, _) in self.prepared.lock().drain() {
             memory::free_internal(address as usize);
@@ -128,7 +129,7 @@ pub(super) fn stream() -> u64 {
     STREAMS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The description of an error where device code can read it.
+/// The description of an error, at an address that device code can read.
 pub(super) fn error_text(device: &'static Device, code: u32) -> u64 {
     static TEXTS: Mutex<Option<HashMap<(u32, u32), usize>>> = Mutex::new(None);
     let mut texts = TEXTS.lock();

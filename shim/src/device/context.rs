@@ -1,4 +1,4 @@
-//! Contexts: a device's primary one, the peers it may reach, its limits.
+//! Contexts: a device's primary context, the peers it may access, its limits.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ use crate::boundary::handle::Handles;
 /// Number of `cudaLimit` values.
 pub(crate) const LIMITS: usize = 8;
 
-/// What CUDA answers before a program sets a limit: stack, printf buffer, malloc heap, sync depth, pending launches,
-/// L2 fetch granularity, persisting L2, (unused). Defaults of the CUDA C++ Programming Guide.
+/// CUDA's limits before a program sets any: stack, printf buffer, malloc heap, sync depth, pending launches, L2 fetch
+/// granularity, persisting L2, (unused). Defaults of the CUDA C++ Programming Guide.
 pub(crate) fn default_limits() -> [AtomicUsize; LIMITS] {
     [1024, 7_340_032, 8_388_608, 2, 2048, 128, 0, 0].map(AtomicUsize::new)
 }
@@ -34,7 +34,7 @@ impl Primary {
         self.active.load(Ordering::Acquire) || self.retained.load(Ordering::Acquire) > 0
     }
 
-    /// The runtime makes it at its first need and keeps it.
+    /// The runtime creates it when first needed and keeps it.
     pub(crate) fn activate(device: &Device) {
         let primary = &device.primary;
         if !primary.active.load(Ordering::Relaxed) && !primary.active.swap(true, Ordering::AcqRel) {
@@ -52,7 +52,7 @@ impl Primary {
     /// One user less.
     ///
     /// # Errors
-    /// `INVALID_CONTEXT` when it is not retained.
+    /// `INVALID_CONTEXT` if it is not retained.
     pub(crate) fn release(device: &Device) -> CudaResult {
         let primary = &device.primary;
         let less = primary.retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
@@ -72,12 +72,12 @@ impl Primary {
     }
 }
 
-/// The peers whose memory a device may reach.
+/// The peers whose memory a device may access.
 #[derive(Debug, Default)]
 pub(crate) struct Peers(Mutex<BTreeSet<u32>>);
 
 impl Peers {
-    /// Lets the device reach `peer`.
+    /// Lets the device access `peer`.
     ///
     /// # Errors
     /// `INVALID_DEVICE` for the device itself, `PEER_ACCESS_ALREADY_ENABLED`, `PEER_ACCESS_UNSUPPORTED`.
@@ -101,13 +101,13 @@ impl Peers {
         if removed { Ok(()) } else { Err(CudaError::PEER_ACCESS_NOT_ENABLED) }
     }
 
-    /// Whether the device may reach `peer`.
+    /// Whether the device may access `peer`.
     pub(crate) fn has(&self, peer: &Device) -> bool {
         self.0.lock().contains(&peer.ordinal)
     }
 }
 
-/// True where one device can read another's memory: two devices of one node.
+/// True if one device can read another's memory: two devices of one node.
 pub(crate) fn can_reach(device: &Device, peer: &Device) -> bool {
     device.ordinal != peer.ordinal && device.gpu.node == peer.gpu.node
 }
@@ -117,7 +117,7 @@ pub(crate) fn can_reach(device: &Device, peer: &Device) -> bool {
 pub(crate) struct Context {
     /// Its device.
     pub(crate) device: u32,
-    /// The primary one, which the runtime uses.
+    /// Whether it is the primary context, which the runtime uses.
     pub(crate) is_primary: bool,
 }
 
@@ -153,12 +153,12 @@ const FLAGS: u32 = 0xff;
 /// Whether a context can be made with these flags (CUDA Driver API, `CUctx_flags`).
 ///
 /// # Errors
-/// `INVALID_VALUE` for unknown ones and for two ways of waiting.
+/// `INVALID_VALUE` for unknown flags and for two ways of waiting.
 pub(crate) fn check_flags(flags: u32) -> CudaResult {
     if flags & !FLAGS != 0 || (flags & 7).count_ones() > 1 { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
 }
 
-/// Makes a context of its own on `device`, current in the calling thread.
+/// Creates a separate context on `device`, current in the calling thread.
 pub(crate) fn create(device: &Device) -> usize {
     let handle = CONTEXTS.insert(Arc::new(Context { device: device.ordinal, is_primary: false }));
     STACK.with_borrow_mut(|stack| stack.push(handle));
@@ -169,7 +169,7 @@ pub(crate) fn create(device: &Device) -> usize {
 /// Ends a context made by [`create`].
 ///
 /// # Errors
-/// `INVALID_CONTEXT`, also for a primary context.
+/// `INVALID_CONTEXT`, including for a primary context.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     if resolve(handle)?.is_primary {
         return Err(CudaError::INVALID_CONTEXT);
@@ -185,7 +185,7 @@ pub(crate) fn current() -> usize {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
-/// Replaces the calling thread's context; 0 takes it away.
+/// Replaces the calling thread's context; 0 removes it.
 ///
 /// # Errors
 /// `INVALID_CONTEXT`.
@@ -217,7 +217,7 @@ pub(crate) fn push(handle: usize) -> CudaResult {
 /// Takes the top context off the calling thread's stack.
 ///
 /// # Errors
-/// `INVALID_CONTEXT` when there is none.
+/// `INVALID_CONTEXT` if there is none.
 pub(crate) fn pop() -> CudaResult<usize> {
     let handle = STACK.with_borrow_mut(|stack| stack.pop()).ok_or(CudaError::INVALID_CONTEXT)?;
     follow();
@@ -233,7 +233,7 @@ fn follow() {
 
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the driver's calls are answered (`cuInit`; the runtime's first call).
+/// From now on, the driver's calls work (`cuInit`; the runtime's first call).
 pub(crate) fn initialize() {
     // Looked at first: a store by every call would be felt by all threads.
     if !is_initialized() {
@@ -246,7 +246,7 @@ pub(crate) fn is_initialized() -> bool {
     INITIALIZED.load(Ordering::Relaxed)
 }
 
-/// What the runtime does before its work: the current device, its primary context made and current.
+/// What the runtime does before its work: takes the current device, and makes its primary context exist and be current.
 ///
 /// # Errors
 /// `NO_DEVICE`.
@@ -260,7 +260,7 @@ pub(crate) fn enter() -> CudaResult<&'static Device> {
     Ok(device)
 }
 
-/// The driver's work needs a context that is current.
+/// The driver's functions need a current context.
 ///
 /// # Errors
 /// `INVALID_CONTEXT`.
@@ -274,7 +274,7 @@ pub(crate) fn required() -> CudaResult<&'static Device> {
     Ok(device)
 }
 
-/// `cudaSetDevice`: the device's primary context takes the place of the current one.
+/// `cudaSetDevice`: the device's primary context replaces the current one.
 pub(crate) fn select(device: &'static Device) {
     make_current(device);
     Primary::activate(device);

@@ -1,4 +1,4 @@
-//! Copies and fills: checked against what CUDA knows of the pointers, then done in stream order.
+//! Copies and fills: checked against what CUDA knows about the pointers, then done in stream order.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access};
 use crate::settings::{self, Compute};
 
-/// A box of more rows apart from one another is not looked at for races: each costs time and memory.
+/// A box with more separate rows is not checked for races, because each row costs time and memory.
 const MOST_ROWS: usize = 256;
 
 /// A box of bytes in memory: `depth` slices of `height` rows of `width` bytes.
@@ -29,7 +29,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Bytes one after another.
+    /// Contiguous bytes.
     pub(crate) fn line(address: usize) -> Self {
         Self { address, pitch: 0, slice: 0 }
     }
@@ -49,7 +49,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// `bytes` one after another.
+    /// `bytes` contiguous bytes.
     pub(crate) fn line(bytes: usize) -> Self {
         Self { width: bytes, height: 1, depth: 1 }
     }
@@ -69,7 +69,7 @@ impl Extent {
 pub(crate) enum When {
     /// The caller waits until it is done.
     Now,
-    /// In stream order; the caller goes on.
+    /// In stream order; the caller continues.
     InOrder,
 }
 
@@ -123,17 +123,17 @@ pub(crate) struct BoxCopy {
 pub(crate) struct BoxFill {
     pub(crate) to: Layout,
     pub(crate) pattern: u32,
-    /// Of the pattern: 1, 2 or 4.
+    /// Bytes of the pattern: 1, 2 or 4.
     pub(crate) element: usize,
     pub(crate) extent: Extent,
 }
 
 impl BoxCopy {
-    /// What CUDA knows of both sides.
+    /// What CUDA knows about both sides.
     ///
     /// # Errors
-    /// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
-    /// `INVALID_PITCH` when rows overlap.
+    /// `INVALID_VALUE` if a pointer is null or wrongly declared as device memory, or the box leaves its allocation;
+    /// `INVALID_PITCH` if rows overlap.
     pub(crate) fn check(&self) -> CudaResult<(Known, Known)> {
         let Self { to, from, extent, direction } = *self;
         if extent.height > 1 && (to.pitch < extent.width || from.pitch < extent.width) {
@@ -143,7 +143,7 @@ impl BoxCopy {
         Ok((source, known("writes", to, extent, direction.to_device)?))
     }
 
-    /// Gives it to a stream that is not capturing.
+    /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
     /// As [`BoxCopy::check`].
@@ -151,7 +151,7 @@ impl BoxCopy {
         self.perform(stream, When::InOrder)
     }
 
-    /// Does it once within a capture, so that operators behind it find numbers that make sense.
+    /// Does it once within a capture, so that operators after it find meaningful numbers.
     pub(crate) fn rehearse(&self, undo: &mut Undo) {
         let Self { to, from, extent, .. } = *self;
         if !matches!(self.check(), Ok((_, Known::Device(_)))) {
@@ -240,11 +240,11 @@ impl BoxCopy {
 }
 
 impl BoxFill {
-    /// What CUDA knows of the memory.
+    /// What CUDA knows about the memory.
     ///
     /// # Errors
-    /// `INVALID_VALUE` when the memory is not CUDA's, the box leaves its allocation, or rows overlap: `INVALID_PITCH` is only
-    /// among what copies answer (CUDA Runtime API, `cudaMemset2D`).
+    /// `INVALID_VALUE` if the memory is not CUDA's, the box leaves its allocation, or rows overlap: only copies return
+    /// `INVALID_PITCH` (CUDA Runtime API, `cudaMemset2D`).
     pub(crate) fn check(&self) -> CudaResult<Known> {
         let Self { to, element, extent, .. } = *self;
         if extent.height > 1 && to.pitch < extent.width {
@@ -256,7 +256,7 @@ impl BoxFill {
         known("writes", to, extent, Some(true))
     }
 
-    /// Gives it to a stream that is not capturing.
+    /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
     /// As [`BoxFill::check`].
@@ -338,25 +338,25 @@ impl BoxFill {
     }
 }
 
-/// Whether it is host memory that CUDA allocated, so that it is there until CUDA releases it.
+/// Whether it is host memory allocated by CUDA, which exists until CUDA releases it.
 fn is_pinned(known: Known, layout: Layout) -> bool {
     known == Known::Host && memory::locate_host(layout.address).is_some_and(|range| range.kind == HostKind::Allocated)
 }
 
-/// Where nothing computes, large pieces of device memory stay as they are: what they hold means nothing, and untouched pages cost
-/// no memory.
+/// If nothing is computed, large pieces of device memory are left as they are: their content means nothing, and untouched pages
+/// cost no memory.
 fn stays_undone(places: &[Known], extent: Extent) -> bool {
     extent.bytes() > protocol::skip::MOVED
         && places.iter().any(|known| matches!(known, Known::Device(_)))
         && settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
 }
 
-/// Whether the host may touch it.
+/// Whether the host may access it.
 fn is_hosts(known: Known, layout: Layout) -> bool {
     known == Known::Host || address::is_managed(layout.address)
 }
 
-/// Adds what a box touches: one range where its bytes follow one another, or else its rows, unless there are too many to look at.
+/// Adds the bytes that a box touches: one range if they are contiguous, or else its rows, unless there are too many.
 fn add_accesses(accesses: &mut Vec<Access>, layout: Layout, extent: Extent, writes: bool) {
     let Extent { width, height, depth } = extent;
     let has_gaps = (height > 1 && layout.pitch != width) || (depth > 1 && layout.slice != width * height);
@@ -368,7 +368,7 @@ fn add_accesses(accesses: &mut Vec<Access>, layout: Layout, extent: Extent, writ
     }
 }
 
-/// What the copy does to memory that nobody wrote: within devices it stays that, but a host reads it.
+/// Handles uninitialized memory in a copy: it stays uninitialized within devices, but a copy to the host reads it.
 fn follow(to: Layout, from: Layout, extent: Extent, source: Known, target: Known) {
     let is_device = |known| matches!(known, Known::Device(_));
     for (to, from) in rows(to, from, extent) {

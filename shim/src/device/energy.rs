@@ -1,35 +1,35 @@
-//! What the energy that a GPU has drawn and its performance counters are counted from: for how long its processes used it and
-//! what they copied, added up in the machine's file.
+//! The basis of a GPU's energy and performance counters: how long its processes used it and how much they copied, summed in
+//! the machine's file.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use protocol::gpu_event::Throttle;
 
-/// What all processes of the machine did with one GPU, since one first used or asked about it. Times in microseconds.
+/// The use of one GPU by all processes of the machine, since one first used or queried it. Times in microseconds.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Ledger {
-    /// Which GPU; 0 is none, and the ledger free.
+    /// Which GPU; 0 means none, and that the ledger is free.
     gpu: AtomicU32,
     _unused: u32,
     /// When counting began.
     start: AtomicU64,
-    /// For how long kernels ran, those of several processes added up, and less where clocks were slowed down.
+    /// How long kernels ran, summed over processes, and reduced while clocks were throttled.
     busy: AtomicU64,
-    /// For how long some process had a context, up to the time from which one has, which is 0 for none.
+    /// How long some process has had a context, and the time since which one has a context now (0 for none).
     used: AtomicU64,
     used_since: AtomicU64,
-    /// For how long kernels ran, whatever the clocks.
+    /// How long kernels ran, regardless of clocks.
     active: AtomicU64,
-    /// Bytes over PCIe, to the GPU and from it.
+    /// Bytes over PCIe to the GPU, and from it.
     received: AtomicU64,
     sent: AtomicU64,
 }
 
-/// What was done with a GPU since counting began.
+/// The use of a GPU since counting began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Microseconds for which kernels ran, those of several processes added up.
+    /// Microseconds that kernels ran, summed over processes.
     pub(crate) active: u64,
     /// Bytes over PCIe to the GPU.
     pub(crate) received: u64,
@@ -37,18 +37,18 @@ pub(crate) struct Work {
     pub(crate) sent: u64,
 }
 
-/// What a ledger says at a time, in microseconds.
+/// A ledger's values at some time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     /// Since counting began.
     pub(crate) all: u64,
-    /// With a context, and with kernels.
+    /// Time with a context, and with kernels.
     pub(crate) used: u64,
     pub(crate) busy: u64,
 }
 
 impl Ledger {
-    /// The ledger of a GPU among these, which begins `now` if it is new; `None` where all are taken by others.
+    /// The ledger of a GPU among these, starting `now` if it is new; `None` if all are taken by others.
     pub(super) fn of(ledgers: &[Self], gpu: u32, now: impl Fn() -> u64) -> Option<&Self> {
         let first = gpu as usize % ledgers.len();
         ledgers[first..].iter().chain(&ledgers[..first]).find(|ledger| {
@@ -64,7 +64,7 @@ impl Ledger {
         })
     }
 
-    /// Some process has a context, or (`false`) none has. Under the board's lock.
+    /// Records that some process has a context, or (`false`) that none has. Call it under the board's lock.
     pub(super) fn set_used(&self, is_used: bool, now: u64) {
         let since = self.used_since.load(Ordering::Acquire);
         match (since, is_used) {
@@ -77,19 +77,19 @@ impl Ledger {
         }
     }
 
-    /// Kernels ran for so long, at these clocks.
+    /// Records that kernels ran this long, at these clocks.
     pub(super) fn ran(&self, microseconds: u64, throttle: Throttle) {
         self.active.fetch_add(microseconds, Ordering::Relaxed);
         self.busy.fetch_add(at_full_clocks(microseconds, throttle), Ordering::Relaxed);
     }
 
-    /// Bytes went over PCIe to the GPU, or (`false`) from it.
+    /// Records bytes sent over PCIe to the GPU, or (`false`) from it.
     pub(super) fn copied(&self, bytes: u64, to_gpu: bool) {
         let counter = if to_gpu { &self.received } else { &self.sent };
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What was done, without the kernels that still run.
+    /// The work done, without kernels that still run.
     pub(super) fn work(&self) -> Work {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Work { active: read(&self.active), received: read(&self.received), sent: read(&self.sent) }
@@ -103,7 +103,7 @@ impl Ledger {
     }
 }
 
-/// For how long a kernel would have to run at full clocks to draw what it drew in `microseconds`.
+/// How long a kernel would have to run at full clocks to draw the energy it drew in `microseconds`.
 fn at_full_clocks(microseconds: u64, throttle: Throttle) -> u64 {
     microseconds * u64::from(throttle.clock_percent()) / 100
 }

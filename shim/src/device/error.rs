@@ -1,4 +1,5 @@
-//! CUDA's error codes. `cudaError_t` and `CUresult` use the same numbers for what both can say (CUDA 10.1 and later).
+//! CUDA's error codes. `cudaError_t` and `CUresult` use the same numbers for errors that both have (CUDA 10.1 and
+//! later).
 
 use crate::boundary::args::Null;
 use crate::boundary::gap::Refused;
@@ -7,7 +8,7 @@ use crate::boundary::gap::Refused;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CudaError(pub(crate) u32);
 
-/// What a body answers.
+/// The result of a body.
 pub(crate) type CudaResult<T = ()> = Result<T, CudaError>;
 
 macro_rules! codes {

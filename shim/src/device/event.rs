@@ -1,4 +1,4 @@
-//! Events: a point in a stream, with the time when the stream got there.
+//! Events: a point in a stream, with the time when the stream reached it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
@@ -20,7 +20,7 @@ use crate::settings::{self, EventClock};
 #[derive(Debug)]
 pub(crate) struct Event {
     device: u32,
-    /// What the program has.
+    /// The program's handle.
     handle: AtomicUsize,
     purpose: Use,
     /// Whether another process has its handle.
@@ -28,28 +28,28 @@ pub(crate) struct Event {
     state: Mutex<State>,
 }
 
-/// What an event was made for.
+/// The purpose of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// It measures times (not `cudaEventDisableTiming`).
+    /// Whether it measures times (not `cudaEventDisableTiming`).
     pub(crate) has_timing: bool,
-    /// Other processes may wait for it (`cudaEventInterprocess`).
+    /// Whether other processes may wait for it (`cudaEventInterprocess`).
     pub(crate) is_interprocess: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Records asked for, and the latest that the stream got to.
+    /// Number of records requested, and the latest that the stream has reached.
     recorded: u64,
     reached: u64,
     at: Option<Instant>,
-    /// The stream of the latest record, and the work that it had been given before.
+    /// The stream of the latest record, and the work submitted to it before.
     worked: Option<(u64, Duration)>,
     /// Where the latest record is in its stream.
     point: Option<Point>,
-    /// What is known to be done once the stream got there.
+    /// What is known to be done once the stream has reached it.
     knowledge: Clock,
-    /// What it is in a capture, if that is where it was recorded last.
+    /// Its state in a capture, if it was last recorded in one.
     captured: Option<Captured>,
 }
 
@@ -72,30 +72,30 @@ pub(crate) fn create(device: &Device, purpose: Use) -> usize {
 /// The event behind a handle.
 ///
 /// # Errors
-/// `INVALID_HANDLE` when it names no live event.
+/// `INVALID_HANDLE` if it names no live event.
 pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Event>> {
     EVENTS.get(handle).ok_or(CudaError::INVALID_HANDLE)
 }
 
-/// What the program has of an event.
+/// The program's handle of an event.
 pub(crate) fn handle_of(event: &Event) -> usize {
     event.handle.load(Ordering::Relaxed)
 }
 
-/// Ends an event; waits on it that are under way still end.
+/// Destroys an event; waits in progress still finish.
 ///
 /// # Errors
-/// `INVALID_HANDLE` when it names no live event.
+/// `INVALID_HANDLE` if it names no live event.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     EVENTS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
 }
 
-/// Ends all events of the device, as `cudaDeviceReset` does.
+/// Destroys all events of the device, as `cudaDeviceReset` does.
 pub(crate) fn destroy_all(device: &Device) {
     EVENTS.remove_all(|event| event.device == device.ordinal);
 }
 
-/// Events that the program made and did not destroy.
+/// Number of events that the program created and did not destroy.
 pub(crate) fn count() -> usize {
     EVENTS.all().len()
 }
@@ -105,10 +105,10 @@ impl Event {
         self.state.lock()
     }
 
-    /// Places the event after what `stream` was given so far.
+    /// Places the event after everything submitted to `stream` so far.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when event and stream are of different devices.
+    /// `INVALID_HANDLE` if event and stream belong to different devices.
     pub(crate) fn record(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
         if stream.device != self.device {
             return Err(CudaError::INVALID_HANDLE);
@@ -142,12 +142,12 @@ impl Event {
         Ok(())
     }
 
-    /// What it is in a capture, if that is where it was recorded last.
+    /// Its state in a capture, if it was last recorded in one.
     pub(crate) fn captured(&self) -> Option<Captured> {
         self.lock().captured.clone()
     }
 
-    /// It is recorded in a capture.
+    /// Records it in a capture.
     pub(crate) fn in_capture(&self, captured: Captured) {
         self.lock().captured = Some(captured);
     }
@@ -162,10 +162,10 @@ impl Event {
         self.lock().recorded == 0
     }
 
-    /// Lets other processes have it, once its latest record is reached, so that they need not wait.
+    /// Shares it with other processes once its latest record is reached, so that they need not wait.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for an event that was not made for it.
+    /// `INVALID_VALUE` for an event not created for sharing.
     pub(crate) fn share(&self) -> CudaResult {
         if !self.purpose.is_interprocess {
             return Err(CudaError::INVALID_VALUE);
@@ -180,13 +180,13 @@ impl Event {
         self.lock().knowledge.clone()
     }
 
-    /// True when its latest record was reached, and for an event that was never recorded.
+    /// True if its latest record was reached, or it was never recorded.
     pub(crate) fn is_reached(&self) -> bool {
         let state = self.lock();
         state.reached >= state.recorded
     }
 
-    /// Where its latest record is in its stream, unless that was reached.
+    /// Where its latest record is in its stream, unless already reached.
     fn ahead(&self) -> Option<Point> {
         let state = self.lock();
         if state.reached >= state.recorded { None } else { state.point.clone() }
@@ -208,11 +208,12 @@ impl Event {
         }
     }
 
-    /// Milliseconds from this event to `end`. Between two places of one stream with kernels in between it is the work of
-    /// those, unless the wall clock was asked for: a tuner's choice must not depend on what else the machine does.
+    /// Milliseconds from this event to `end`. Between two places of one stream with kernels in between, it is the work
+    /// of those kernels, unless wall-clock time was requested: a tuner's choice must not depend on other load on the
+    /// machine.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when one was never recorded, has no timing or is of another device; `NOT_READY` when one is
+    /// `INVALID_HANDLE` if one was never recorded, has no timing or belongs to another device; `NOT_READY` if one is
     /// not reached yet.
     pub(crate) fn elapsed_ms(&self, end: &Self) -> CudaResult<f32> {
         if !self.purpose.has_timing || !end.purpose.has_timing || self.device != end.device {

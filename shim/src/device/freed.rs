@@ -1,10 +1,10 @@
-//! Ranges that were freed and not given out since: what a pointer that points to nothing once was.
+//! Ranges that were freed and not allocated since, to tell what a dangling pointer once pointed to.
 
 use std::collections::BTreeMap;
 
 use protocol::ids::SiteId;
 
-/// Most ranges that are kept; after that the lowest are forgotten.
+/// Maximum number of ranges kept; beyond that, the lowest are forgotten.
 const MOST: usize = 1 << 16;
 
 /// Freed ranges, by their first byte.
@@ -31,12 +31,12 @@ pub(crate) struct Was {
 }
 
 impl Freed {
-    /// Nothing was freed yet.
+    /// An empty record.
     pub(crate) const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// An allocation was freed.
+    /// Records that an allocation was freed.
     pub(crate) fn add(&mut self, start: usize, size: usize, by_reset: bool, site: SiteId) {
         self.reuse(start, size);
         self.0.insert(start, Range { end: start + size, was: Was { start, size, by_reset, site } });
@@ -45,7 +45,7 @@ impl Freed {
         }
     }
 
-    /// `size` bytes at `start` belong to a new allocation.
+    /// Records that `size` bytes at `start` belong to a new allocation.
     pub(crate) fn reuse(&mut self, start: usize, size: usize) {
         let end = start + size;
         while let Some((&first, &range)) = self.0.range(..end).next_back().filter(|(_, range)| range.end > start) {

@@ -1,5 +1,5 @@
-//! Memory that is handed out: for the sanitizer `init` nobody wrote it yet, and every byte of it is 0xFF, which is NaN in every
-//! floating-point type of a GPU (float64, float32, float16, bfloat16, both float8), so that what is read of it shows.
+//! Freshly allocated memory. For the sanitizer `init` it counts as uninitialized, and every byte of it is 0xFF, which is NaN in
+//! every floating-point type of a GPU (float64, float32, float16, bfloat16, both float8), so that reads of it show.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::sanitizer::init;
 
 const PATTERN: u8 = 0xff;
 
-/// Of a larger block only so much is filled: a program that only tries whether it gets 60 GB must not occupy them.
+/// Only this much of a larger block is filled: a program that only tries to get 60 GB must not occupy them.
 const FILLED: usize = 256 << 20;
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
     static HAS_GROWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Until dropped, what this thread allocates is for an allocator that hands out parts of it: those are fresh, not the whole.
+/// Until dropped, this thread allocates for an allocator that hands out parts: those parts are fresh, not the whole.
 pub(crate) struct Sublet(bool);
 
 impl Sublet {
@@ -26,7 +26,7 @@ impl Sublet {
         Self(IS_SUBLET.replace(true))
     }
 
-    /// Whether the allocator had to allocate, so that what it hands out held nothing before.
+    /// Whether the allocator had to allocate, so that the memory it hands out held nothing before.
     pub(crate) fn has_grown(&self) -> bool {
         HAS_GROWN.get()
     }
@@ -38,12 +38,12 @@ impl Drop for Sublet {
     }
 }
 
-/// Whether what this thread allocates is for such an allocator.
+/// Whether this thread allocates for such an allocator.
 pub(super) fn is_sublet() -> bool {
     IS_SUBLET.get()
 }
 
-/// The program allocated memory.
+/// Called when the program allocated memory.
 pub(super) fn allocated(address: usize, bytes: usize) {
     HAS_GROWN.set(true);
     if init::is_wanted() && !IS_SUBLET.get() {
@@ -53,8 +53,8 @@ pub(super) fn allocated(address: usize, bytes: usize) {
     }
 }
 
-/// An allocator of the program's hands out part of its memory, for work of `stream`: whoever had it before may still use it
-/// there.
+/// Called when an allocator of the program hands out part of its memory for work of `stream`: its previous user may still
+/// use it there.
 pub(crate) fn handed_out(address: usize, bytes: usize, stream: &Arc<Stream>) {
     init::handed_out(address, bytes);
     // SAFETY: the new owner's; memory is not freed before the stream is done.
@@ -62,7 +62,7 @@ pub(crate) fn handed_out(address: usize, bytes: usize, stream: &Arc<Stream>) {
 }
 
 /// # Safety
-/// The bytes are those of an allocation that nobody else touches now.
+/// The bytes belong to an allocation that nobody else touches now.
 unsafe fn fill(address: usize, bytes: usize) {
     // SAFETY: by the caller.
     unsafe { (address as *mut u8).write_bytes(PATTERN, bytes.min(FILLED)) };

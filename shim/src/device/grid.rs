@@ -1,4 +1,4 @@
-//! What a running kernel reaches: the memory that its device may touch, the device's heap, and what it prints.
+//! What a running kernel can access: the memory that its device may touch, the device's heap, and its output.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -19,9 +19,9 @@ pub(super) struct Grid<'a> {
     pub(super) device: &'static Device,
     /// Where the kernel was launched, if that is not the call under way.
     pub(super) site: Option<SiteId>,
-    /// What the program's allocator had handed out at the launch, if that is looked at.
+    /// Blocks that the program's allocator had handed out at the launch, if checked.
     pub(super) blocks: Option<&'a Blocks>,
-    /// What had no writer, and where it was allocated.
+    /// Uninitialized memory, and where it was allocated.
     pub(super) unwritten: &'a [(Range<usize>, SiteId)],
     /// What it launches.
     pub(super) children: Children<'a>,
@@ -140,6 +140,6 @@ impl Host for Grid<'_> {
     }
 }
 
-/// What kernels allocated and did not free (address and bytes): it lives on between launches.
+/// Memory that kernels allocated and did not free (address and bytes): it persists between launches.
 #[derive(Debug, Default)]
 pub(crate) struct Heap(Mutex<Vec<(usize, usize)>>);

@@ -1,7 +1,7 @@
-//! The health of GPUs: what the case (`gpu`) made happen to them so far, what CUDA answers because of it, and what monitors see.
+//! The health of GPUs: the events that the case (`gpu`) has triggered so far, the resulting CUDA errors, and what monitors see.
 //!
-//! The events are in the environment, the same for every process. Whether one has happened is read off the clock, or off the
-//! machine's file for one that waits for a collective: nobody is sent anything, so all processes agree.
+//! The events are in the environment, the same for every process. Whether one has happened is determined from the clock, or
+//! from the machine's file if it waits for a collective. Nothing is sent to anyone, so all processes agree.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use super::meter;
 use super::neighbors::{self, Times};
 use crate::settings;
 
-/// What happens to GPUs in this case.
+/// The GPU events of this case.
 fn events() -> &'static [Fault] {
     settings::get().map_or(&[][..], |settings| &settings.gpu_events[..])
 }
 
-/// Whether anything happens to any GPU of the case. From the first call on time counts for what happens after a while.
+/// Whether anything happens to any GPU of the case. The clock of timed events starts at the first call.
 pub(crate) fn is_watched() -> bool {
     static WATCHED: OnceLock<bool> = OnceLock::new();
     *WATCHED.get_or_init(|| {
@@ -34,7 +34,7 @@ pub(crate) fn is_watched() -> bool {
     })
 }
 
-/// An event that waited for a collective happens.
+/// Called when an event that waited for a collective happens.
 fn happens(event: &GpuEvent) {
     let times = neighbors::times();
     let Some(slot) = times.happened.get(event.slot as usize) else { return };
@@ -44,7 +44,7 @@ fn happens(event: &GpuEvent) {
     }
 }
 
-/// When an event happens or happened; `None` where that is not known yet.
+/// When an event happens or happened; `None` if not known yet.
 fn due(fault: &Fault, times: &Times) -> Option<u64> {
     match fault.at {
         Trigger::After { elapsed, .. } => {
@@ -71,17 +71,17 @@ fn so_far(gpu: &Gpu, now: u64) -> (Vec<(u64, &'static GpuEvent)>, Option<u64>) {
     (past, later.into_iter().map(|(at, _)| at).min())
 }
 
-/// Since when a process has a context on a device.
+/// When a process got its context on a device.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     since: AtomicU64,
 }
 
 impl Watch {
-    /// What every call fails with from now on, if something happened to the GPU that work on it does not survive.
+    /// The error of every call from now on, if an event made the GPU unusable for existing work.
     ///
-    /// NVIDIA documents `cudaErrorECCUncorrectable` for an error "detected during execution". For a GPU that fell off the bus it
-    /// documents the Xid and no code: a context that is there fails with "an unknown internal error", and for a new one the
+    /// NVIDIA documents `cudaErrorECCUncorrectable` for an error "detected during execution". For a GPU that fell off the bus,
+    /// it documents the Xid but no code: an existing context fails with "an unknown internal error", and for a new one the
     /// device is "unavailable at the current time".
     pub(super) fn error(&self, gpu: &Gpu) -> Option<CudaError> {
         let now = meter::now();
@@ -90,7 +90,7 @@ impl Watch {
     }
 }
 
-/// As [`Watch::error`], for a context that is there `since` a time, or was just to be made.
+/// As [`Watch::error`], for a context that has existed `since` a time, or was about to be created.
 fn error(past: &[(u64, &GpuEvent)], since: u64, is_new: bool) -> Option<CudaError> {
     past.iter().find_map(|(at, event)| {
         let health = &event.health;
@@ -102,12 +102,12 @@ fn error(past: &[(u64, &GpuEvent)], since: u64, is_new: bool) -> Option<CudaErro
     })
 }
 
-/// Errors of one kind that error correction counted.
+/// Error counts of one kind from error correction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     /// Since the driver was loaded.
     pub(crate) volatile: u64,
-    /// In the GPU's life.
+    /// Over the GPU's lifetime.
     pub(crate) aggregate: u64,
 }
 
@@ -118,26 +118,26 @@ impl Count {
     }
 }
 
-/// How a GPU is.
+/// The state of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
-    /// It fell off the bus.
+    /// Whether it fell off the bus.
     pub(crate) is_lost: bool,
-    /// Errors that were corrected, and that were not.
+    /// Corrected errors, and uncorrected ones.
     pub(crate) corrected: Count,
     pub(crate) uncorrected: Count,
     /// Rows that were remapped, or pages that were retired.
     pub(crate) rows: Repairs,
     pub(crate) pages: Repairs,
-    /// What slows it down, and since when (us).
+    /// What throttles it, and since when (us).
     pub(crate) throttle: Option<(Throttle, u64)>,
-    /// What the link to the host runs at, where that is not what it can.
+    /// The generation that the link to the host runs at, if below its maximum.
     pub(crate) pcie_generation: Option<u32>,
     pub(crate) pcie_width: Option<u32>,
 }
 
 impl Condition {
-    /// After these events, in their order.
+    /// The state after these events, in order.
     fn after<'e>(events: impl Iterator<Item = (u64, &'e GpuHealth)>) -> Self {
         let mut condition = Self::default();
         for (at, health) in events {
@@ -166,7 +166,7 @@ impl Condition {
         condition
     }
 
-    /// What slows the clocks down.
+    /// What throttles the clocks.
     pub(crate) fn throttle(&self) -> Throttle {
         self.throttle.map_or(Throttle::None, |(throttle, _)| throttle)
     }
@@ -180,23 +180,23 @@ fn add(sum: &mut Repairs, more: Option<Repairs>) {
     sum.failed |= more.failed;
 }
 
-/// How a GPU of the machine is now.
+/// The current state of a GPU of the machine.
 pub(crate) fn of(gpu: &Gpu) -> Condition {
     Condition::after(so_far(gpu, meter::now()).0.into_iter().map(|(at, event)| (at, &event.health)))
 }
 
-/// What a monitor is told of as it happens.
+/// Events that a monitor is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The driver logged an Xid.
     Xid(u32),
-    /// An error that was corrected.
+    /// A corrected error.
     Corrected,
-    /// One that was not.
+    /// An uncorrected error.
     Uncorrected,
 }
 
-/// What monitors are told of a GPU, by the time of each (us) and the event that it is of; and when more is due.
+/// The notifications to monitors about a GPU, each with its time (us) and event; and when more are due.
 pub(crate) fn notices(gpu: &Gpu, now: u64) -> (Vec<(u64, u32, Notice)>, Option<u64>) {
     let (past, next) = so_far(gpu, now);
     let notices = past.into_iter().flat_map(|(at, event)| {

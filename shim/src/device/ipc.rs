@@ -28,10 +28,10 @@ const MEMORY: u64 = u64::from_le_bytes(*b"ftestmem");
 const EVENT: u64 = u64::from_le_bytes(*b"ftestevt");
 const PAGE: usize = 4096;
 
-/// Memory of another process that is mapped here.
+/// Memory of another process, mapped here.
 #[derive(Debug)]
 struct Opened {
-    /// Of the owner's allocation: its handle, so that opening it twice gives one address.
+    /// The handle of the owner's allocation, so that opening it twice gives the same address.
     handle: Handle,
     times: u32,
     /// The mapping: whole pages around the allocation.
@@ -49,7 +49,7 @@ fn opened() -> MutexGuard<'static, BTreeMap<usize, Opened>> {
 /// The handle of the allocation that `address` points into.
 ///
 /// # Errors
-/// `INVALID_VALUE` for anything but memory of `cudaMalloc`; virtual mappings are shared by their own calls.
+/// `INVALID_VALUE` for anything except memory from `cudaMalloc`; virtual mappings are shared through their own calls.
 pub(crate) fn export(address: usize) -> CudaResult<Handle> {
     let location = memory::in_arena(address).flatten().ok_or(CudaError::INVALID_VALUE)?;
     if location.kind != Kind::Plain {
@@ -67,7 +67,7 @@ pub(crate) fn export(address: usize) -> CudaResult<Handle> {
 /// Maps the allocation behind `handle` as memory of `device`.
 ///
 /// # Errors
-/// `INVALID_HANDLE` for what is not a handle, `INVALID_CONTEXT` in the process that owns the memory, `MAP_FAILED` when the
+/// `INVALID_HANDLE` for an invalid handle, `INVALID_CONTEXT` in the process that owns the memory, `MAP_FAILED` if the
 /// owner is gone or its memory cannot be mapped.
 pub(crate) fn open(handle: Handle, device: &Device) -> CudaResult<usize> {
     let [kind, owner, file_id, offset, size, ..] = handle.0;
@@ -98,8 +98,8 @@ pub(crate) fn open(handle: Handle, device: &Device) -> CudaResult<usize> {
     Ok(base + within)
 }
 
-/// Maps `size` bytes at `offset` of the memory file that process `pid` holds as `fd`, as memory of `device`; [`close`] takes it
-/// back.
+/// Maps `size` bytes at `offset` of the memory file that process `pid` holds as `fd`, as memory of `device`; [`close`] undoes
+/// it.
 ///
 /// # Errors
 /// As [`open`].
@@ -127,10 +127,10 @@ fn map(file: &File, offset: usize, length: usize) -> CudaResult<usize> {
     Ok(base as usize)
 }
 
-/// Takes one [`open`] back; the last one unmaps.
+/// Undoes one [`open`]; the last one unmaps.
 ///
 /// # Errors
-/// `INVALID_VALUE` when nothing was opened at `address`.
+/// `INVALID_VALUE` if nothing was opened at `address`.
 pub(crate) fn close(address: usize) -> CudaResult {
     let mut opened = opened();
     let known = opened.get_mut(&address).ok_or(CudaError::INVALID_VALUE)?;
@@ -144,7 +144,7 @@ pub(crate) fn close(address: usize) -> CudaResult {
     Ok(())
 }
 
-/// What memory of another process `address` points into.
+/// The memory of another process that `address` points into.
 pub(crate) fn locate(address: usize) -> Option<Location> {
     let opened = opened();
     let (base, known) = opened.range(..=address).next_back()?;
@@ -159,10 +159,10 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     })
 }
 
-/// The handle of an event, once its latest record was reached: what another process waits for is done by then.
+/// The handle of an event, once its latest record is reached, so that what another process waits for is already done.
 ///
 /// # Errors
-/// `INVALID_HANDLE`; `INVALID_VALUE` for an event that was not made for it (`cudaEventInterprocess`).
+/// `INVALID_HANDLE`; `INVALID_VALUE` for an event not created for sharing (`cudaEventInterprocess`).
 pub(crate) fn export_event(handle: usize) -> CudaResult<Handle> {
     let event = event::resolve(handle)?;
     event.share()?;
@@ -172,7 +172,7 @@ pub(crate) fn export_event(handle: usize) -> CudaResult<Handle> {
 /// An event of this process that mirrors one of another.
 ///
 /// # Errors
-/// `INVALID_HANDLE` for what is not the handle of an event.
+/// `INVALID_HANDLE` for anything that is not the handle of an event.
 pub(crate) fn open_event(handle: Handle, device: &Device) -> CudaResult<usize> {
     if handle.0[0] != EVENT {
         return Err(CudaError::INVALID_HANDLE);

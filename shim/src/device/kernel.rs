@@ -1,5 +1,5 @@
 //! Kernels by name: those that a program registers at load (cheaply: pointers only), and those that it looks up in
-//! modules and libraries; and the code behind them, if there is any that runs here.
+//! modules and libraries. Also the code behind them, if any runs here.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
@@ -19,11 +19,11 @@ use crate::settings::{self, Compute};
 struct Function {
     host: usize,
     name: usize,
-    /// The fat binary that it is in.
+    /// The fat binary that contains it.
     image: usize,
 }
 
-/// In the order of registration; sorted by the first lookup that needs it.
+/// In order of registration; sorted by the first lookup that needs it.
 struct Registered {
     functions: Vec<Function>,
     sorted: usize,
@@ -36,7 +36,7 @@ static FUNCTIONS: Handles<Loaded> = Handles::new(6);
 /// A loaded image.
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// Its PTX; `None` for machine code, of which every name is taken on trust.
+    /// Its PTX; `None` for machine code, for which every name is taken on trust.
     program: Option<Arc<Program>>,
     functions: Mutex<HashMap<String, usize>>,
 }
@@ -49,8 +49,8 @@ pub(crate) struct Loaded {
     program: Option<Arc<Program>>,
 }
 
-/// Keeps a kernel of the program: the address of its host function, its name, which lives as long as the program, and the fat
-/// binary that it is in.
+/// Registers a kernel of the program: the address of its host function, its name, which lives as long as the program, and its
+/// fat binary.
 pub(crate) fn register(host: usize, name: *const c_char, image: usize) {
     let mut registered = REGISTERED.lock();
     registered.functions.push(Function { host, name: name as usize, image });
@@ -59,7 +59,7 @@ pub(crate) fn register(host: usize, name: *const c_char, image: usize) {
 /// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) enum Kernel {
-    /// Of the program: its name as C's pointer, and the fat binary.
+    /// A kernel of the program: its name as a C pointer, and the fat binary.
     Registered { name: usize, image: usize },
     /// Of a module.
     Loaded(Arc<Loaded>),
@@ -75,7 +75,7 @@ pub(crate) struct Runnable {
 /// Why a kernel has no code here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoCode {
-    /// Hardware may run it; the reason, which names the kernel.
+    /// Hardware may run it. Contains the reason, which names the kernel.
     Gap(String),
     /// Hardware has none either.
     NotForDevice,
@@ -97,7 +97,7 @@ impl Kernel {
         Some(Self::Registered { name, image })
     }
 
-    /// One that only device code of `program` names.
+    /// A kernel that only device code of `program` names.
     pub(crate) fn of_program(name: &str, program: &Arc<Program>) -> Self {
         let name = std::ffi::CString::new(name).unwrap_or_default();
         Self::Loaded(Arc::new(Loaded { name, module: 0, program: Some(Arc::clone(program)) }))
@@ -180,7 +180,7 @@ pub(crate) fn unload(handle: usize) -> CudaResult {
     Ok(())
 }
 
-/// Handle of the kernel `name` of a module. Of machine code, which is not read, every name is there.
+/// Handle of the kernel `name` of a module. In machine code, which is not read, every name is assumed to exist.
 ///
 /// # Errors
 /// `INVALID_HANDLE`, `NOT_FOUND`.

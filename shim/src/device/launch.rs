@@ -30,19 +30,19 @@ use crate::sanitizer::owner::Blocks;
 use crate::sanitizer::races::{self, Access, Submitted, Touch};
 use crate::settings::GapPolicy;
 
-/// What a launch asks for.
+/// The configuration of a launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: usize,
-    /// Blocks of a cluster; `None` where the launch does not say.
+    /// Blocks of a cluster; `None` if the launch does not specify it.
     pub(crate) cluster: Option<[u32; 3]>,
-    /// All blocks must be resident at once.
+    /// Whether all blocks must be resident at once.
     pub(crate) is_cooperative: bool,
-    /// Events to record behind it.
+    /// Events to record after it.
     pub(crate) events: Vec<usize>,
-    /// What the program calls the kernel by.
+    /// The program's handle of the kernel.
     pub(crate) function: usize,
 }
 
@@ -65,10 +65,10 @@ struct Attribute {
 const _: () = assert!(size_of::<Attribute>() == 72);
 
 impl Launch {
-    /// Adds what a configuration's attributes say. Those that only change speed have no effect.
+    /// Adds the attributes of a configuration. Those that only affect speed have no effect.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for attributes that are said to be somewhere and are not, or that CUDA does not have.
+    /// `INVALID_VALUE` for a null list with a nonzero count, or attributes that CUDA does not have.
     ///
     /// # Safety
     /// `list` is null or points to `count` attributes.
@@ -98,18 +98,18 @@ impl Launch {
 pub(crate) enum Arguments {
     /// A pointer to each.
     Each(*const *const c_void),
-    /// All in a buffer of so many bytes, laid out as the kernel wants them.
+    /// All in a buffer of this many bytes, laid out as the kernel expects.
     Packed(*const u8, usize),
 }
 
 impl Arguments {
-    /// What the driver's launch functions get.
+    /// The parameters passed to the driver's launch functions.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for both ways at once, and for a list that is not one.
+    /// `INVALID_VALUE` for both ways at once, and for a malformed list.
     ///
     /// # Safety
-    /// Both are null or as `cuLaunchKernel` wants them.
+    /// Both are null or as `cuLaunchKernel` expects.
     pub(crate) unsafe fn of_driver(parameters: *const c_void, extra: *const c_void) -> CudaResult<Self> {
         const END: usize = 0;
         const BUFFER: usize = 1;
@@ -139,10 +139,10 @@ impl Arguments {
     /// The values, laid out for the kernel.
     ///
     /// # Errors
-    /// `INVALID_VALUE` where there are fewer than it wants.
+    /// `INVALID_VALUE` if there are fewer than it expects.
     ///
     /// # Safety
-    /// They are where the program says.
+    /// They are where the program claims.
     unsafe fn collect(self, entry: &Entry) -> CudaResult<Vec<u8>> {
         let mut values = vec![0; entry.param_bytes() as usize];
         if values.is_empty() {
@@ -186,23 +186,23 @@ pub(crate) struct KernelCall {
     pub(crate) launch: Launch,
     cluster: [u32; 3],
     params: Vec<u8>,
-    /// Where each parameter is in `params`, for C.
+    /// The address of each parameter in `params`, for C.
     places: Vec<usize>,
     globals: Arc<[u64]>,
     library: Library,
     call: &'static str,
-    /// Kernels that launched each other down to this one.
+    /// Nesting depth of kernels that launched each other down to this one.
     depth: u32,
 }
 
-/// Checks a launch, and takes the values of its parameters. None where it has no effect: a gap that is allowed.
+/// Checks a launch, and takes the values of its parameters. `None` if it has no effect, because it is an allowed gap.
 ///
 /// # Errors
 /// As CUDA's. The gap itself is an error under FAKEGPU_UNSUPPORTED_API=stop (`NO_KERNEL_IMAGE`, as for a kernel that was not
 /// compiled for this GPU) and `error` (NotSupported).
 ///
 /// # Safety
-/// The arguments are where the program says.
+/// The arguments are where the program claims.
 pub(crate) unsafe fn prepare(
     device: &'static Device,
     kernel: &Kernel,
@@ -253,8 +253,8 @@ impl KernelCall {
         self.places.as_ptr() as usize
     }
 
-    /// How long it takes by the clock of events: a function of the kernel, its launch and the profile alone. The larger part
-    /// is the same for all, so that who measures for some milliseconds is content with few launches; the rest tells them apart.
+    /// How long it takes by the clock of events: a function of only the kernel, its launch and the profile. The larger part is
+    /// the same for all kernels, so that a measurement over some milliseconds needs few launches; the rest distinguishes them.
     fn work(&self) -> Duration {
         const EACH: Duration = Duration::from_millis(20);
         // Schedulers of a multiprocessor, each with an operation of a warp in every nanosecond.
@@ -267,10 +267,10 @@ impl KernelCall {
         EACH + Duration::from_nanos(operations.div_ceil(SCHEDULERS).min(EACH.as_nanos() as u64 * 1000))
     }
 
-    /// Gives it to a stream that is not capturing.
+    /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` for an event that is gone, and what the device failed with.
+    /// `INVALID_HANDLE` for an event that is gone, and the device's failure.
     pub(crate) fn issue(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
         let device = self.device;
         device.alive()?;
@@ -381,14 +381,14 @@ impl KernelCall {
     }
 }
 
-/// What a kernel finds at its launch.
+/// The state that a kernel finds at its launch.
 struct Given {
     /// Where it was launched, if it does not run in that call.
     site: Option<SiteId>,
     blocks: Option<Blocks>,
-    /// Memory without a writer, and where it was allocated.
+    /// Uninitialized memory, and where it was allocated.
     unwritten: Option<Vec<(Range<usize>, SiteId)>>,
-    /// If races are looked for.
+    /// Set if races are checked.
     submitted: Option<Submitted>,
 }
 
@@ -407,7 +407,7 @@ fn compare(submitted: &Submitted, samples: &[Sample], site: Option<SiteId>) {
     }
 }
 
-/// What every device refuses.
+/// Checks common to all devices.
 fn check_sizes(device: &Device, launch: &Launch) -> CudaResult {
     let attribute = |number| attribute::get(device, number).unwrap_or(0) as u32;
     let fits = |dimensions: [u32; 3], first: i32| {
@@ -423,7 +423,7 @@ fn check_sizes(device: &Device, launch: &Launch) -> CudaResult {
     Ok(())
 }
 
-/// What this kernel refuses; the size of its clusters.
+/// Checks specific to this kernel; returns the size of its clusters.
 fn check_kernel(device: &Device, runnable: &Runnable, launch: &Launch) -> CudaResult<[u32; 3]> {
     let Runnable { compiled, .. } = runnable;
     let (entry, attributes) = (compiled.kernel.entry(), &compiled.attributes);
@@ -457,14 +457,14 @@ fn check_kernel(device: &Device, runnable: &Runnable, launch: &Launch) -> CudaRe
     Ok(cluster)
 }
 
-/// Threads of the host that a kernel may use: as many as PyTorch's own kernels on the CPU.
+/// Host threads that a kernel may use: as many as PyTorch's own CPU kernels.
 fn host_threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     let given = || std::env::var("OMP_NUM_THREADS").ok()?.parse().ok().filter(|count| *count > 0);
     *THREADS.get_or_init(|| given().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
-/// Memory in which the blocks of a cooperative grid meet, for the time of the launch.
+/// Memory in which the blocks of a cooperative grid synchronize, for the duration of the launch.
 struct Workspace(Option<usize>);
 
 impl Workspace {
@@ -485,7 +485,7 @@ impl Drop for Workspace {
     }
 }
 
-/// A kernel went wrong: the device is unusable from now on, as on hardware, and a person reads where.
+/// Handles a failed kernel: the device is unusable from now on, as on hardware, and a message tells where it failed.
 fn stopped(device: &'static Device, trap: &Trap, site: Option<SiteId>) {
     let error = match trap.kind {
         TrapKind::IllegalAddress => CudaError::ILLEGAL_ADDRESS,

@@ -13,7 +13,7 @@ use super::memory::{self, Kind, Location};
 use super::{Device, all, arena_of, stream};
 use crate::boundary::handle::Handles;
 
-/// Physical memory made by `cuMemCreate`; given back when its handle and its last mapping are gone.
+/// Physical memory created by `cuMemCreate`; released when its handle and its last mapping are gone.
 #[derive(Debug)]
 pub(crate) struct Physical {
     /// Whose.
@@ -32,7 +32,7 @@ impl Drop for Physical {
 struct Mapping {
     size: usize,
     physical: Arc<Physical>,
-    /// Of the mapping's first byte, in the device's memory file.
+    /// Offset of the mapping's first byte in the device's memory file.
     offset: usize,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn physical(handle: usize) -> CudaResult<Arc<Physical>> {
     PHYSICAL.get(handle).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Lets go of a handle.
+/// Releases a handle.
 ///
 /// # Errors
 /// `INVALID_VALUE`.
@@ -82,7 +82,7 @@ pub(crate) fn release(handle: usize) -> CudaResult {
 /// A new handle for the memory mapped at `address`.
 ///
 /// # Errors
-/// `INVALID_VALUE` when none is mapped there.
+/// `INVALID_VALUE` if none is mapped there.
 pub(crate) fn retain(address: usize) -> CudaResult<usize> {
     let space = space();
     let (start, mapping) = space.mapped.range(..=address).next_back().ok_or(CudaError::INVALID_VALUE)?;
@@ -117,10 +117,10 @@ pub(crate) fn reserve(size: usize, alignment: usize) -> CudaResult<usize> {
     Ok(base)
 }
 
-/// Gives a reservation back.
+/// Releases a reservation.
 ///
 /// # Errors
-/// `INVALID_VALUE` when there is none of this size, or something is still mapped in it.
+/// `INVALID_VALUE` if there is none of this size, or something is still mapped in it.
 pub(crate) fn unreserve(base: usize, size: usize) -> CudaResult {
     let mut space = space();
     if space.reserved.get(&base) != Some(&size) || space.mapped.range(base..base + size).next().is_some() {
@@ -141,7 +141,7 @@ pub(crate) fn is_reserved(address: usize) -> bool {
 /// Maps `size` bytes of physical memory at `address`.
 ///
 /// # Errors
-/// `INVALID_VALUE` when sizes do not fit, or the addresses are not reserved or already mapped.
+/// `INVALID_VALUE` if sizes do not fit, or the addresses are not reserved or already mapped.
 pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) -> CudaResult {
     let physical = physical(handle)?;
     let fits = size > 0 && [address, size, offset].iter().all(|number| number.is_multiple_of(GRANULARITY));
@@ -166,7 +166,7 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
 /// Unmaps the mappings that make up the range, after the device's work is done.
 ///
 /// # Errors
-/// `INVALID_VALUE` when the range is not made of whole mappings.
+/// `INVALID_VALUE` if the range does not consist of whole mappings.
 pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     let parts: Vec<(usize, usize, u32)> = {
         let space = space();
@@ -195,7 +195,7 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     Ok(())
 }
 
-/// What physical memory `address` shows.
+/// The physical memory mapped at `address`.
 pub(crate) fn locate(address: usize) -> Option<Location> {
     let space = space();
     let (base, mapping) = space.mapped.range(..=address).next_back()?;
@@ -210,7 +210,7 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     })
 }
 
-/// True when the whole range is mapped.
+/// True if the whole range is mapped.
 pub(crate) fn is_mapped(address: usize, size: usize) -> bool {
     let space = space();
     let mut next = address;

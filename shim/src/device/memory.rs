@@ -1,4 +1,4 @@
-//! A device's memory and the host memory that CUDA knows: allocation, release, and what a pointer points into.
+//! A device's memory and the host memory known to CUDA: allocation, release, and what a pointer points into.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct DeviceMemory {
     arena: OnceLock<Arena>,
     making: Mutex<()>,
     book: Mutex<Book>,
-    /// Pages in use, bytes; read without the lock, also by NVML in a forked child.
+    /// Pages in use, bytes; read without the lock, even by NVML in a forked child.
     pages: AtomicU64,
 }
 
@@ -41,15 +41,15 @@ pub(crate) enum Kind {
     Plain,
     /// `cudaMallocAsync`, from this pool.
     Pool(usize),
-    /// Of a graph's node, by a number of its own.
+    /// For a graph node, identified by its own number.
     Graph(u64),
     /// `cudaMallocManaged`.
     Managed,
     /// `cuMemCreate`, seen through a mapping.
     Mapped,
-    /// Of another process (CUDA IPC); in no arena of this one.
+    /// Memory of another process (CUDA IPC); in no arena of this process.
     Imported,
-    /// A variable of the program (`__device__`), or an array: not the program's to free by address.
+    /// A variable of the program (`__device__`), or an array: the program cannot free it by address.
     Internal,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
 pub(crate) struct Location {
     /// Whose memory.
     pub(crate) device: &'static Device,
-    /// Of the pointer, in the device's arena.
+    /// Offset of the pointer in the device's arena.
     pub(crate) offset: usize,
     /// Address at which the allocation starts.
     pub(crate) base: usize,
@@ -70,10 +70,10 @@ pub(crate) struct Location {
     pub(crate) kind: Kind,
 }
 
-/// What kind of host memory CUDA knows.
+/// Kinds of host memory known to CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostKind {
-    /// `cudaHostAlloc` and kin: ours to release.
+    /// `cudaHostAlloc` and related functions: ours to release.
     Allocated,
     /// `cudaHostRegister`: the program's own.
     Registered,
@@ -81,7 +81,7 @@ pub(crate) enum HostKind {
     Managed,
 }
 
-/// Host memory that CUDA knows.
+/// Host memory known to CUDA.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostRange {
     pub(crate) base: usize,
@@ -121,10 +121,10 @@ impl DeviceMemory {
         self.book.lock()
     }
 
-    /// The memory file, made at the first use.
+    /// The memory file, created at first use.
     ///
     /// # Errors
-    /// `OPERATING_SYSTEM` when the system refuses it; reported on stderr.
+    /// `OPERATING_SYSTEM` if the system refuses it; reported on stderr.
     pub(crate) fn arena(&self, device: &Device) -> CudaResult<&Arena> {
         if let Some(arena) = self.arena.get() {
             return Ok(arena);
@@ -150,7 +150,7 @@ impl DeviceMemory {
         Ok(self.arena.get_or_init(|| arena))
     }
 
-    /// (free, total) as `cudaMemGetInfo` reports them, where others hold `elsewhere` bytes.
+    /// (free, total) as reported by `cudaMemGetInfo`, if others hold `elsewhere` bytes.
     pub(crate) fn info(&self, elsewhere: u64) -> (u64, u64) {
         let book = self.book();
         let left = (book.allocator.limit() - book.allocator.used()) as u64;
@@ -170,7 +170,7 @@ impl DeviceMemory {
     }
 }
 
-/// Bytes between allocations where kernels may touch no more than what is theirs.
+/// Gap between allocations in bytes, if kernels are checked for out-of-bounds accesses.
 const GAP: usize = 512;
 
 /// Addresses are twice the memory, so that holes between allocations do not matter (see `Allocator::new`).
@@ -181,7 +181,7 @@ fn arena_length(capacity: u64) -> usize {
 /// Allocates `size` bytes on `device`. A size of 0 gives a null pointer, as CUDA does.
 ///
 /// # Errors
-/// `MEMORY_ALLOCATION` when the device's memory is used up; `OPERATING_SYSTEM`.
+/// `MEMORY_ALLOCATION` if the device's memory is used up; `OPERATING_SYSTEM`.
 pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> CudaResult<usize> {
     crate::report::used();
     if size == 0 {
@@ -224,7 +224,7 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
 /// Releases the allocation that starts at `address`, if it is device memory that the program may free.
 ///
 /// # Errors
-/// `INVALID_VALUE` when no allocation starts there, or when it is freed already.
+/// `INVALID_VALUE` if no allocation starts there, or it is already freed.
 pub(crate) fn free(address: usize) -> CudaResult {
     let Some((device, offset)) = arena_at(address) else { return Err(CudaError::INVALID_VALUE) };
     let arena = device.memory.arena(device)?;
@@ -259,7 +259,7 @@ pub(crate) fn free_internal(address: usize) {
     }
 }
 
-/// Releases memory of this kind, which is a graph's, unless a reset has.
+/// Releases memory of this kind, which belongs to a graph, unless a reset already did.
 pub(crate) fn free_graph(address: usize, kind: Kind) {
     if let Some((device, offset)) = arena_at(address)
         && let Ok(arena) = device.memory.arena(device)
@@ -301,7 +301,7 @@ fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
     (address - base < length).then(|| (&all()[ordinal as usize], address - base))
 }
 
-/// What `address` points into in this process's arenas: `None` outside of them, `Some(None)` where nothing is allocated.
+/// What `address` points into in this process's arenas: `None` outside them, `Some(None)` if nothing is allocated there.
 pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
     let (device, offset) = arena_at(address)?;
     let book = device.memory.book();
@@ -312,18 +312,18 @@ pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
     Some(found)
 }
 
-/// What is known about an address of an arena at which nothing is allocated.
+/// What is known about an arena address at which nothing is allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trace {
     /// `at` bytes into an allocation that was freed.
     Freed { device: u32, at: usize, was: Was },
-    /// The gap `distance` bytes behind a live allocation of `size` bytes.
+    /// The gap `distance` bytes after a live allocation of `size` bytes.
     Behind { device: u32, size: usize, distance: usize },
     /// Nothing near.
     Nowhere { device: u32 },
 }
 
-/// What was at `address`, in an arena of this process.
+/// What used to be at `address`, in an arena of this process.
 pub(crate) fn trace(address: usize) -> Option<Trace> {
     let (found, offset) = arena_at(address)?;
     let (device, book) = (found.ordinal, found.memory.book());
@@ -342,7 +342,7 @@ pub(crate) fn freed_host(base: usize) -> Option<usize> {
     FREED_HOST.lock().find(base).filter(|was| was.start == base).map(|was| was.size)
 }
 
-/// What host memory known to CUDA `address` points into.
+/// The host memory known to CUDA that `address` points into.
 pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
     let host = HOST.read();
     let (_, range) = host.range(..=address).next_back()?;
@@ -356,10 +356,10 @@ pub(crate) fn allocated_on_host() -> (u64, u64) {
     own.fold((0, 0), |(count, bytes), range| (count + 1, bytes + range.size as u64))
 }
 
-/// Allocates host memory that CUDA knows (page-locked in real life).
+/// Allocates host memory known to CUDA (page-locked on real hardware).
 ///
 /// # Errors
-/// `MEMORY_ALLOCATION` when the system has none.
+/// `MEMORY_ALLOCATION` if the system has none.
 pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32) -> CudaResult<usize> {
     crate::report::used();
     if size == 0 {
@@ -389,7 +389,7 @@ pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32
 /// Releases host memory allocated by [`allocate_host`] with one of `kinds`.
 ///
 /// # Errors
-/// `INVALID_VALUE` when no such allocation starts at `base`.
+/// `INVALID_VALUE` if no such allocation starts at `base`.
 pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
     let mut host = HOST.write();
     let range = host.get(&base).copied().filter(|range| kinds.contains(&range.kind)).ok_or(CudaError::INVALID_VALUE)?;
@@ -401,10 +401,10 @@ pub(crate) fn free_host(base: usize, kinds: &[HostKind]) -> CudaResult {
     Ok(())
 }
 
-/// Makes the program's own memory known.
+/// Registers the program's own memory.
 ///
 /// # Errors
-/// `INVALID_VALUE` for nothing, `HOST_MEMORY_ALREADY_REGISTERED` when a part of it is known already.
+/// `INVALID_VALUE` for an empty range, `HOST_MEMORY_ALREADY_REGISTERED` if a part of it is already registered.
 pub(crate) fn register_host(base: usize, size: usize, device: u32, flags: u32) -> CudaResult {
     if base == 0 || size == 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -418,10 +418,10 @@ pub(crate) fn register_host(base: usize, size: usize, device: u32, flags: u32) -
     Ok(())
 }
 
-/// Forgets memory made known by [`register_host`].
+/// Unregisters memory registered by [`register_host`].
 ///
 /// # Errors
-/// `HOST_MEMORY_NOT_REGISTERED` when none starts at `base`.
+/// `HOST_MEMORY_NOT_REGISTERED` if none starts at `base`.
 pub(crate) fn unregister_host(base: usize) -> CudaResult {
     let mut host = HOST.write();
     match host.get(&base) {

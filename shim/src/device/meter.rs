@@ -1,9 +1,9 @@
-//! How busy a GPU is, as a monitor sees it: amounts (microseconds of kernels, bytes over PCIe) summed up per second, of which
-//! the sum over the last second is read. The values are in memory that processes share, hence atomics.
+//! How busy a GPU is, as a monitor sees it: amounts (microseconds of kernels, bytes over PCIe) are summed per second, and
+//! read as the sum over the last second. The values are in memory shared by processes, hence atomics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One second, in the microseconds that times are counted in.
+/// One second in microseconds, the unit of all times.
 const SECOND: u64 = 1_000_000;
 
 /// Microseconds of a clock that all processes of the host share (CLOCK_MONOTONIC).
@@ -14,10 +14,10 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64 / 1000
 }
 
-/// What was added in the current second and in the one before. One thread adds at a time.
+/// Amounts added in the current second and in the previous one. Only one thread adds at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// The second in the upper half, the amount in the lower one.
+    /// The second in the upper half, the amount in the lower half.
     current: AtomicU64,
     before: AtomicU64,
 }
@@ -48,7 +48,7 @@ impl Window {
         target.store(second << 32 | (sum + amount).min(0xffff_ffff), Ordering::Relaxed);
     }
 
-    /// What was added in the second that ends at `at`, if the additions of a second are spread evenly.
+    /// The amount added in the second that ends at `at`, assuming that additions are spread evenly within a second.
     fn last_second(&self, at: u64) -> u64 {
         let (second, into) = (at / SECOND, at % SECOND);
         let slots = [&self.current, &self.before].map(|slot| unpack(slot.load(Ordering::Relaxed)));
@@ -62,10 +62,10 @@ impl Window {
     }
 }
 
-/// What one process does with one GPU.
+/// The use of one GPU by one process.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    /// When a kernel began that still runs, 0 for none.
+    /// Start time of a kernel that still runs, 0 for none.
     since: AtomicU64,
     busy: Window,
     /// To and from the GPU over PCIe, in units of [`UNIT`].
@@ -77,12 +77,12 @@ pub(crate) struct Meter {
 const UNIT: u64 = 64;
 
 impl Meter {
-    /// A kernel starts, and none ran.
+    /// Called when a kernel starts and none was running.
     pub(crate) fn begin(&self, at: u64) {
         self.since.store(at.max(1), Ordering::Relaxed);
     }
 
-    /// No kernel runs any more. For how long one did, us.
+    /// Called when no kernel runs any more. Returns how long one did, us.
     pub(crate) fn end(&self, at: u64) -> u64 {
         let since = self.since.swap(0, Ordering::Relaxed);
         if since == 0 || since >= at {
@@ -96,7 +96,7 @@ impl Meter {
         at - since
     }
 
-    /// For how long a kernel has been running, us.
+    /// How long a kernel has been running, us.
     pub(crate) fn running(&self, at: u64) -> u64 {
         let since = self.since.load(Ordering::Relaxed);
         if since == 0 { 0 } else { at.saturating_sub(since) }
@@ -107,7 +107,7 @@ impl Meter {
         ((self.busy.last_second(at) + self.running(at)).min(SECOND) * 100 / SECOND) as u32
     }
 
-    /// Bytes were copied to the GPU, or (`false`) from it.
+    /// Records bytes copied to the GPU, or (`false`) from it.
     pub(crate) fn copied(&self, at: u64, bytes: u64, to_gpu: bool) {
         let window = if to_gpu { &self.received } else { &self.sent };
         window.add(at, bytes.div_ceil(UNIT));
@@ -118,7 +118,7 @@ impl Meter {
         (self.received.last_second(at) * UNIT, self.sent.last_second(at) * UNIT)
     }
 
-    /// As new: for another process.
+    /// Resets it for another process.
     pub(crate) fn clear(&self) {
         self.since.store(0, Ordering::Relaxed);
         for window in [&self.busy, &self.received, &self.sent] {

@@ -1,4 +1,4 @@
-//! What a program does wrong with addresses, as findings. Sentences have no addresses in them: these differ from run to run.
+//! A program's misuse of addresses, as findings. Messages contain no addresses, because these differ from run to run.
 
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
@@ -9,22 +9,23 @@ use super::{Device, address};
 use crate::report::finding;
 use crate::sanitizer::{init, owner};
 
-/// Below it nothing is ever allocated: an address here is a null pointer and an offset.
+/// Nothing is ever allocated below this: an address here is a null pointer plus an offset.
 const PAGE_OF_NULL: usize = 4096;
 
-/// The call under way `verb`s ("reads", "writes") `bytes` at `address`, which are not all in one live allocation.
+/// Reports that the current call `verb`s ("reads", "writes") `bytes` at `address`, which are not all in one live
+/// allocation.
 pub(crate) fn access(verb: &str, address: usize, bytes: usize) {
     let function = finding::function();
     record(function, format!("{function} {verb} {}", count(bytes)), address);
 }
 
-/// A copy that a kernel launched touches what is not all in one live allocation.
+/// Reports that a copy launched by a kernel touches bytes that are not all in one live allocation.
 pub(crate) fn of_child(kernel: &str, writes: bool, address: usize, bytes: usize) {
     let what = format!("a copy that the kernel {kernel} launched {} {}", does(writes), count(bytes));
     record("cudaMemcpyAsync", what, address);
 }
 
-/// A kernel that was launched at `site` (or by the call under way) stopped.
+/// Reports that a kernel launched at `site` (or by the current call) stopped.
 pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
     let who = thread(trap.thread, trap.block, &trap.kernel, &trap.spot);
     let say = |kind, what: String| note(kind, &trap.kernel, site, format!("{who} {what}"));
@@ -102,8 +103,8 @@ fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
     }
 }
 
-/// A kernel that was launched at `site` (or by the call under way) made a mistake that did not stop it. `allocated` is where memory
-/// without a writer comes from.
+/// Reports that a kernel launched at `site` (or by the current call) made a mistake that did not stop it. `allocated` is where
+/// uninitialized memory was allocated.
 pub(crate) fn noticed(mistake: &Mistake, site: Option<SiteId>, allocated: impl FnOnce(u64) -> Option<SiteId>) {
     let Mistake { kind, kernel, block, spot, address, bytes, .. } = mistake;
     let who = thread(mistake.thread, *block, kernel, spot);
@@ -155,7 +156,7 @@ fn thread([x, y, z]: [u32; 3], [bx, by, bz]: [u32; 3], kernel: &str, spot: &Spot
     format!("thread ({x},{y},{z}) of block ({bx},{by},{bz}) of kernel {kernel} ({})", place_in_source(spot))
 }
 
-/// As `Spot` shows itself, without directories: they differ between machines.
+/// As displayed by `Spot`, but without directories, because they differ between machines.
 fn place_in_source(spot: &Spot) -> String {
     let bare = |(file, line): &(String, u32)| (file.rsplit('/').next().unwrap_or_default().to_owned(), *line);
     let (source, caller) = (spot.source.as_ref().map(bare), spot.caller.as_ref().map(bare));
@@ -166,13 +167,13 @@ fn does(writes: bool) -> &'static str {
     if writes { "writes" } else { "reads" }
 }
 
-/// `what` ends in the bytes at `address`.
+/// Records a finding; `what` is a sentence to be completed with what is at `address`.
 fn record(function: &str, what: String, address: usize) {
     let (kind, sentence) = place(what, address);
     finding::record(kind, function, None, sentence);
 }
 
-/// What is at `address`, as the end of the sentence `what`.
+/// Completes the sentence `what` with what is at `address`.
 fn place(what: String, address: usize) -> (FindingKind, String) {
     if let Some(block) = owner::outside(address) {
         let (kind, behind) = block;
@@ -213,7 +214,7 @@ fn place(what: String, address: usize) -> (FindingKind, String) {
     (kind, sentence)
 }
 
-/// `function` frees `address`, at which nothing starts that it could free.
+/// Reports that `function` frees `address`, where nothing starts that it could free.
 pub(crate) fn free(function: &str, address: usize) {
     let Some((kind, what)) = not_to_free(address) else { return };
     finding::record(kind, function, None, format!("{function} of {what}"));

@@ -1,4 +1,5 @@
-//! What one GPU does inside a process: memory, streams, events, contexts, counters. Shared by runtime, driver and NCCL.
+//! The state of one GPU inside a process: memory, streams, events, contexts, counters. Shared by runtime, driver and
+//! NCCL.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -57,7 +58,7 @@ pub(crate) struct Device {
     pub(crate) gpu: &'static Gpu,
     /// Its memory.
     pub(crate) memory: memory::DeviceMemory,
-    /// What the machine's other processes see of it.
+    /// The part visible to the machine's other processes.
     pub(crate) share: neighbors::Share,
     /// Its streams.
     pub(crate) streams: stream::Streams,
@@ -65,15 +66,15 @@ pub(crate) struct Device {
     pub(crate) output: output::Output,
     /// What kernels allocated.
     heap: grid::Heap,
-    /// Why every call on it fails from now on, or 0; see [`Device::fail`].
+    /// The error of every call on it from now on, or 0; see [`Device::fail`].
     failure: AtomicU32,
-    /// Since when this process sees its health.
+    /// Since when this process observes its health.
     health: health::Watch,
-    /// What was done with it.
+    /// Counters of its use.
     pub(crate) counters: &'static Counters,
     /// Times its primary context is retained by the driver API, plus one once the runtime has made it.
     pub(crate) primary: context::Primary,
-    /// Devices whose memory this one may reach, as bits would not hold 1024 of them.
+    /// Devices whose memory this one may access; a set, because bits would not hold 1024 of them.
     pub(crate) peers: context::Peers,
     /// `cudaDeviceScheduleAuto` and friends.
     pub(crate) flags: AtomicU32,
@@ -121,11 +122,11 @@ fn count_left(left: &mut Left) {
     left.events += event::count() as u64;
 }
 
-/// Some device failed: what calls look at first.
+/// Whether some device failed; calls check this first.
 static ANY_FAILED: AtomicBool = AtomicBool::new(false);
 
 impl Device {
-    /// From now on every call on the device answers `error`, in this process and for good, as CUDA documents of errors of kernels:
+    /// From now on, every call on the device returns `error`, permanently in this process, as CUDA documents for kernel errors:
     /// "this leaves the process in an inconsistent state and any further CUDA work will return the same error".
     pub(crate) fn fail(&self, error: CudaError) {
         // The first error stays.
@@ -133,7 +134,7 @@ impl Device {
         ANY_FAILED.store(true, Ordering::Release);
     }
 
-    /// [`Device::fail`] where the case made the GPU fail and a context of this process is on it.
+    /// [`Device::fail`] if the case made the GPU fail and this process has a context on it.
     pub(crate) fn suffer(&self) {
         if self.primary.is_active()
             && let Some(error) = self.health.error(self.gpu)
@@ -142,10 +143,10 @@ impl Device {
         }
     }
 
-    /// [`Self::suffer`], and [`Self::alive`] where the case does something to GPUs.
+    /// [`Self::suffer`], and [`Self::alive`] if the case has GPU events.
     ///
     /// # Errors
-    /// What the device failed with.
+    /// The device's failure.
     pub(crate) fn healthy(&self) -> CudaResult {
         if !health::is_watched() {
             return Ok(());
@@ -154,13 +155,13 @@ impl Device {
         self.alive()
     }
 
-    /// [`Device::fail`] where a kernel never ended.
+    /// [`Device::fail`] for a kernel that never ended.
     pub(crate) fn lose(&self) {
         self.fail(CudaError::LAUNCH_TIMEOUT);
     }
 
     /// # Errors
-    /// What it failed with.
+    /// The device's failure.
     pub(crate) fn alive(&self) -> CudaResult {
         match self.failure.load(Ordering::Acquire) {
             0 => Ok(()),
@@ -173,12 +174,13 @@ thread_local! {
     static ANSWERS_BEFORE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The call under way only issued work: that this failed is for a later call to say.
+/// The current call only issued work: a later call reports that it failed.
 pub(crate) fn answer_before_failure() {
     ANSWERS_BEFORE.set(true);
 }
 
-/// Whether the calling thread's device still works; what every successful call of libcuda and libcudart ends with.
+/// Whether the calling thread's device still works; checked at the end of every successful call of libcuda and
+/// libcudart.
 ///
 /// # Errors
 /// As [`Device::alive`].
@@ -198,7 +200,7 @@ pub(crate) fn current_alive() -> Result<(), u32> {
 /// The device with this ordinal.
 ///
 /// # Errors
-/// `NO_DEVICE` when none is visible, else `INVALID_DEVICE`.
+/// `NO_DEVICE` if none is visible, else `INVALID_DEVICE`.
 pub(crate) fn get(ordinal: i32) -> CudaResult<&'static Device> {
     let devices = all();
     if devices.is_empty() {
@@ -214,7 +216,7 @@ thread_local! {
 /// The calling thread's device: 0 until it chooses another.
 ///
 /// # Errors
-/// `NO_DEVICE` when none is visible.
+/// `NO_DEVICE` if none is visible.
 pub(crate) fn current() -> CudaResult<&'static Device> {
     get(CURRENT.get() as i32)
 }
@@ -224,10 +226,10 @@ pub(crate) fn make_current(device: &Device) {
     CURRENT.set(device.ordinal);
 }
 
-/// The device's memory file; made at the first use.
+/// The device's memory file; created at first use.
 ///
 /// # Errors
-/// `OPERATING_SYSTEM` when it cannot be made (reported on stderr).
+/// `OPERATING_SYSTEM` if it cannot be created (reported on stderr).
 pub(crate) fn arena_of(device: &'static Device) -> CudaResult<&'static dataplane::arena::Arena> {
     device.memory.arena(device)
 }

@@ -1,11 +1,11 @@
-//! What the processes of a simulated machine hold of its GPUs and do with them: a small file that all of them map
-//! (`FTEST_GPUS`), with an entry per process and GPU. So a device's memory is shared, and a monitor sees everybody's.
+//! The use of a simulated machine's GPUs by its processes: a small file that all of them map (`FTEST_GPUS`), with an
+//! entry per process and GPU. So a device's memory is shared, and a monitor sees every process.
 //!
-//! In front of the entries is when what happened to the health of the GPUs ([`super::health`]), and what was done with each
+//! Before the entries, the file holds when health events of the GPUs happened ([`super::health`]), and the use of each GPU
 //! ([`super::energy`]).
 //!
-//! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel lets go of it when the
-//! process dies or execs, whatever killed it, and a forked child does not inherit it. No process id is trusted for that.
+//! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel releases it when the
+//! process dies or execs, whatever killed it, and a forked child does not inherit it. Process ids are not trusted for this.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,33 +24,33 @@ use super::meter::{self, Meter};
 use super::{Device, all};
 use protocol::gpu::Gpu;
 
-/// Entries: processes times the GPUs that each uses.
+/// Number of entries: processes times the GPUs that each uses.
 const ENTRIES: usize = 8192;
-/// Of the byte whose lock keeps allocations apart; the entries' bytes follow it.
+/// Offset of the byte whose lock serializes allocations; the entries' bytes follow it.
 const ALLOCATION: i64 = 0;
 
 #[repr(C)]
 struct Entry {
-    /// 0 is free, else which GPU.
+    /// 0 if free, else the GPU.
     gpu: AtomicU32,
     pid: AtomicU32,
     bytes: AtomicU64,
     meter: Meter,
 }
 
-/// GPUs of all simulated machines whose energy is counted.
+/// Number of GPUs, over all simulated machines, whose energy is counted.
 const LEDGERS: usize = 1024;
 const LEDGERS_AT: usize = layout::BYTES;
 const ENTRIES_AT: usize = LEDGERS_AT + LEDGERS * size_of::<Ledger>();
 const LENGTH: usize = ENTRIES_AT + ENTRIES * size_of::<Entry>();
 
-/// When what happened to the GPUs, at the start of the file: [`layout`] says where what is.
+/// When events happened to the GPUs, at the start of the file: [`layout`] defines the offsets.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Times {
     /// When a process first called; us of [`meter::now`].
     pub(crate) start: AtomicU64,
-    /// Changes when an event happens: for those who wait.
+    /// Changes when an event happens, for waiters.
     pub(crate) changes: AtomicU32,
     _unused: u32,
     /// When each event at a collective happened, by slot.
@@ -69,7 +69,7 @@ impl Times {
     }
 }
 
-/// Those of the machine; of this process where the processes were not made one machine.
+/// The times of the machine, or of this process if processes do not share a machine.
 pub(crate) fn times() -> &'static Times {
     static OWN: Times = Times::new();
     board().map_or(&OWN, Board::times)
@@ -88,26 +88,26 @@ unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
-/// The entry of this process for one device.
+/// This process's entry for one device.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    /// Of the entry; 0 is none.
+    /// Index of the entry; 0 is none.
     index: AtomicUsize,
-    /// Kernels that run now, on any stream.
+    /// Number of kernels running now, on any stream.
     running: Mutex<u32>,
-    /// Count where this process has no entry, or there is no board.
+    /// Used for counting if this process has no entry, or there is no board.
     meter: Meter,
     ledger: [Ledger; 1],
 }
 
-/// What one process has of a GPU, as a monitor sees it.
+/// The use of a GPU by one process, as seen by a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Holder {
     /// Its process id.
     pub(crate) pid: u32,
     /// Bytes that it holds.
     pub(crate) bytes: u64,
-    /// Percentage of the last second during which a kernel of it ran.
+    /// Percentage of the last second during which one of its kernels ran.
     pub(crate) busy: u32,
     /// Bytes per second to the GPU, and from it.
     pub(crate) traffic: (u64, u64),
@@ -120,7 +120,7 @@ impl Holder {
     }
 }
 
-/// A kernel starts on the device.
+/// Called when a kernel starts on the device.
 pub(super) fn begin(device: &Device) {
     let mut running = device.share.running.lock();
     *running += 1;
@@ -129,7 +129,8 @@ pub(super) fn begin(device: &Device) {
     }
 }
 
-/// A kernel has ended on the device. Microseconds for which it was busy, if it is no longer.
+/// Called when a kernel has ended on the device. Returns the microseconds for which the device was busy, if it no
+/// longer is.
 pub(super) fn end(device: &Device) -> u64 {
     let mut running = device.share.running.lock();
     *running -= 1;
@@ -141,7 +142,7 @@ pub(super) fn end(device: &Device) -> u64 {
     busy
 }
 
-/// Bytes went over PCIe to the device, or (`false`) from it.
+/// Records bytes sent over PCIe to the device, or (`false`) from it.
 pub(crate) fn copied(device: &Device, bytes: u64, to_gpu: bool) {
     // One at a time, as the meter wants it.
     let _turn = device.share.running.lock();
@@ -156,13 +157,13 @@ fn number(gpu: &Gpu) -> u32 {
     (gpu.node << 16 | gpu.local) + 1
 }
 
-/// Where it is counted what was done with the GPU of a device.
+/// The ledger for the GPU of a device.
 pub(super) fn ledger(device: &Device) -> Option<&Ledger> {
     let ledgers = board().map_or(&device.share.ledger[..], Board::ledgers);
     Ledger::of(ledgers, number(device.gpu), meter::now)
 }
 
-/// The machine's board; none where the processes were not made one machine.
+/// The machine's board; `None` if processes do not share a machine.
 fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<Board>> = OnceLock::new();
     let board = BOARD.get_or_init(|| {
@@ -207,7 +208,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Those that were ever used. The first one only has their number.
+    /// The entries that were ever used. The first one only holds their number.
     fn entries(&self) -> &[Entry] {
         let most = self.all()[0].pid.load(Ordering::Acquire) as usize;
         &self.all()[..(most + 1).min(ENTRIES)]
@@ -223,7 +224,7 @@ impl Board {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(LEDGERS_AT).cast::<Ledger>(), LEDGERS) }
     }
 
-    /// Notes in the ledger of a GPU whether some process has an entry for it. Under the lock.
+    /// Records in the ledger of a GPU whether some process has an entry for it. Call it under the lock.
     fn note_use(&self, gpu: u32) {
         if let Some(ledger) = Ledger::of(self.ledgers(), gpu, meter::now) {
             let is_used = self.entries()[1..].iter().any(|entry| entry.gpu.load(Ordering::Acquire) == gpu);
@@ -236,7 +237,7 @@ impl Board {
         unsafe { self.base.cast::<Times>().as_ref() }
     }
 
-    /// Sets or asks for the lock of one byte.
+    /// Sets or queries the lock of one byte.
     fn fcntl(&self, command: i32, kind: i32, byte: i64) -> io::Result<libc::flock> {
         // SAFETY: all-zero is a value of this plain C struct.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -255,7 +256,7 @@ impl Board {
         }
     }
 
-    /// No other thread allocates meanwhile, in this process or another. Its holder does nothing that waits.
+    /// While held, no other thread allocates, in this process or another. The holder does nothing that waits.
     fn lock(&self) -> io::Result<AllocationLock<'_>> {
         let guard = self.allocation.lock();
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
@@ -269,7 +270,7 @@ impl Board {
         Ok(Some(AllocationLock { board: self, _guard: guard }))
     }
 
-    /// Whether the process of the entry at `index` is there.
+    /// Whether the process of the entry at `index` is alive.
     fn is_alive(&self, index: usize) -> bool {
         let entry = &self.entries()[index];
         // Its own locks are nothing that a process has to wait for.
@@ -296,7 +297,7 @@ impl Board {
         alive
     }
 
-    /// A free entry, made this process's. Under the lock.
+    /// Claims a free entry for this process. Call it under the lock.
     fn claim(&self, gpu: u32) -> Option<usize> {
         let entries = self.all();
         let index = (1..ENTRIES).find(|index| entries[*index].gpu.load(Ordering::Acquire) == 0)?;
@@ -310,7 +311,7 @@ impl Board {
         Some(index)
     }
 
-    /// What others hold of a GPU, by the entries alone.
+    /// Bytes of a GPU held by others, judging by the entries alone.
     fn others(&self, gpu: u32) -> u64 {
         let own = std::process::id();
         let of_others =
@@ -335,7 +336,7 @@ impl Drop for AllocationLock<'_> {
 }
 
 impl Share {
-    /// What counts: in the entry, if there is one.
+    /// Applies `body` to the meter in use: the entry's, if there is one.
     fn metered(&self, body: impl FnOnce(&Meter)) {
         match (self.index.load(Ordering::Acquire), board()) {
             (0, _) | (_, None) => body(&self.meter),
@@ -343,7 +344,7 @@ impl Share {
         }
     }
 
-    /// The entry's index; claims one where there is none. Under the board's lock.
+    /// The entry's index; claims one if there is none. Call it under the board's lock.
     fn index(&self, board: &Board, gpu: u32) -> Option<usize> {
         match self.index.load(Ordering::Acquire) {
             0 => board.claim(gpu).inspect(|index| self.index.store(*index, Ordering::Release)),
@@ -352,7 +353,7 @@ impl Share {
     }
 }
 
-/// Says that this process now holds `bytes` of the device.
+/// Publishes that this process now holds `bytes` of the device.
 pub(crate) fn publish(device: &Device, bytes: u64) {
     let Some(board) = board() else { return };
     let index = match device.share.index.load(Ordering::Acquire) {
@@ -364,7 +365,7 @@ pub(crate) fn publish(device: &Device, bytes: u64) {
     }
 }
 
-/// Takes `bytes` of the device in all, if others leave as much of `limit`. False when they do not.
+/// Takes `bytes` of the device in total, if others leave that much of `limit`. False if they do not.
 pub(crate) fn take(device: &Device, bytes: u64, limit: u64) -> bool {
     let Some(board) = board() else { return true };
     let gpu = number(device.gpu);
@@ -383,7 +384,7 @@ pub(crate) fn take(device: &Device, bytes: u64, limit: u64) -> bool {
     false
 }
 
-/// This process no longer uses the device.
+/// Records that this process no longer uses the device.
 pub(crate) fn withdraw(device: &Device) {
     let Some(board) = board() else { return };
     let index = device.share.index.swap(0, Ordering::AcqRel);
@@ -397,7 +398,8 @@ pub(crate) fn withdraw(device: &Device) {
     }
 }
 
-/// What was done with the GPU since a process first used or asked about it; `None` beyond so many GPUs as are counted.
+/// The energy use of the GPU since a process first used or queried it; `None` beyond the number of GPUs that are
+/// counted.
 pub(crate) fn spent(gpu: &Gpu) -> Option<Spent> {
     let Some(board) = board() else {
         let device = all().iter().find(|device| device.gpu.rank == gpu.rank)?;
@@ -412,8 +414,8 @@ pub(crate) fn spent(gpu: &Gpu) -> Option<Spent> {
     Ledger::of(board.ledgers(), number(gpu), meter::now).map(|ledger| ledger.spent(meter::now()))
 }
 
-/// What was done with the GPU since a process first used or asked about it, with the kernels that run at the time `at`; `None`
-/// beyond so many GPUs as are counted.
+/// The work of the GPU since a process first used or queried it, including kernels that run at time `at`; `None` beyond the
+/// number of GPUs that are counted.
 pub(crate) fn work(gpu: &Gpu, at: u64) -> Option<Work> {
     let (work, running) = match board() {
         None => {
@@ -436,8 +438,7 @@ pub(crate) fn held_by_others(device: &Device) -> u64 {
     board.others(number(device.gpu))
 }
 
-/// Every process of the machine that uses the GPU, by id. Where the processes were not made one machine, that is this one at
-/// most.
+/// Every process of the machine that uses the GPU, by id. If processes do not share a machine, that is at most this process.
 pub(crate) fn holders(gpu: &Gpu) -> Vec<Holder> {
     let Some(board) = board() else {
         let own = all().iter().find(|device| device.gpu.rank == gpu.rank && device.primary.is_active());

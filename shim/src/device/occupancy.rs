@@ -3,7 +3,7 @@
 
 use protocol::profile::LimitProfile;
 
-/// What a kernel needs.
+/// The resource needs of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
     pub(crate) threads: u32,

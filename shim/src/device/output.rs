@@ -1,4 +1,4 @@
-//! What kernels print: kept until the host synchronizes, then written to the program's own stdout, as on a GPU (CUDA C++ Programming
+//! Kernel output: kept until the host synchronizes, then written to the program's own stdout, as on a GPU (CUDA C++ Programming
 //! Guide, "Formatted Output"). Failed assertions go to stderr in the same way.
 
 use std::io::Write as _;
@@ -20,7 +20,7 @@ struct Text {
 }
 
 unsafe extern "C" {
-    /// The program's own buffer, so that what it prints itself stays in order.
+    /// The program's own buffer, so that its own output stays in order.
     static stdout: *mut libc::FILE;
 }
 
@@ -37,7 +37,7 @@ impl Output {
         self.is_waiting.store(true, Ordering::Release);
     }
 
-    /// Writes what is there: the host synchronized.
+    /// Writes the pending output, after the host synchronized.
     pub(crate) fn flush(&self) {
         if !self.is_waiting.load(Ordering::Acquire) || !self.is_waiting.swap(false, Ordering::AcqRel) {
             return;

@@ -1,4 +1,4 @@
-//! Memory pools of the stream-ordered allocator. Our pools keep no freed memory back, so what is reserved is what is used.
+//! Memory pools of the stream-ordered allocator. Our pools do not keep freed memory, so reserved equals used.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Attributes 1 to 3, whether freed memory may be reused in three situations: kept, and without effect here.
+    /// Attributes 1 to 3, whether freed memory may be reused in three situations: stored, but without effect here.
     reuse: [i32; 3],
     threshold: u64,
     used: u64,
@@ -62,7 +62,7 @@ pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Pool>> {
     POOLS.get(handle).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Ends a pool; what was allocated from it stays until it is freed.
+/// Destroys a pool; memory allocated from it stays until it is freed.
 ///
 /// # Errors
 /// `INVALID_VALUE` for a default pool or a handle that names no pool.
@@ -136,10 +136,10 @@ pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> Cuda
     Ok(address)
 }
 
-/// Frees in stream order; memory of `cudaMalloc` too.
+/// Frees in stream order, including memory from `cudaMalloc`.
 ///
 /// # Errors
-/// `INVALID_VALUE` when no allocation starts at `address`.
+/// `INVALID_VALUE` if no allocation starts at `address`.
 pub(crate) fn free(address: usize, stream: &Arc<Stream>) -> CudaResult {
     let function = finding::function();
     let location = address::locate(address)

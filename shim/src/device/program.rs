@@ -1,4 +1,4 @@
-//! Linked PTX of the program: its kernels as code for this machine, made when first asked for, and its variables on each device.
+//! Linked PTX of the program: its kernels as code for this machine, compiled on first use, and its variables on each device.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::memory::{self, HostKind, Kind};
 use super::{Device, attribute, version};
 use crate::settings;
 
-/// PTX that can be run.
+/// Runnable PTX.
 #[derive(Debug)]
 pub(crate) struct Program {
     image: Image,
@@ -39,14 +39,14 @@ struct Placed {
 pub(crate) struct Compiled {
     pub(crate) kernel: Arc<ptx::Kernel>,
     pub(crate) attributes: ptx::Attributes,
-    /// What findings call it.
+    /// Its name in findings.
     pub(crate) called: &'static str,
-    /// What `cudaFuncAttributeMaxDynamicSharedMemorySize` was set to, plus one; 0 for nothing.
+    /// The value set for `cudaFuncAttributeMaxDynamicSharedMemorySize`, plus one; 0 if not set.
     max_dynamic: AtomicU32,
 }
 
 impl Compiled {
-    /// Dynamic shared memory that a launch may ask for, bytes, where a block may have `limit` unless the program asks for more.
+    /// Dynamic shared memory that a launch may request, bytes. A block may have `limit` unless the program requests more.
     pub(crate) fn max_dynamic(&self, limit: u32) -> u32 {
         match self.max_dynamic.load(Ordering::Relaxed) {
             0 => limit.saturating_sub(self.attributes.shared_bytes as u32),
@@ -54,13 +54,13 @@ impl Compiled {
         }
     }
 
-    /// Lets launches ask for so many bytes.
+    /// Lets launches request this many bytes.
     pub(crate) fn set_max_dynamic(&self, bytes: u32) {
         self.max_dynamic.store(bytes + 1, Ordering::Relaxed);
     }
 }
 
-/// What kernels are watched for.
+/// The checks made on kernels.
 fn checks() -> Checks {
     let Ok(settings) = settings::get() else { return Checks::default() };
     let wanted = settings.sanitize;
@@ -75,7 +75,7 @@ impl Program {
     /// Reads and links PTX.
     ///
     /// # Errors
-    /// Where it is not PTX, or a name is missing.
+    /// If it is not PTX, or a name is missing.
     pub(crate) fn new(texts: &[String]) -> Result<Self, Invalid> {
         let modules = texts.iter().map(|text| Self::read(text)).collect::<Result<Vec<Module>, _>>()?;
         let image = Image::link(&modules).map_err(|error| Invalid(error.to_string()))?;
@@ -87,7 +87,7 @@ impl Program {
     /// Reads one text.
     ///
     /// # Errors
-    /// Where it is not PTX.
+    /// If it is not PTX.
     pub(crate) fn read(text: &str) -> Result<Module, Invalid> {
         let wrong = |error: ptx::ParseError| {
             Invalid(format!("line {}:{}: {}", error.place.line, error.place.column, error.message))
@@ -95,7 +95,7 @@ impl Program {
         Module::parse(text).map_err(wrong)
     }
 
-    /// Looks for instructions that no GPU takes; those that only we do not execute are left for [`Program::kernel`].
+    /// Looks for instructions that no GPU accepts; those that only we do not support are left for [`Program::kernel`].
     ///
     /// # Errors
     /// The first of them, with its line.
@@ -129,7 +129,7 @@ impl Program {
     /// Code for a kernel, compiled at the first call.
     ///
     /// # Errors
-    /// Why there is none: the instruction that is not executed, with its line.
+    /// Why there is none: the unsupported instruction, with its line.
     pub(crate) fn kernel(&self, name: &str) -> Result<Arc<Compiled>, String> {
         let mut kernels = self.kernels.lock();
         if let Some(known) = kernels.get(name) {
@@ -162,7 +162,8 @@ impl Program {
         self.image.globals().iter().any(|global| global.space == GlobalSpace::Managed)
     }
 
-    /// Addresses of all variables on `device`, with their initial values. `managed` knows those that are elsewhere already.
+    /// Addresses of all variables on `device`, with their initial values. `managed` provides those that already exist
+    /// elsewhere.
     ///
     /// # Errors
     /// `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
@@ -218,7 +219,7 @@ impl Program {
     }
 }
 
-/// Code is kept where the environment says.
+/// Sets the directory for compiled code from the environment.
 fn keep_code() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
@@ -236,7 +237,7 @@ fn release(device_memory: &[usize], host_memory: &[usize]) {
     }
 }
 
-/// Launches hold the program, so that nothing uses its variables any more.
+/// Launches hold the program, so nothing uses its variables any more at this point.
 impl Drop for Program {
     fn drop(&mut self) {
         for placed in self.places.lock().values() {
@@ -245,21 +246,21 @@ impl Drop for Program {
     }
 }
 
-/// What a fat binary of the program has for a device.
+/// The code for a device in a fat binary of the program.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     /// Kernels that run.
     Program(Arc<Program>),
-    /// Code that hardware may run and we do not; why, where it is PTX.
+    /// Code that hardware may run but we do not; the reason, if it is PTX.
     Gap(Option<String>),
-    /// Nothing for this device, on hardware either.
+    /// Nothing for this device, not even on hardware.
     Nothing,
 }
 
 /// Fat binaries by the address of their wrapper and compute capability.
 type FatBinaries = HashMap<(usize, (i32, i32)), Found>;
 
-/// What the fat binary that the program registered has for `device`; read at the first call.
+/// The code for `device` in the fat binary that the program registered; read at the first call.
 pub(crate) fn of_fat_binary(wrapper: usize, device: &Device) -> Found {
     static KNOWN: OnceLock<Mutex<FatBinaries>> = OnceLock::new();
     let capability = attribute::capability(device);
@@ -278,7 +279,7 @@ pub(crate) fn of_fat_binary(wrapper: usize, device: &Device) -> Found {
     known.entry((wrapper, capability)).or_insert_with(read).clone()
 }
 
-/// Why an image cannot be loaded: what the call answers, and the reason for a person.
+/// Why an image cannot be loaded: the error code, and a human-readable reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotLoaded {
     pub(crate) error: CudaError,
@@ -294,8 +295,8 @@ impl From<Invalid> for NotLoaded {
 /// The program in an image that is loaded for `device`; `None` for machine code, which is taken on trust.
 ///
 /// # Errors
-/// `INVALID_IMAGE` for what is not an image, `NO_KERNEL_IMAGE` where the device can run nothing of it, `INVALID_PTX`,
-/// `UNSUPPORTED_PTX_VERSION` for PTX of a later CUDA than the driver's.
+/// `INVALID_IMAGE` for anything that is not an image, `NO_KERNEL_IMAGE` if the device can run nothing of it,
+/// `INVALID_PTX`, `UNSUPPORTED_PTX_VERSION` for PTX of a later CUDA than the driver's.
 pub(crate) fn load(code: Result<Code, image::Unusable>, device: &Device) -> Result<Option<Arc<Program>>, NotLoaded> {
     let texts = match code {
         Ok(Code::Ptx(texts)) => texts,

@@ -1,7 +1,7 @@
-//! Streams: first in, first out. Work on an idle stream is done by the caller at once; what may have to wait (collectives,
-//! host functions, events of a busy stream) goes to a thread of the stream's own, started when first needed. Whoever waits
-//! for a stream does its work meanwhile: with more ranks than cores, handing work to a thread and its end back costs more
-//! than a small collective.
+//! Streams: first in, first out. Work on an idle stream is done immediately by the caller. Work that may have to wait
+//! (collectives, host functions, events of a busy stream) goes to the stream's own thread, started when first needed. A
+//! thread that waits for a stream does its work in the meantime: with more ranks than cores, handing work to another
+//! thread and back costs more than a small collective.
 
 pub(crate) mod attribute;
 
@@ -21,11 +21,11 @@ use crate::process::delay::{self, Place};
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
 
-/// While a stream's waiters do its work, its thread need not be called for every task: it looks this often whether
-/// one is left over.
+/// While a stream's waiters do its work, its thread is not woken for every task: it checks this often whether one is
+/// left over.
 const DOZE: Duration = Duration::from_micros(200);
 
-/// From so many streams in a device's list on, it is looked through whenever one is added.
+/// If a device's list has this many streams or more, it is cleaned up whenever one is added.
 const LISTED: usize = 64;
 
 /// Lowest and highest priority of a stream.
@@ -55,9 +55,9 @@ pub(crate) struct Stream {
     pub(crate) kind: Kind,
     priority: i32,
     attributes: attribute::Attributes,
-    /// Work of the kernels that it was given, in nanoseconds.
+    /// Work of the kernels submitted to it, in nanoseconds.
     worked: AtomicU64,
-    /// Items given to the queue, and items done: equal when idle.
+    /// Items submitted to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
     /// Whether it is listed among the device's busy streams.
@@ -72,14 +72,14 @@ pub(crate) struct Stream {
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
-    /// Someone does the task that was first.
+    /// Whether someone is doing the first task.
     is_busy: bool,
     has_worker: bool,
-    /// The worker sleeps until it is called.
+    /// Whether the worker sleeps until it is woken.
     is_parked: bool,
-    /// A thread that waits did a task since the worker looked last.
+    /// Whether a waiting thread did a task since the worker last looked.
     was_helped: bool,
-    /// The least number of done items that a sleeping thread waits for: no wake-up comes before.
+    /// The smallest number of done items that a sleeping thread waits for: no wake-up comes earlier.
     awaited: Option<u64>,
     destroyed: bool,
 }
@@ -87,7 +87,7 @@ struct Queue {
 /// An entry of a queue.
 enum Item {
     Task(Task),
-    /// Goes on once another stream got there. Nobody is woken for it.
+    /// Continues once another stream has reached this point. Nobody is woken for it.
     After(Point),
 }
 
@@ -106,10 +106,10 @@ impl std::fmt::Debug for Queue {
 /// A device's streams.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    /// Tasks in queues of all its streams that are not done.
+    /// Number of unfinished tasks in the queues of all its streams.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
-    /// All that owe something, and some that no longer do: programs have many streams and use few.
+    /// All streams with pending work, and some without: programs have many streams and use few.
     busy: Mutex<Vec<Arc<Stream>>>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// True once the stream got here.
+    /// True once the stream has reached it.
     pub(crate) fn is_reached(&self) -> bool {
         let reached = || self.stream.done.load(Ordering::Acquire) >= self.sequence;
         reached() || {
@@ -146,8 +146,8 @@ impl Point {
         }
     }
 
-    /// Waits until the stream got here, and does its work up to here unless its thread is at it. The wait ends: each task
-    /// in a stream has a deadline of its own, except a program's host function.
+    /// Waits until the stream has reached it, and does the stream's work up to it unless the stream's thread is doing so.
+    /// The wait is finite: each task in a stream has its own deadline, except a program's host function.
     pub(crate) fn wait(&self) {
         if self.is_reached() {
             return;
@@ -171,7 +171,7 @@ impl Point {
 }
 
 impl Streams {
-    /// True when every stream of the device is idle.
+    /// True if every stream of the device is idle.
     pub(crate) fn is_quiet(&self) -> bool {
         self.unfinished.load(Ordering::Acquire) == 0
     }
@@ -201,7 +201,7 @@ impl Stream {
         &all()[self.device as usize]
     }
 
-    /// It, as far as order is concerned.
+    /// Its identity for ordering.
     pub(crate) fn lane(&self) -> Lane {
         let order = match self.kind {
             Kind::Legacy => Order::Legacy,
@@ -215,12 +215,12 @@ impl Stream {
         self.queue.lock()
     }
 
-    /// Adds the work of a kernel that it is given.
+    /// Adds the work of a kernel submitted to it.
     pub(crate) fn count_work(&self, work: Duration) {
         self.worked.fetch_add(u64::try_from(work.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The work of all kernels that it was given so far.
+    /// The work of all kernels submitted to it so far.
     pub(crate) fn worked(&self) -> Duration {
         Duration::from_nanos(self.worked.load(Ordering::Relaxed))
     }
@@ -230,7 +230,7 @@ impl Stream {
         Point { stream: Arc::clone(self), sequence: self.issued.load(Ordering::Acquire) }
     }
 
-    /// What the next piece of work on this stream has to wait for and is not done yet.
+    /// The unfinished points that the next piece of work on this stream has to wait for.
     pub(crate) fn pending(self: &Arc<Self>) -> Vec<Point> {
         let streams = &self.device().streams;
         if streams.unfinished.load(Ordering::Acquire) == 0 {
@@ -249,18 +249,18 @@ impl Stream {
         points
     }
 
-    /// True when everything issued to it, and everything it is ordered after, is done.
+    /// True if everything issued to it, and everything it is ordered after, is done.
     pub(crate) fn is_idle(self: &Arc<Self>) -> bool {
         self.pending().is_empty()
     }
 
-    /// Waits until [`Stream::is_idle`] held for the work issued so far.
+    /// Waits until [`Stream::is_idle`] holds for the work issued so far.
     pub(crate) fn synchronize(self: &Arc<Self>) {
         self.pending().iter().for_each(Point::wait);
         self.device().output.flush();
     }
 
-    /// Does `task` in stream order: at once in the caller when nothing is before it, else on the stream's thread.
+    /// Does `task` in stream order: immediately in the caller if nothing precedes it, else on the stream's thread.
     pub(crate) fn run(self: &Arc<Self>, task: impl FnOnce() + Send + 'static) {
         if let Some(late) = delay::draw(Place::Stream) {
             let task = move || {
@@ -300,21 +300,21 @@ impl Stream {
         self.call_worker(queue);
     }
 
-    /// Wakes the sleepers in [`Point::wait`]; one that has to sleep on registers again.
+    /// Wakes the sleepers in [`Point::wait`]; those that have to keep sleeping register again.
     fn call_waiters(&self, queue: &mut MutexGuard<'_, Queue>) {
         if queue.awaited.take().is_some() {
             self.changed.notify_all();
         }
     }
 
-    /// The caller leaves the queue: what is left in it is for its waiters.
+    /// Called when the caller leaves the queue: what is left is for its waiters.
     fn hand_over(&self, queue: &mut MutexGuard<'_, Queue>) {
         if !queue.is_busy && !queue.items.is_empty() {
             self.call_waiters(queue);
         }
     }
 
-    /// Wakes the worker when there is something for it.
+    /// Wakes the worker if there is something for it.
     fn call_worker(&self, queue: &mut MutexGuard<'_, Queue>) {
         if queue.is_parked && !queue.is_busy && (queue.has_task() || queue.destroyed) {
             queue.is_parked = false;
@@ -322,7 +322,7 @@ impl Stream {
         }
     }
 
-    /// Drops what the stream no longer has to wait for from the front of its queue.
+    /// Drops points that have been reached from the front of the queue.
     fn pass_reached(&self) {
         loop {
             let (point, at) = {
@@ -384,7 +384,7 @@ impl Stream {
         }
     }
 
-    /// No program has it any more. What is in it is still done.
+    /// Called when no program uses it any more. Its remaining work is still done.
     fn end(self: &Arc<Self>) {
         let mut queue = self.lock();
         queue.destroyed = true;
@@ -403,8 +403,8 @@ impl Stream {
     }
 }
 
-/// Gives `task` to the stream's thread, after everything that the stream is ordered after. Never runs it in the caller,
-/// unless no thread can be started.
+/// Submits `task` to the stream's thread, after everything that the stream is ordered after. Never runs it in the
+/// caller, unless no thread can be started.
 pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
     let others: Vec<Point> = stream.pending().into_iter().filter(|point| !Arc::ptr_eq(&point.stream, stream)).collect();
     let mut queue = stream.lock();
@@ -424,7 +424,7 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
     stream.call_worker(&mut queue);
 }
 
-/// Later work of `stream` waits until `point` is reached.
+/// Makes later work of `stream` wait until `point` is reached.
 pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
     stream.push(&mut stream.lock(), Item::After(point));
 }
@@ -446,7 +446,7 @@ fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 }
 
 impl Streams {
-    /// The streams that owe something.
+    /// The streams with pending work.
     fn busy(&self) -> Vec<Arc<Stream>> {
         let mut busy = self.busy.lock();
         Self::drop_idle(&mut busy);
@@ -471,8 +471,8 @@ pub(crate) fn legacy(device: &Device) -> Arc<Stream> {
     Arc::clone(device.streams.legacy.get_or_init(|| Stream::new(device, Kind::Legacy, 0)))
 }
 
-/// The calling thread's default stream on `device` (`cudaStreamPerThread`). A thread that ends (exit handlers of the program
-/// call in then) has the legacy one instead, which waits for what was its own.
+/// The calling thread's default stream on `device` (`cudaStreamPerThread`). A thread that is exiting (exit handlers of the
+/// program may call in then) has the legacy stream instead, which waits for the thread's own.
 pub(crate) fn per_thread(device: &Device) -> Arc<Stream> {
     let own = |streams: &RefCell<PerThread>| {
         let mut streams = streams.borrow_mut();
@@ -521,7 +521,7 @@ pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
     STREAMS.insert(Stream::new(device, kind, priority))
 }
 
-/// Ends a stream. Work already in it is still done.
+/// Destroys a stream. Work already in it is still done.
 ///
 /// # Errors
 /// `INVALID_HANDLE` for a default stream or a handle that names no live stream.
@@ -531,22 +531,22 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
     Ok(())
 }
 
-/// A stream on `device` that no program has a handle of.
+/// A stream on `device` without a handle for the program.
 pub(crate) fn unnamed(device: &Device, kind: Kind) -> Arc<Stream> {
     Stream::new(device, kind, 0)
 }
 
-/// Ends a stream of [`unnamed`]. Work already in it is still done.
+/// Destroys a stream from [`unnamed`]. Work already in it is still done.
 pub(crate) fn retire(stream: &Arc<Stream>) {
     stream.end();
 }
 
-/// Ends all streams of the device, as `cudaDeviceReset` does.
+/// Destroys all streams of the device, as `cudaDeviceReset` does.
 pub(crate) fn destroy_all(device: &Device) {
     STREAMS.remove_all(|stream| stream.device == device.ordinal).iter().for_each(Stream::end);
 }
 
-/// Streams that the program made and did not destroy.
+/// Number of streams that the program created and did not destroy.
 pub(crate) fn count() -> usize {
     STREAMS.all().len()
 }

@@ -1,4 +1,4 @@
-//! What a program gives to a stream: into the graph where the stream captures, else issued at once.
+//! Submits work to a stream: added to the graph if the stream captures, else issued immediately.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::launch::{Arguments, Launch, prepare};
 use super::stream::Stream;
 use crate::boundary::library::Library;
 
-/// Gives an operation to a stream.
+/// Submits an operation to a stream.
 ///
 /// # Errors
-/// Of each kind of operation, and of captures.
+/// Those of the operation, and of captures.
 pub(crate) fn submit(operation: Operation, stream: &Arc<Stream>) -> CudaResult {
     match capture::of(stream)? {
         Some(capture) => {
@@ -28,8 +28,8 @@ pub(crate) fn submit(operation: Operation, stream: &Arc<Stream>) -> CudaResult {
 /// Copies a box.
 ///
 /// # Errors
-/// `INVALID_VALUE` when a pointer is null, is said to be device memory and is not, or the box leaves its allocation;
-/// `INVALID_PITCH` when rows overlap; those of captures.
+/// `INVALID_VALUE` if a pointer is null or wrongly declared as device memory, or the box leaves its allocation;
+/// `INVALID_PITCH` if rows overlap; those of captures.
 pub(crate) fn copy(
     stream: &Arc<Stream>,
     to: Layout,
@@ -52,7 +52,7 @@ pub(crate) fn copy(
 /// Fills a box with `pattern`, 1, 2 or 4 bytes.
 ///
 /// # Errors
-/// `INVALID_VALUE` when the memory is not CUDA's or the box leaves its allocation; those of captures.
+/// `INVALID_VALUE` if the memory is not CUDA's or the box leaves its allocation; those of captures.
 pub(crate) fn fill(
     stream: &Arc<Stream>,
     to: Layout,
@@ -72,13 +72,13 @@ pub(crate) fn fill(
     fill.perform(stream, when)
 }
 
-/// Checks a launch and gives it to the stream. A kernel without code here is recorded: that is a gap.
+/// Checks a launch and submits it to the stream. A kernel without code here is recorded as a gap.
 ///
 /// # Errors
 /// As [`prepare`], and those of captures.
 ///
 /// # Safety
-/// The arguments are where the program says.
+/// The arguments are where the program claims.
 pub(crate) unsafe fn launch(
     stream: &Arc<Stream>,
     kernel: &Kernel,

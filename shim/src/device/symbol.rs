@@ -1,5 +1,5 @@
-//! Variables of the program on the device (`__device__`, `__constant__`, `__managed__`): given memory on each device at their first
-//! use, with the values in the device code.
+//! Variables of the program on the device (`__device__`, `__constant__`, `__managed__`): allocated on each device at first use,
+//! with the initial values in the device code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char};
@@ -19,9 +19,9 @@ use crate::boundary::library::Library;
 struct Variable {
     name: usize,
     size: usize,
-    /// The fat binary that it is in.
+    /// The fat binary that contains it.
     image: usize,
-    /// Managed memory is where the host's twin is, and filled when the program first looks.
+    /// Whether it is managed: its memory is at the host twin, and filled when the program first accesses it.
     is_managed: bool,
     is_filled: bool,
 }
@@ -32,7 +32,7 @@ static PLACES: Mutex<Option<Places>> = Mutex::new(None);
 /// Addresses by host twin and ordinal.
 type Places = HashMap<(usize, u32), usize>;
 
-/// Keeps a variable of the program: the address of its host twin, its name, its size in bytes and the fat binary that it is in.
+/// Registers a variable of the program: the address of its host twin, its name, its size in bytes and its fat binary.
 pub(crate) fn register(host: usize, name: *const c_char, size: usize, image: usize) {
     let variable = Variable { name: name as usize, size, image, is_managed: false, is_filled: false };
     VARIABLES.lock().insert(host, variable);
@@ -50,7 +50,7 @@ pub(crate) struct Symbol {
     pub(crate) address: usize,
     /// Bytes.
     pub(crate) size: usize,
-    /// Why it does not hold its initial value; only set by the call that made it.
+    /// Why it does not hold its initial value; only set by the call that created it.
     pub(crate) unknown: Option<String>,
     name: usize,
 }
@@ -86,8 +86,8 @@ fn twin(image: usize, name: &str) -> Option<usize> {
     variables.iter().find(|(_, known)| known.image == image && text(known.name) == name).map(|(host, _)| *host)
 }
 
-/// The addresses on `device` of all variables of a fat binary's PTX, which its kernels use: managed ones are where their host
-/// twins are.
+/// The addresses on `device` of all variables in a fat binary's PTX, which its kernels use: managed ones are at their host
+/// twins.
 ///
 /// # Errors
 /// `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
@@ -98,7 +98,7 @@ pub(crate) fn places(image: usize, program: &Program, device: &'static Device) -
     program.places(device, |name| twin(image, name).filter(|host| find(*host).is_ok_and(|known| known.is_managed)))
 }
 
-/// The variable on `device`, in the memory that kernels use if there are any that run here.
+/// The variable on `device`, in the memory that kernels use if any run here.
 ///
 /// # Errors
 /// `INVALID_SYMBOL`, `MEMORY_ALLOCATION`.
@@ -133,7 +133,7 @@ fn place_in(places: &mut Places, host: usize, device: &'static Device) -> CudaRe
     Ok(symbol(address, unknown))
 }
 
-/// Writes what the variable begins with to its memory. The answer is why that is not known.
+/// Writes the variable's initial value to its memory. Returns the reason if it is not known.
 fn fill(variable: &Variable, address: usize, mut place_of: impl FnMut(usize, &str) -> Option<usize>) -> Option<String> {
     // SAFETY: the compiler-made registration passes the program's own fat binary.
     let found = unsafe { image::initial(variable.image, &text(variable.name)) };
@@ -156,7 +156,7 @@ fn fill(variable: &Variable, address: usize, mut place_of: impl FnMut(usize, &st
     unknown.or(missing)
 }
 
-/// Fills the managed variables of a fat binary, which the program is about to read by itself.
+/// Fills the managed variables of a fat binary, which the program is about to read directly.
 pub(crate) fn fill_managed(image: usize) {
     let waiting: Vec<(usize, Variable)> = {
         let mut variables = VARIABLES.lock();

@@ -1,14 +1,14 @@
-//! Which CUDA we are: as a runtime, the one that the process loaded, so that versions and layouts match its headers; as a driver,
-//! what the machine claims to have.
+//! The CUDA version we report: as a runtime, the one that the process loaded, so that versions and layouts match its headers; as
+//! a driver, the one that the machine claims to have.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::settings;
 
-/// CUDA 13.5, the newest whose functions we have; for a process that loaded no runtime as well.
+/// CUDA 13.5, the newest whose functions we have; also for a process that loaded no runtime.
 const NEWEST: i32 = 13050;
-/// CUDA 12.8, as PyTorch 2.9 is built with.
+/// CUDA 12.8, which PyTorch 2.9 is built with.
 const TWELVE: i32 = 12080;
 
 /// Version of the runtime, 1000 x major + 10 x minor.
@@ -27,17 +27,17 @@ pub(crate) fn driver() -> i32 {
     settings::get().map_or(NEWEST, |settings| settings.driver.cuda)
 }
 
-/// True where the driver is of an older major version than the runtime, which then answers nothing else.
+/// True if the driver has an older major version than the runtime; every runtime call then fails with that error.
 pub(crate) fn is_driver_too_old() -> bool {
     driver() / 1000 < runtime() / 1000
 }
 
-/// True if a file of this name is loaded.
+/// True if a file with this name is loaded.
 pub(crate) fn loads(name: &str) -> bool {
     loaded().iter().any(|path| path.contains(name))
 }
 
-/// Paths of all files that are loaded; empty for the program itself.
+/// Paths of all loaded files; empty for the program itself.
 pub(crate) fn loaded() -> Vec<String> {
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
         // SAFETY: glibc passes a valid description, and `data` is the list below.

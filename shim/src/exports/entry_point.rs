@@ -44,7 +44,7 @@ pub(crate) fn proc_address(
     answer(symbol, out, wanted, flags, status)
 }
 
-/// `cuGetProcAddress` of CUDA 11.3, which had no status and said an error instead.
+/// `cuGetProcAddress` of CUDA 11.3, which had no status output and returned an error instead.
 pub(crate) fn proc_address_v1(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong) -> CudaResult {
     answer(symbol, out, wanted, flags, Out(std::ptr::null_mut()))?;
     if out.get()? == 0 { Err(CudaError::NOT_FOUND) } else { Ok(()) }
@@ -61,7 +61,8 @@ fn answer(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong, stat
     Ok(())
 }
 
-/// The function that `symbol` named in CUDA `wanted`: NVIDIA numbers a function anew when its interface changes.
+/// The function that `symbol` named in CUDA version `wanted`: NVIDIA gives a function a new version number when its
+/// interface changes.
 fn find(symbol: &str, wanted: i32, per_thread: bool) -> (Option<&'static Export>, Status) {
     let driver = |name: &str| find_export(name).filter(|export| export.library == Library::CudaDriver);
     let Some(name) = cuda_history::name_in(symbol, wanted) else { return (None, Status::TooOld) };

@@ -1,5 +1,5 @@
-//! The tables of libcuda, libcudart, libnccl and libnvidia-ml; all tables together; and from a name to its code, for cuGetProcAddress and
-//! cudaGetDriverEntryPoint.
+//! The tables of libcuda, libcudart, libnccl and libnvidia-ml; all tables together; and the lookup of code by name, for
+//! cuGetProcAddress and cudaGetDriverEntryPoint.
 
 pub(crate) mod cuda_driver;
 pub(crate) mod cuda_runtime;

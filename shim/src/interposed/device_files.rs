@@ -1,5 +1,5 @@
-//! `/dev/nvidia0`, `/dev/nvidiactl` and `/dev/nvidia-uvm`, for programs that look whether they are there before they ask CUDA (JAX
-//! does, and stays on the CPU without them). Only looking is answered: `stat` and `access`; to open one still fails.
+//! `/dev/nvidia0`, `/dev/nvidiactl` and `/dev/nvidia-uvm`, for programs that check whether they exist before they call CUDA (JAX
+//! does, and stays on the CPU without them). Only `stat` and `access` work; opening one still fails.
 //!
 //! Any other path goes straight to the kernel, as in libc, so that this may run anywhere: in a signal handler, after a fork.
 
@@ -11,7 +11,7 @@ use crate::settings;
 /// Device numbers of NVIDIA's driver: one minor per GPU, and 255 for all of them (Documentation/admin-guide/devices.txt).
 const MAJOR: u32 = 195;
 const CONTROL: u32 = 255;
-/// Of the unified memory's file; the kernel gives out dynamic numbers from 511 downwards.
+/// For the unified memory file; the kernel assigns dynamic numbers from 511 downwards.
 const UVM_MAJOR: u32 = 511;
 
 const PREFIX: &CStr = c"/dev/nvidia";

@@ -1,6 +1,7 @@
-//! The end of a process that was forked from one that had imported PyTorch. At exit PyTorch takes its operators out of its dispatcher,
-//! one by one, in memory that is about to go: 0.1 s of processor time and hundreds of pages that the fork no longer shares. Here that
-//! is left out; all other destructors run, since PyTorch's process groups wait for their watchdogs in one.
+//! The end of a process that was forked from one that had imported PyTorch. At exit, PyTorch removes its operators from its
+//! dispatcher, one by one, in memory that is about to be freed: 0.1 s of processor time and hundreds of pages that the fork no
+//! longer shares. Here that is skipped. All other destructors run, because PyTorch's process groups wait for their watchdogs in
+//! one.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -14,7 +15,8 @@ unsafe extern "C" {
     fn on_exit(action: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
-/// For a fresh fork, before its program runs. What the program does at its end itself (`atexit`, the end of Python) comes before.
+/// Called in a fresh fork, before its program runs. The program's own exit actions (`atexit`, Python's finalization) come before
+/// ours.
 #[unsafe(no_mangle)]
 extern "C" fn ftest_forked() {
     // SAFETY: the handler is a function of this library, which is never unloaded (`-z nodelete`).
@@ -26,7 +28,8 @@ extern "C" fn keep_operators(_status: c_int, _argument: *mut c_void) {
     unsafe { libc::dl_iterate_phdr(Some(lead), ptr::null_mut()) };
 }
 
-/// Leads the calls of `c10::Dispatcher::deregister...` in the library that defines and makes them to nothing.
+/// Redirects the calls to `c10::Dispatcher::deregister...` in the library that defines and makes them to a function
+/// that does nothing.
 unsafe extern "C" fn lead(info: *mut dl_phdr_info, _: usize, _data: *mut c_void) -> c_int {
     // SAFETY: glibc passes a valid description.
     let library = unsafe { Library::new(&*info) };

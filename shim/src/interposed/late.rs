@@ -1,5 +1,5 @@
-//! What a preloaded shim has and one that was loaded later has not: being asked before libc. For `pthread_exit` that is made up
-//! for, in the libraries that are there (CPython among them): their calls are led here.
+//! A preloaded shim is asked before libc, but one that was loaded later is not. For `pthread_exit`, this is corrected in the
+//! libraries that are already loaded (including CPython): their calls are redirected here.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,8 +7,9 @@ use libc::dl_phdr_info;
 
 use super::slots::Library;
 
-/// For a process that has loaded the shim while it ran: libraries that are loaded call the shim's `pthread_exit`. Gives how many
-/// references there were. Nothing else in the process may load or unload libraries meanwhile; the caller holds Python's lock.
+/// For a process that loaded the shim while running: makes the loaded libraries call the shim's `pthread_exit`. Returns the
+/// number of references. Nothing else in the process may load or unload libraries in the meantime; the caller holds Python's
+/// lock.
 #[unsafe(no_mangle)]
 extern "C" fn ftest_loaded_late() -> c_int {
     let mut found: c_int = 0;
@@ -17,7 +18,7 @@ extern "C" fn ftest_loaded_late() -> c_int {
     found
 }
 
-/// Leads the references of one library here.
+/// Redirects the references of one library here.
 unsafe extern "C" fn lead(info: *mut dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
     // SAFETY: glibc passes a valid description, and `data` is the counter of the caller.
     let (library, found) = unsafe { (Library::new(&*info), &mut *data.cast::<c_int>()) };

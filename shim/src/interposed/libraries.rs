@@ -1,5 +1,6 @@
-//! `dlopen` of one of NVIDIA's libraries by its path: what a program finds in the packages around it (cuda-pathfinder does) would
-//! come without us. It gets the holder of that name, and the file is used where it can do the work (`stubs::installed`).
+//! `dlopen` of an NVIDIA library by path: a library that a program finds in the packages around it (as cuda-pathfinder does)
+//! would bypass us. The program gets the holder of that name instead, and the file is used where it can do the work
+//! (`stubs::installed`).
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -8,9 +9,9 @@ use std::path::Path;
 
 use crate::stubs::installed;
 
-/// How the names of NVIDIA's libraries begin.
+/// Name prefixes of NVIDIA's libraries.
 const STARTS: [&[u8]; 3] = [b"libnv", b"libcu", b"libnccl"];
-/// The file that says that a directory is one of holders.
+/// The file that marks a directory of holders.
 const MARK: &str = ".complete";
 
 /// What to open, and the function that does it.
@@ -20,8 +21,8 @@ struct Opening {
     open: *mut c_void,
 }
 
-/// `dlopen(3)`. It goes on in libc as if libc had been called: a name without a directory is looked for in the run path of the
-/// library that the return address is in.
+/// `dlopen(3)`. It continues in libc as if libc had been called directly: a name without a directory is searched for in the
+/// run path of the library that contains the return address.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlopen() {

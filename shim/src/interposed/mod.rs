@@ -1,10 +1,10 @@
-//! The C library's functions that we answer in place of libc: those that look at files (`device_files`), `dlopen` of NVIDIA's
-//! libraries (`libraries`), and `pthread_exit`, for programs whose exit would otherwise depend on luck.
+//! The libc functions that we replace: those that check files (`device_files`), `dlopen` of NVIDIA's libraries (`libraries`),
+//! and `pthread_exit`, for programs whose exit would otherwise depend on luck.
 //!
-//! Up to 3.13 CPython ends a thread that asks for the interpreter while it is being finalised by `pthread_exit`, and the forced
-//! unwinding ends in `std::terminate` at the first `noexcept` C++ frame. PyTorch's autograd threads are there whenever the
-//! main thread leaves right after a backward that it was woken from first (pytorch/pytorch#190489); two busy cores, where
-//! the "GPU" computes too, make that common. CPython 3.14 lets such a thread sleep instead (python/cpython#87135): so do we.
+//! Up to 3.13, CPython uses `pthread_exit` to end a thread that requests the interpreter during finalization, and the forced
+//! unwinding ends in `std::terminate` at the first `noexcept` C++ frame. PyTorch's autograd threads get there whenever the main
+//! thread, woken first after a backward, exits right away (pytorch/pytorch#190489). Two busy cores that also compute for the
+//! "GPU" make that common. CPython 3.14 lets such a thread sleep instead (python/cpython#87135), and so do we.
 
 mod device_files;
 mod dispatcher;
@@ -20,7 +20,7 @@ use dataplane::process::Process;
 use crate::process::at_exit;
 use crate::settings;
 
-/// What the library exports beside its tables.
+/// What the library exports besides its tables.
 pub const INTERPOSED: &[&str] = &[
     "__fxstatat",
     "__fxstatat64",
@@ -45,15 +45,14 @@ pub const INTERPOSED: &[&str] = &[
     "statx",
 ];
 
-/// Whether this process has used a GPU: 1 from the first call on that reads the settings. A process in which it is 0 can be forked,
-/// and its children given an environment of their own, as if they had been started with that.
+/// Whether this process has used a GPU: 1 from the first call that reads the settings. While it is 0, the process can be forked
+/// and its children given their own environment, as if they had been started with it.
 #[unsafe(no_mangle)]
 extern "C" fn ftest_is_used() -> c_int {
     c_int::from(settings::are_read())
 }
 
-/// Ends this process with `status`, after what is done here at the end of a process (the device report), and without what libraries do
-/// at their end.
+/// Ends this process with `status`, after our own exit actions (the device report), but without the exit actions of libraries.
 #[unsafe(no_mangle)]
 extern "C" fn ftest_leave(status: c_int) -> ! {
     at_exit::leave(status)
@@ -73,7 +72,7 @@ unsafe extern "C" fn ftest_split_takes(ranks: *const u32, count: usize) {
     }
 }
 
-/// `pthread_exit(3)`, except in a thread of a Python process that is past finalising: that one sleeps until the process ends.
+/// `pthread_exit(3)`, except in a thread of a Python process that has been finalized: it sleeps until the process ends.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Through which slots a loaded library calls the functions of others, and leading those elsewhere.
+//! The slots through which a loaded library calls functions of other libraries, and how to redirect them.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -40,7 +40,7 @@ struct Symbol {
     size: u64,
 }
 
-/// A library that is loaded, for as long as `dl_iterate_phdr` describes it.
+/// A loaded library, valid while `dl_iterate_phdr` describes it.
 pub(super) struct Library<'a> {
     base: Elf64_Addr,
     path: &'a CStr,
@@ -62,7 +62,7 @@ impl<'a> Library<'a> {
         self.path
     }
 
-    /// Addresses of the slots for the functions whose names are asked for.
+    /// Addresses of the slots for the functions with the requested names.
     pub(super) fn slots(&self, mut is_asked: impl FnMut(&CStr) -> bool) -> Vec<u64> {
         let Some(dynamic) = self.headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else {
             return Vec::new();
@@ -111,11 +111,11 @@ impl<'a> Library<'a> {
         found
     }
 
-    /// Writes `to` into a slot, on a page that may be read-only since the library was loaded, and is again afterwards. Gives whether it
-    /// could.
+    /// Writes `to` into a slot, on a page that may have been made read-only when the library was loaded, and is read-only again
+    /// afterwards. Returns whether it succeeded.
     ///
     /// # Safety
-    /// `slot` is one of this library's, for a function that `to` can stand for.
+    /// `slot` belongs to this library, for a function that `to` can replace.
     pub(super) unsafe fn write(&self, slot: u64, to: *mut c_void) -> bool {
         let page = (slot as usize & !(PAGE - 1)) as *mut c_void;
         let sealed = self.headers.iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).any(|header| {

@@ -1,4 +1,5 @@
-//! What crosses NCCL's C boundary, as NVIDIA's nccl.h lays it out (checked against 2.27 and 2.30; of a config the shorter is the head of the longer).
+//! Structures at NCCL's C boundary, as laid out in NVIDIA's nccl.h (checked against 2.27 and 2.30; a shorter config is a prefix
+//! of a longer one).
 
 use std::ffi::{c_char, c_float, c_int, c_uint};
 
@@ -7,7 +8,7 @@ use std::ffi::{c_char, c_float, c_int, c_uint};
 #[derive(Clone, Copy)]
 pub(crate) struct UniqueId(pub(crate) [u8; 128]);
 
-/// `ncclConfig_t` of NCCL 2.30. That of 2.27 ends after `nvls_ctas`; newer ones go on.
+/// `ncclConfig_t` of NCCL 2.30. That of 2.27 ends after `nvls_ctas`; newer ones are longer.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Config {
@@ -72,9 +73,9 @@ pub(crate) struct SignalWait {
 /// `NCCL_UNDEF_FLOAT`.
 pub(crate) const UNDEFINED_TIME: c_float = -1.0;
 
-/// Version reported to programs of CUDA 12 builds: NCCL 2.27.5, as PyTorch 2.9 is built with.
+/// Version reported to CUDA 12 programs: NCCL 2.27.5, which PyTorch 2.9 is built with.
 pub(crate) const VERSION_TWELVE: c_int = 22705;
-/// Version reported to all others: NCCL 2.30.7, as PyTorch 2.15 is built with.
+/// Version reported to all others: NCCL 2.30.7, which PyTorch 2.15 is built with.
 pub(crate) const VERSION_NEWEST: c_int = 23007;
 
 const _: () = assert!(size_of::<UniqueId>() == 128 && align_of::<UniqueId>() == 1);

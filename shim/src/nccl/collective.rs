@@ -1,4 +1,4 @@
-//! The collective calls: arguments to a checked call, the call into the group.
+//! The collective calls: turns arguments into a checked call, and adds the call to the group.
 #![expect(clippy::too_many_arguments, reason = "NCCL's signatures")]
 
 use std::ffi::{c_int, c_void};
@@ -16,7 +16,7 @@ use crate::device::address::{self, Known};
 use crate::device::stream::{self, Stream};
 use crate::device::{memory, misuse};
 
-/// What every collective is given.
+/// The arguments common to all collectives.
 struct Arguments {
     operation: Operation,
     send: *const c_void,
@@ -65,10 +65,10 @@ impl Arguments {
     }
 }
 
-/// The stream that C names.
+/// The stream for a C handle.
 ///
 /// # Errors
-/// `UNHANDLED_CUDA_ERROR` where there is no such stream, or the device takes no more work.
+/// `UNHANDLED_CUDA_ERROR` if there is no such stream, or the device accepts no more work.
 pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<Stream>> {
     communicator.device.alive()?;
     match handle {
@@ -84,7 +84,7 @@ pub(super) fn rank(operation: Operation, what: &str, value: c_int) -> NcclResult
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("{operation}: {what} {value} is not a rank")))
 }
 
-/// Where `bytes` at `address` are. Refuses what a kernel on the communicator's device could not reach.
+/// Where `bytes` at `address` are. Refuses memory that a kernel on the communicator's device could not access.
 pub(super) fn place(
     communicator: &Arc<Communicator>,
     what: &str,
@@ -111,8 +111,8 @@ pub(super) fn place(
     }
 }
 
-/// Where a range of device memory is in its memory file. A range over several mappings is not contiguous there: it travels
-/// as host memory does. So does memory of another process, which is in no arena of this one.
+/// Where a range of device memory is in its memory file. A range over several mappings is not contiguous there, so it
+/// travels like host memory. So does memory of another process, which is in no arena of this one.
 pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
     let location = address::locate(address)
         .filter(|location| location.bytes_left >= bytes && location.kind != memory::Kind::Imported)?;

@@ -1,4 +1,4 @@
-//! An `ncclComm_t`: a communicator while it forms, works, fails and drains, and the work it has in streams.
+//! An `ncclComm_t`: a communicator while it forms, works, fails and drains, and its work in streams.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,16 +27,18 @@ use crate::device::{self, Device};
 use crate::report::{finding, left};
 use crate::sanitizer::races::{self, Lane};
 
-/// How long the stream of a failed operation waits for an abort: more than PyTorch's watchdog takes on a busy machine.
+/// How long the stream of a failed operation waits for an abort: longer than PyTorch's watchdog takes on a busy
+/// machine.
 const HOLD: Duration = Duration::from_secs(30);
 
-/// How long a process that ends waits for operations that others may still join: more than ranks that end together are apart.
+/// How long an exiting process waits for operations that others may still join: longer than the time between ranks that exit
+/// together.
 const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The handles of all communicators.
 pub(crate) static COMMUNICATORS: Handles<Communicator> = Handles::new(13);
 
-/// One rank's communicator as C holds it.
+/// One rank's communicator, as held by C.
 pub(crate) struct Communicator {
     /// Where its ranks' calls run.
     pub(crate) device: &'static Device,
@@ -44,36 +46,37 @@ pub(crate) struct Communicator {
     pub(crate) in_background: bool,
     state: Mutex<State>,
     changed: Condvar,
-    /// Operations in streams that are not done yet.
+    /// Number of unfinished operations in streams.
     outstanding: AtomicU64,
-    /// Operations in groups that are not ended yet.
+    /// Number of operations in groups that have not ended yet.
     grouped: AtomicU64,
-    /// Threads in [`Communicator::drain`]: without them an operation's end makes no wake-up, which is a system call.
+    /// Number of threads in [`Communicator::drain`]: if there are none, the end of an operation skips the wake-up,
+    /// which is a system call.
     draining: AtomicU32,
     finalized: AtomicBool,
-    /// Streams of failed operations are not held any more.
+    /// Whether streams of failed operations are no longer held.
     released: AtomicBool,
     revoked: AtomicBool,
     suspended: AtomicBool,
-    /// Suspensions and resumptions in the background that are not done.
+    /// Number of unfinished suspensions and resumptions in the background.
     managed: AtomicU32,
     reported: AtomicBool,
     /// Its pre-multiplied sums, by slot.
     pub(crate) factors: Mutex<Vec<Option<(Datatype, Scalar)>>>,
     /// Different for every communicator of the process.
     pub(crate) serial: u64,
-    /// What C holds; 0 until it has it.
+    /// The handle held by C; 0 until it has one.
     handle: AtomicUsize,
-    /// Operations that the program asked for.
+    /// Number of operations that the program requested.
     operations: AtomicU64,
     callers: Arc<Callers>,
-    /// The last piece of work that it gave to each stream, as the sanitizer numbers them.
+    /// The last piece of work that it submitted to each stream, as numbered by the sanitizer.
     issued: Mutex<BTreeMap<u64, u64>>,
 }
 
 enum State {
     Forming {
-        /// The program gave it up meanwhile.
+        /// Whether the program aborted it in the meantime.
         aborted: bool,
     },
     Ready(Arc<Ranks>),
@@ -83,7 +86,7 @@ enum State {
 }
 
 impl Communicator {
-    /// One that is about to form on `device`.
+    /// A communicator that is about to form on `device`.
     pub(crate) fn forming(device: &'static Device, in_background: bool) -> Arc<Self> {
         static SERIALS: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
@@ -123,12 +126,12 @@ impl Communicator {
         self.handle.store(handle, Ordering::Relaxed);
     }
 
-    /// Number of an operation that the program asks for, from 0.
+    /// Number of an operation that the program requests, from 0.
     pub(crate) fn count_operation(&self) -> u64 {
         self.operations.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes how the rendezvous ended. The other ranks get an earlier abort now.
+    /// Records how the rendezvous ended. An earlier abort is now passed on to the other ranks.
     pub(crate) fn formed(&self, result: Result<Option<Arc<Ranks>>, Failure>) {
         let mut state = self.lock();
         *state = match result {
@@ -148,7 +151,8 @@ impl Communicator {
         self.changed.notify_all();
     }
 
-    /// The program gives it up: its operations end, and the other ranks get the abort, as soon as it formed.
+    /// Called when the program aborts it: its operations end, and the other ranks get the abort as soon as it has
+    /// formed.
     pub(crate) fn abort(&self) {
         let ranks = match &mut *self.lock() {
             State::Ready(ranks) => Arc::clone(ranks),
@@ -164,7 +168,7 @@ impl Communicator {
     /// The communicator itself.
     ///
     /// # Errors
-    /// `ncclInvalidArgument` while it forms, as NCCL's ncclCommEnsureReady; the failure of the rendezvous.
+    /// `ncclInvalidArgument` while it forms, like NCCL's ncclCommEnsureReady; the failure of the rendezvous.
     pub(crate) fn ranks(&self) -> NcclResult<Arc<Ranks>> {
         match &*self.lock() {
             State::Ready(ranks) => Ok(Arc::clone(ranks)),
@@ -186,7 +190,7 @@ impl Communicator {
         self.parent(false)
     }
 
-    /// [`Self::ranks`], fit for new communicators; a failed one only when `even_failed`, or once it is revoked.
+    /// [`Self::ranks`], fit for new communicators; a failed communicator only if `even_failed`, or once it is revoked.
     ///
     /// # Errors
     /// As above; the first failure of the communicator; `ncclInvalidUsage` after `ncclCommFinalize` or `ncclCommSuspend`.
@@ -223,7 +227,7 @@ impl Communicator {
         }
     }
 
-    /// Something that `ncclCommGetAsyncError` reports as in progress begins, or is done.
+    /// Records that something that `ncclCommGetAsyncError` reports as in progress begins, or is done.
     pub(crate) fn manage(&self, begins: bool) {
         if begins {
             self.managed.fetch_add(1, Ordering::AcqRel);
@@ -232,7 +236,7 @@ impl Communicator {
         }
     }
 
-    /// The sentence of its first failure.
+    /// Its first failure.
     pub(crate) fn failure(&self) -> Option<Failure> {
         match &*self.lock() {
             State::Failed(failure) => Some(failure.clone()),
@@ -241,12 +245,12 @@ impl Communicator {
         }
     }
 
-    /// True when a split left this rank without a communicator.
+    /// True if a split left this rank without a communicator.
     pub(crate) fn is_nothing(&self) -> bool {
         matches!(*self.lock(), State::Nothing)
     }
 
-    /// Its number in the run, once it formed.
+    /// Its number in the run, once it has formed.
     pub(crate) fn id(&self) -> Option<CommunicatorId> {
         match &*self.lock() {
             State::Ready(ranks) => Some(ranks.id()),
@@ -254,7 +258,7 @@ impl Communicator {
         }
     }
 
-    /// An operation is part of a group that the program began, or that group ended.
+    /// Records that an operation is part of a group that the program began, or that this group ended.
     pub(crate) fn group(&self, begins: bool) {
         if begins {
             self.grouped.fetch_add(1, Ordering::AcqRel);
@@ -263,7 +267,8 @@ impl Communicator {
         }
     }
 
-    /// The communicator or the process ends by `function`: operations in a group that never ended are a finding.
+    /// Called when the communicator or the process ends through `function`: operations in a group that never ended are
+    /// a finding.
     pub(crate) fn judge_groups(&self, function: &str) {
         let grouped = self.grouped.load(Ordering::Acquire);
         if grouped > 0 {
@@ -272,7 +277,8 @@ impl Communicator {
         }
     }
 
-    /// The process ends normally: operations that did not complete are a finding. A failed one is a finding of the cluster's.
+    /// Called when the process ends normally: operations that did not complete are a finding. A failed one is already a
+    /// finding of the cluster report.
     fn judge_end(&self, deadline: Instant) {
         self.judge_groups("exit");
         self.drain_for(deadline.saturating_duration_since(Instant::now()));
@@ -290,12 +296,12 @@ impl Communicator {
         }
     }
 
-    /// The calling thread is in a call on it, until what this gives is dropped.
+    /// Marks the calling thread as inside a call on it, until the returned guard is dropped.
     pub(crate) fn enter(&self) -> Inside {
         Inside::begin(&self.callers, || self.id())
     }
 
-    /// Work of it was given to these streams.
+    /// Records that some of its work was submitted to these streams.
     pub(crate) fn issued(&self, lanes: &[Lane]) {
         let mut issued = self.issued.lock();
         issued.extend(lanes.iter().map(|lane| (lane.id, races::last_of(*lane))));
@@ -307,12 +313,12 @@ impl Communicator {
         finding::record(FindingKind::InFlightAtExit, function, id, format!("{function} with {what}, in {name}"));
     }
 
-    /// An operation goes into a stream.
+    /// Records that an operation goes into a stream.
     pub(crate) fn begin(&self) {
         self.outstanding.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// An operation came out of its stream.
+    /// Records that an operation came out of its stream.
     pub(crate) fn end(&self, result: &Result<(), Failure>) {
         if let Err(failure) = result {
             note(failure.detail.clone());
@@ -336,9 +342,9 @@ impl Communicator {
         }
     }
 
-    /// Keeps the stream of a failed operation where it is until the program gives the communicator up. On a GPU its kernel
-    /// spins until the abort: what comes behind it in the stream must not take its buffers for results. Where no abort
-    /// comes, the device is lost, so that nothing ever reads what was not exchanged.
+    /// Holds the stream of a failed operation until the program aborts the communicator. On a GPU, its kernel spins until
+    /// the abort: later work in the stream must not mistake its buffers for results. If no abort comes, the device is
+    /// lost, so that nothing ever reads data that was not exchanged.
     fn hold(&self, mut state: MutexGuard<'_, State>) {
         // On a GPU that failed nothing spins: its context is gone, and every call says so.
         if self.device.healthy().is_err() {
@@ -367,14 +373,14 @@ impl Communicator {
         }
     }
 
-    /// The program gave the communicator up: streams go on.
+    /// Called when the program has aborted the communicator: streams continue.
     pub(crate) fn release(&self) {
         let _state = self.lock();
         self.released.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// Waits until it formed and its operations are done. Both end by themselves: they have deadlines.
+    /// Waits until it has formed and its operations are done. Both end by themselves, because they have deadlines.
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
         self.draining.fetch_add(1, Ordering::Relaxed);
@@ -399,7 +405,7 @@ impl Communicator {
         self.draining.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// No operations after this.
+    /// Allows no further operations.
     pub(crate) fn finalize(&self) {
         self.finalized.store(true, Ordering::Release);
         // Whoever finalizes it waits for all of it.
@@ -412,7 +418,7 @@ impl Communicator {
         self.finalized.load(Ordering::Acquire)
     }
 
-    /// No operations after this, but new communicators; false when it was revoked before.
+    /// Allows no further operations, but new communicators; false if it was already revoked.
     pub(crate) fn revoke(&self) -> bool {
         !self.revoked.swap(true, Ordering::AcqRel)
     }
@@ -422,7 +428,7 @@ impl Communicator {
         self.revoked.load(Ordering::Acquire)
     }
 
-    /// Begins or ends a suspension; false when that was so before.
+    /// Begins or ends a suspension; false if it was already in that state.
     pub(crate) fn suspend(&self, suspended: bool) -> bool {
         self.suspended.swap(suspended, Ordering::AcqRel) != suspended
     }
@@ -473,10 +479,10 @@ pub(crate) fn process() -> NcclResult<Arc<Process>> {
     Ok(process)
 }
 
-/// What the others must know of the rank that uses `device`. `RANK` counts where a process is one rank.
+/// What the others must know about the rank that uses `device`. `RANK` counts if the process is one rank.
 ///
 /// # Errors
-/// When the device can have no memory.
+/// If the device cannot get memory.
 pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult<Participant> {
     let arena = device::arena_of(device)?;
     let global_rank = crate::process::rank().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);

@@ -1,4 +1,4 @@
-//! `ncclConfig_t`: what a communicator is asked to be like. Only `blocking` changes anything here; the rest is refused where
+//! `ncclConfig_t`: the requested properties of a communicator. Only `blocking` has an effect here; the rest is refused where
 //! NCCL refuses it.
 
 use std::ffi::{c_int, c_uint};
@@ -7,10 +7,10 @@ use super::abi::{CONFIG_MAGIC, CONFIG_UNDEFINED, Config};
 use super::error::{NcclError, NcclResult};
 use crate::boundary::args::Out;
 
-/// The most channels NCCL has.
+/// The maximum number of channels in NCCL.
 const CHANNELS: c_int = 64;
 
-/// True when the config asks not to wait for the other ranks; without a config, as the parent has it.
+/// True if the config asks not to wait for the other ranks; without a config, as in the parent.
 ///
 /// # Errors
 /// `ncclInvalidArgument` for a config that NCCL does not accept either.
@@ -61,7 +61,7 @@ fn undefined() -> Config {
     }
 }
 
-/// Checks the values as NCCL does (`parseCommConfig`). A field counts from the version on that has it.
+/// Checks the values as NCCL does (`parseCommConfig`). A field counts only if the caller's version has it.
 fn check(config: &Config) -> Result<(), String> {
     // (field, value, since, least, most)
     let fields: [(&str, c_int, c_uint, c_int, c_int); 15] = [

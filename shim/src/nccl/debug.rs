@@ -1,5 +1,5 @@
-//! What NCCL logs about communicators and their operations: the nodes and fabric of the simulated cluster, and the ring that the time
-//! model works with.
+//! NCCL's log lines about communicators and their operations: the nodes and fabric of the simulated cluster, and the ring used by
+//! the time model.
 
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
@@ -10,11 +10,11 @@ use super::communicator::Communicator;
 use super::log::{self, Subsystem, info};
 use crate::device::version;
 
-/// Protocols by the bytes up to which the ring uses them, as NCCL's tuning does without NVLS: LL, then LL128 where it has NVLink.
+/// The sizes up to which the ring uses a protocol, as in NCCL's tuning without NVLS: LL, then LL128 if it has NVLink.
 const LL_BYTES: usize = 64 << 10;
 const LL128_BYTES: usize = 4 << 20;
 
-/// A rank begins to form a communicator.
+/// Logs that a rank begins to form a communicator.
 pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u32, id: &[u8]) {
     static ONCE: std::sync::Once = std::sync::Once::new();
     let device = communicator.device.ordinal;
@@ -32,7 +32,7 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
     info(Subsystem::Init, device, || format!("{call} {} - Init START", about(communicator, rank, size, id)));
 }
 
-/// The communicator is formed.
+/// Logs that the communicator is formed.
 pub(crate) fn formed(call: &str, communicator: &Communicator, ranks: &Ranks, plan: Option<&ClusterPlan>, id: &[u8]) {
     let (device, rank, size) = (communicator.device.ordinal, ranks.rank(), ranks.size());
     let place = |rank: u32| {
@@ -72,7 +72,7 @@ pub(crate) fn formed(call: &str, communicator: &Communicator, ranks: &Ranks, pla
     info(Subsystem::Init, device, || format!("{call} {} - Init COMPLETE", about(communicator, rank, size, id)));
 }
 
-/// A communicator ends: `what` is "Destroy COMPLETE" or "Abort COMPLETE".
+/// Logs that a communicator ends: `what` is "Destroy COMPLETE" or "Abort COMPLETE".
 pub(crate) fn ends(communicator: &Communicator, ranks: &Ranks, what: &str) {
     let device = communicator.device.ordinal;
     info(Subsystem::Init, device, || {
@@ -82,7 +82,7 @@ pub(crate) fn ends(communicator: &Communicator, ranks: &Ranks, what: &str) {
     });
 }
 
-/// An operation is given to a stream as number `count` of its communicator.
+/// Logs that an operation is submitted to a stream as number `count` of its communicator.
 pub(crate) fn operates(communicator: &Communicator, ranks: &Ranks, call: &Call, stream: usize, count: u64) {
     let device = communicator.device.ordinal;
     let subsystem = match call.operation {
@@ -121,7 +121,7 @@ fn protocol(bytes: usize, nvlink: bool) -> &'static str {
     }
 }
 
-/// How the fabric of the cluster is called where NCCL names its transports.
+/// The name of the cluster's fabric in NCCL's list of transports.
 fn way(plan: Option<&ClusterPlan>, within_node: bool) -> &'static str {
     let kind = plan.map(|plan| if within_node { &plan.intra_node.kind } else { &plan.inter_node.kind });
     match (within_node, kind.map(String::as_str)) {
@@ -154,7 +154,7 @@ fn name(operation: Operation) -> &'static str {
     }
 }
 
-/// NCCL's version and the CUDA that NVIDIA's package of it is built with, "2.30.7+cuda13.3".
+/// NCCL's version and the CUDA version that NVIDIA's package is built with, "2.30.7+cuda13.3".
 fn release() -> String {
     let nccl = super::info::version_number();
     let cuda = if version::is_twelve() { "12.9" } else { "13.3" };

@@ -1,6 +1,7 @@
-//! Device communicators: what kernels would be given to talk to other ranks by themselves. The host's part is here: the struct
-//! has its ranks and where in the resource window the barriers are, and that memory is taken from the device. Kernels
-//! do not run, so what only they would follow (the window table, the flat address space of the team) is null.
+//! Device communicators, with which kernels would communicate directly with other ranks. Only the host's part is here: the
+//! struct holds its ranks and the location of the barriers in the resource window, and that memory is allocated on the device.
+//! Such kernels do not run, so fields that only they would follow (the window table, the flat address space of the team) are
+//! null.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
@@ -16,9 +17,9 @@ use crate::boundary::library::Library;
 use crate::device::mapping::GRANULARITY;
 use crate::device::memory::{self, Kind};
 
-/// What handles of resource buffers count in, bytes.
+/// The unit of resource buffer handles, bytes.
 const UNIT: usize = 128;
-/// First version whose device communicator has a version of its own.
+/// First version whose device communicator has its own version field.
 const VERSIONED: c_uint = 23000;
 
 /// `ncclDevCommRequirements_t` of NCCL 2.30.
@@ -64,12 +65,12 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// So many bytes; `ncclDevCommCreate` writes where they are to `out`.
+    /// A buffer of this many bytes; `ncclDevCommCreate` writes its location to `out`.
     pub(super) fn buffer(bytes: usize, alignment: usize, out: *mut u32) -> Self {
         Self { bytes, alignment, out_buffer: out, ..Self::signals(0, null_mut()) }
     }
 
-    /// So many signals; `ncclDevCommCreate` writes the first one's number to `out`.
+    /// This many signals; `ncclDevCommCreate` writes the number of the first to `out`.
     pub(super) fn signals(count: c_int, out: *mut u32) -> Self {
         Self {
             next: null_mut(),
@@ -146,7 +147,7 @@ const _: () = assert!(std::mem::offset_of!(DeviceCommunicator, hybrid_lsa_barrie
 /// Body of `ncclDevCommCreate`.
 ///
 /// # Safety
-/// `requirements` is null or was made with NCCL's initializer; its lists and what they point to are live.
+/// `requirements` is null or was made with NCCL's initializer; its lists and their targets are live.
 pub(crate) unsafe fn create(
     communicator: usize,
     requirements: *const Requirements,
@@ -231,7 +232,7 @@ pub(crate) fn destroy(communicator: usize, from: Out<DeviceCommunicator>) -> Ncc
     window::deregister(communicator, given.resource_window)
 }
 
-/// The requirements, with zeroes for what the caller's NCCL does not have.
+/// The requirements, with zeros for fields that the caller's NCCL does not have.
 ///
 /// # Safety
 /// As [`create`].
@@ -291,7 +292,7 @@ fn check(wanted: &Requirements, resources: &[Resource]) -> NcclResult {
     Ok(())
 }
 
-/// A list that C links.
+/// A linked list in C.
 ///
 /// # Safety
 /// Every element is live.
@@ -311,7 +312,7 @@ fn too_large() -> NcclError {
     NcclError::INVALID_ARGUMENT.because("the resource buffers are larger than an address space")
 }
 
-/// What NCCL's kernels multiply with to divide.
+/// The factor that NCCL's kernels multiply with in order to divide.
 fn reciprocal(number: u32) -> u32 {
     (u32::MAX / number).wrapping_add(u32::from(number.is_power_of_two()))
 }

@@ -8,7 +8,7 @@ use protocol::ids::CommunicatorId;
 
 use crate::report::finding;
 
-/// Handles that are remembered at most.
+/// Maximum number of handles remembered.
 const MOST: usize = 4096;
 
 struct Ended {
@@ -19,7 +19,7 @@ struct Ended {
 
 static ENDED: Mutex<VecDeque<Ended>> = Mutex::new(VecDeque::new());
 
-/// The program destroyed or aborted (`how`) the communicator behind `handle`.
+/// Records that the program destroyed or aborted (`how`) the communicator behind `handle`.
 pub(super) fn note(handle: usize, communicator: Option<CommunicatorId>, how: &'static str) {
     let mut ended = ENDED.lock();
     if ended.len() == MOST {
@@ -28,7 +28,7 @@ pub(super) fn note(handle: usize, communicator: Option<CommunicatorId>, how: &'s
     ended.push_back(Ended { handle, communicator, how });
 }
 
-/// A call got `handle`, behind which there is no communicator.
+/// Called when a call got `handle`, which has no communicator.
 pub(super) fn used(handle: usize) {
     let ended = ENDED.lock();
     let Some(Ended { communicator, how, .. }) = ended.iter().rev().find(|ended| ended.handle == handle) else { return };

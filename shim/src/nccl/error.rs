@@ -1,4 +1,4 @@
-//! NCCL's result codes, what each failure of ours becomes, and the text behind `ncclGetLastError`.
+//! NCCL's result codes, the mapping of our failures to them, and the text of `ncclGetLastError`.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
@@ -16,7 +16,7 @@ use crate::device::{self, error::CudaError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NcclError(pub(crate) u32);
 
-/// What a body answers.
+/// The result of a body.
 pub(crate) type NcclResult<T = ()> = Result<T, NcclError>;
 
 impl NcclError {
@@ -96,22 +96,22 @@ pub(crate) fn code(code: ErrorCode) -> NcclError {
 static LAST: Mutex<String> = Mutex::new(String::new());
 
 thread_local! {
-    /// Keeps the text alive that the thread was last given.
+    /// Keeps the text alive that was last returned to the thread.
     static GIVEN: RefCell<ManuallyDrop<CString>> = RefCell::default();
 }
 
-/// Keeps the sentence of the process's last error.
+/// Stores the message of the process's last error.
 pub(crate) fn note(detail: String) {
     log::warn(device::current().map_or(0, |device| device.ordinal), &detail);
     *LAST.lock() = detail;
 }
 
-/// The sentence of the process's last error.
+/// The message of the process's last error.
 pub(super) fn last_text() -> String {
     LAST.lock().clone()
 }
 
-/// The last error of any thread, as `ncclGetLastError` returns it; valid until the thread asks again.
+/// The last error of any thread, as returned by `ncclGetLastError`; valid until the thread asks again.
 pub(crate) fn last() -> *const c_char {
     let text = CString::new(last_text().replace('\0', " ")).unwrap_or_default();
     GIVEN.with_borrow_mut(|given| {

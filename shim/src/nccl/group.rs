@@ -1,5 +1,5 @@
 //! Groups: calls between `ncclGroupStart` and the outermost `ncclGroupEnd` take effect together. A call outside a group is a
-//! group of one. Communicators form side by side; operations become one launch for each communicator.
+//! group of one. Communicators form concurrently; operations become one launch per communicator.
 
 use std::cell::RefCell;
 use std::ffi::c_float;
@@ -30,10 +30,10 @@ use crate::process::delay::{self, Place};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
 
-/// A rendezvous to be held: does it, and notifies the communicator.
+/// A pending rendezvous: performs it, and notifies the communicator.
 pub(crate) type Forming = Box<dyn FnOnce() + Send>;
 
-/// What communicators do together, waiting for other ranks, that is not an operation in a stream.
+/// A task that communicators do together with other ranks and that is not an operation in a stream.
 pub(crate) type Task = Box<dyn FnOnce() -> NcclResult + Send>;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ struct Group {
     forming: Vec<Pending>,
     tasks: Vec<(Arc<Communicator>, Task)>,
     operations: Vec<Operation>,
-    /// The first mistake: the whole group answers it and does nothing.
+    /// The first mistake: the whole group returns it and does nothing.
     mistake: Option<NcclError>,
 }
 
@@ -51,7 +51,7 @@ struct Pending {
     handle: usize,
     out: Out<usize>,
     work: Forming,
-    /// Does not wait for the others (`blocking = 0`).
+    /// Whether it does not wait for the others (`blocking = 0`).
     in_background: bool,
 }
 
@@ -63,10 +63,10 @@ struct Operation {
     inside: Inside,
 }
 
-/// What a group asks of one communicator.
+/// A group's operations on one communicator.
 struct Launch {
     communicator: Arc<Communicator>,
-    /// In the order of their first use.
+    /// In order of first use.
     streams: Vec<Arc<Stream>>,
     calls: Vec<Call>,
 }
@@ -90,8 +90,8 @@ pub(crate) fn end() -> NcclResult {
     }
 }
 
-/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modeled time is the answer, us. Without a cluster
-/// no time can be given, which is a gap.
+/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modeled time is returned, us. Without a cluster
+/// there is no time model, which is a gap.
 pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     let closed = close()?;
     let Some(group) = closed else { return Ok(()) };
@@ -112,7 +112,7 @@ pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     Ok(out.set(info)?)
 }
 
-/// The modeled time of `operations` one after the other, us: that of the cluster report (model v1).
+/// The modeled time of `operations` one after the other, us, as in the cluster report (model v1).
 fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
     let process = process()?;
     let Some(plan) = process.cluster() else { return Ok(None) };
@@ -139,7 +139,7 @@ fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
     Ok(Some(total))
 }
 
-/// Ends one level; the group itself when it was the outermost.
+/// Ends one level; returns the group if it was the outermost.
 fn close() -> NcclResult<Option<Group>> {
     GROUP.with_borrow_mut(|group| match group.depth {
         0 => Err(NcclError::INVALID_USAGE.because("ncclGroupEnd without ncclGroupStart")),
@@ -167,7 +167,7 @@ pub(crate) fn within(body: impl FnOnce() -> NcclResult) -> NcclResult {
     result
 }
 
-/// A communicator is to form through `work`; `out` gets its handle.
+/// Adds a communicator that forms through `work`; `out` gets its handle.
 pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_background: bool, work: Forming) -> NcclResult {
     let handle = COMMUNICATORS.insert(Arc::clone(&communicator));
     communicator.held_as(handle);
@@ -186,7 +186,7 @@ pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_backgrou
     }
 }
 
-/// A communicator is to do a task with its other ranks.
+/// Adds a task of a communicator with its other ranks.
 pub(crate) fn manage(communicator: Arc<Communicator>, task: Task) -> NcclResult {
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
@@ -201,12 +201,12 @@ pub(crate) fn manage(communicator: Arc<Communicator>, task: Task) -> NcclResult 
     }
 }
 
-/// An operation is to go into `stream`.
+/// Adds an operation for `stream`.
 pub(crate) fn operate(communicator: Arc<Communicator>, stream: Arc<Stream>, call: Call) -> NcclResult {
     operate_together(&communicator, &stream, &[call])
 }
 
-/// Operations are to go into `stream` as one.
+/// Adds operations for `stream` that are launched as one.
 pub(crate) fn operate_together(communicator: &Arc<Communicator>, stream: &Arc<Stream>, calls: &[Call]) -> NcclResult {
     let operation = |call: &Call| Operation {
         communicator: Arc::clone(communicator),
@@ -249,7 +249,7 @@ fn execute(group: Group) -> NcclResult {
     if in_progress { Err(NcclError::IN_PROGRESS) } else { Ok(()) }
 }
 
-/// Holds all rendezvous side by side, each in a thread, since one may wait for another of the same process.
+/// Performs all rendezvous concurrently, each in a thread, because one may wait for another of the same process.
 fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
     let mut waited_for = Vec::new();
     let alone = forming.len() == 1;
@@ -286,7 +286,7 @@ fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
     result
 }
 
-/// Does all tasks side by side, each in a thread, since one may wait for another of the same process.
+/// Does all tasks concurrently, each in a thread, because one may wait for another of the same process.
 fn manage_all(tasks: Vec<(Arc<Communicator>, Task)>, in_progress: &mut bool) -> NcclResult {
     let alone = tasks.len() == 1;
     let mut waited_for = Vec::new();
@@ -343,7 +343,7 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
     issue_all(live)
 }
 
-/// Gives launches of one group to their streams, none of which captures.
+/// Submits launches of one group to their streams, none of which captures.
 fn issue_all(mut launches: Vec<Launch>) -> NcclResult {
     issue::number(launches.iter_mut().flat_map(|launch| {
         let device = launch.communicator.device.ordinal;
@@ -415,7 +415,7 @@ impl Work for Recorded {
     }
 }
 
-/// What a launch is called: most have one operation, or many of one kind.
+/// The name of a launch: most have one operation, or many of one kind.
 fn name(calls: &[Call]) -> &'static str {
     let first = calls.first().map(|call| call.operation);
     match first.filter(|first| calls.iter().all(|call| call.operation == *first)) {
@@ -424,7 +424,7 @@ fn name(calls: &[Call]) -> &'static str {
     }
 }
 
-/// What a launch reads and writes on this rank.
+/// The memory that a launch reads and writes on this rank.
 fn accesses(calls: &[Call], rank: u32, size: u32) -> Vec<Access> {
     let side = |address: *mut u8, bytes: usize, writes: bool| Access { address: address as usize, bytes, writes };
     let sides = |call: &Call| {
@@ -437,7 +437,7 @@ fn accesses(calls: &[Call], rank: u32, size: u32) -> Vec<Access> {
     calls.iter().flat_map(sides).collect()
 }
 
-/// What a launch does to memory that nobody wrote. Numbers are computed by reductions; everything else moves them.
+/// Handles uninitialized memory in a launch. Reductions compute with numbers; everything else only moves them.
 fn follow(calls: &[Call], rank: u32, size: u32) {
     let read = |call: &Call| {
         let computes = matches!(call.operation, Kind::AllReduce | Kind::Reduce | Kind::ReduceScatter);
@@ -450,7 +450,8 @@ fn follow(calls: &[Call], rank: u32, size: u32) {
     }
 }
 
-/// PyTorch's barrier adds up one number of `at::empty` that nobody looks at: it is allocated and given to NCCL by one line.
+/// PyTorch's barrier sums one number from `at::empty` that nobody reads: it is allocated and passed to NCCL on the same
+/// line.
 fn is_barrier(call: &Call, rank: u32, size: u32) -> bool {
     let fresh_at = || init::is_unwritten(call.send.address as usize, call.send_bytes(rank, size));
     call.operation == Kind::AllReduce
@@ -458,7 +459,7 @@ fn is_barrier(call: &Call, rank: u32, size: u32) -> bool {
         && fresh_at().is_some_and(|site| site == call_site::of_python().unwrap_or_default())
 }
 
-/// Runs `task` in `first` once all streams got here, and holds the others until it is done.
+/// Runs `task` in `first` once all streams have arrived here, and holds the others until it is done.
 fn meet(first: &Arc<Stream>, others: &[Arc<Stream>], task: impl FnOnce() + Send + 'static) {
     for other in others {
         // Not only its own tail: it may be ordered after streams that `first` is not.

@@ -1,4 +1,4 @@
-//! Questions about NCCL and its communicators.
+//! Queries about NCCL and its communicators.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -8,7 +8,7 @@ use super::error::{self, NcclResult};
 use crate::boundary::args::Out;
 use crate::device::version;
 
-/// Body of `ncclGetVersion`: the NCCL that the process's CUDA major is shipped with in PyTorch's wheels.
+/// Body of `ncclGetVersion`: the NCCL version that PyTorch's wheels ship with the process's CUDA major version.
 pub(crate) fn version(out: Out<c_int>) -> NcclResult {
     Ok(out.set(version_number())?)
 }

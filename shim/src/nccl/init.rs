@@ -49,7 +49,7 @@ pub(crate) fn init_rank_config(
     joining(|| begin(out, size, &id, rank, device_now()?, true, config::in_background(config, false)?))
 }
 
-/// Body of `ncclCommInitRankScalable`. The ids are one rendezvous, which the first of them names.
+/// Body of `ncclCommInitRankScalable`. The ids form one rendezvous, identified by the first.
 pub(crate) fn init_rank_scalable(
     out: Out<usize>,
     size: c_int,
@@ -103,8 +103,8 @@ pub(crate) unsafe fn init_all(out: Out<usize>, count: c_int, devices: *const c_i
     group::end()
 }
 
-/// The body of a call by which this process's one rank joins a communicator. Where it fails before another rank is asked, the
-/// ranks that wait for it learn of it from the coordinator.
+/// Runs the body of a call with which this process's one rank joins a communicator. If it fails before other ranks are
+/// contacted, the ranks that wait for it learn of that from the coordinator.
 fn joining(body: impl FnOnce() -> NcclResult) -> NcclResult {
     let result = group::within(body);
     if result.is_err_and(|error| error != NcclError::IN_PROGRESS)
@@ -209,7 +209,7 @@ pub(crate) fn finalize(handle: usize) -> NcclResult {
     }
 }
 
-/// Body of `ncclCommDestroy`. Null is nothing to destroy.
+/// Body of `ncclCommDestroy`. Does nothing for null.
 pub(crate) fn destroy(handle: usize) -> NcclResult {
     if handle == 0 {
         return Ok(());
@@ -230,7 +230,7 @@ pub(crate) fn destroy(handle: usize) -> NcclResult {
     Ok(())
 }
 
-/// Body of `ncclCommAbort`. Null is nothing to abort.
+/// Body of `ncclCommAbort`. Does nothing for null.
 pub(crate) fn abort(handle: usize) -> NcclResult {
     if handle == 0 {
         return Ok(());

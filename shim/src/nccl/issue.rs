@@ -13,7 +13,7 @@ use super::threads;
 /// The last place given out, by device.
 static LAST: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
 
-/// Gives the operations of one group, each with its device, their places in the order of the devices.
+/// Assigns the operations of one group, each with its device, their places in the devices' orders.
 pub(super) fn number<'a>(operations: impl Iterator<Item = (u32, &'a mut Call)>) {
     let mut operations: Vec<(u32, &mut Call)> = operations.filter(|(_, call)| has_place(call)).collect();
     operations.sort_by_key(|(device, _)| *device);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dataplane::lock::{Mutex, RwLock};
 
-/// How much is said.
+/// The log level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     None,
@@ -17,7 +17,7 @@ enum Level {
     Info,
 }
 
-/// What a line is about; each is a bit. Names and the default as NCCL's documentation has them.
+/// The subsystem of a line; each is a bit. Names and the default are as in NCCL's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Subsystem {
@@ -96,7 +96,7 @@ fn level(text: &str) -> Level {
     }
 }
 
-/// `COLL,P2P`, or with `^` in front: all but these.
+/// `COLL,P2P`, or with a leading `^`: all except these.
 fn subsystems(text: &str) -> u32 {
     let (inverted, text) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
     let named =
@@ -121,7 +121,7 @@ pub(crate) fn warn(device: u32, text: &str) {
     }
 }
 
-/// Prints NCCL's version: once per rank with `NCCL_DEBUG=INFO`, on rank 0 alone with less.
+/// Prints NCCL's version: once per rank with `NCCL_DEBUG=INFO`, only on rank 0 with lower levels.
 pub(crate) fn release(rank: u32, release: &str) {
     let settings = settings();
     if settings.level >= Level::Version && (rank == 0 || settings.level >= Level::Info) {
@@ -135,7 +135,7 @@ fn say(settings: &Settings, device: u32, text: &str) {
     write(settings, &format!("{}:{}:{thread} [{device}] {text}\n", settings.host, std::process::id()));
 }
 
-/// In one piece: other ranks write to the same stream.
+/// Writes in one piece, because other ranks write to the same stream.
 fn write(settings: &Settings, line: &str) {
     let written = match &settings.file {
         Some(file) => file.lock().write_all(line.as_bytes()),

@@ -1,5 +1,5 @@
-//! Memory that NCCL hands out, and the buffers that programs register. Registration speeds up real hardware; here every buffer
-//! is reachable as it is, so it is kept only to answer for it.
+//! Memory allocated by NCCL, and buffers registered by programs. Registration speeds up real hardware; here every buffer is
+//! accessible anyway, so registrations are recorded only to answer queries.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) fn allocate(out: Out<usize>, size: usize) -> NcclResult {
     Ok(out.set(memory::allocate(current()?, size, Kind::Plain)?)?)
 }
 
-/// Body of `ncclMemFree`. Null is nothing to free.
+/// Body of `ncclMemFree`. Does nothing for null.
 pub(crate) fn free(address: usize) -> NcclResult {
     if address == 0 {
         return Ok(());
@@ -37,7 +37,7 @@ pub(crate) fn free(address: usize) -> NcclResult {
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("no allocation starts at {address:#x}")))
 }
 
-/// The communicator that `size` bytes at `base` are to be registered with.
+/// The communicator with which `size` bytes at `base` are to be registered.
 ///
 /// # Errors
 /// `ncclInvalidArgument` for memory that CUDA does not know.
@@ -71,7 +71,7 @@ pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     Ok(())
 }
 
-/// What the destroyed communicator had registered.
+/// Forgets the registrations of the destroyed communicator.
 pub(super) fn forget_all(communicator: u64) {
     REGISTRATIONS.remove_all(|range| range.communicator == communicator);
 }

@@ -11,7 +11,7 @@ use crate::boundary::args::Out;
 
 /// First code of a user-defined operator; below are NCCL's own.
 const FIRST: u32 = 64;
-/// Operators that one communicator may have at a time.
+/// Maximum number of operators that one communicator may have at a time.
 const MOST: usize = 1 << 12;
 /// `ncclScalarDevice`.
 const DEVICE: c_uint = 0;
@@ -27,7 +27,7 @@ pub(crate) fn datatype(code: c_int) -> NcclResult<Datatype> {
 /// The operator behind an `ncclRedOp_t`, with its factor.
 ///
 /// # Errors
-/// `ncclInvalidArgument` for a code that names none, or one made for another datatype or communicator.
+/// `ncclInvalidArgument` for an unknown code, or one made for another datatype or communicator.
 pub(crate) fn operator(
     communicator: &Communicator,
     code: c_int,

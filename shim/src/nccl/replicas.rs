@@ -1,5 +1,5 @@
-//! Replicas, for the sanitizer of that name: what several ranks should hold the same is hashed here around each optimizer step, and
-//! compared by the coordinator. Which tensors those are only Python knows; `replicas.py` enumerates them.
+//! Replicas, for the sanitizer of that name: tensors that should be identical on several ranks are hashed here around each
+//! optimizer step, and compared by the coordinator. Only Python knows which tensors those are; `replicas.py` enumerates them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -28,22 +28,22 @@ use crate::sanitizer::averaged;
 
 const PYTHON: &str = include_str!("replicas.py");
 
-/// What a gap is called: a check that is not made.
+/// Name of the gap for a check that is not made.
 const NAME: &str = "sanitize: replicas";
 
-/// Tensors in one message.
+/// Maximum number of tensors in one message.
 const TOGETHER: usize = 2000;
 
 struct Tensor {
     name: String,
     hash: u64,
-    /// Compared only while it stays as it is.
+    /// Whether it is compared only while it stays unchanged.
     is_constant: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Of the group that is being enumerated.
+    /// Tensors of the group that is being enumerated.
     tensors: Vec<Tensor>,
     groups: BTreeMap<Vec<Rank>, Group>,
 }
@@ -52,13 +52,13 @@ struct State {
 struct Group {
     /// The names that were sent last.
     sent: Vec<String>,
-    /// What was seen last of what is compared only while it stays as it is.
+    /// The last hashes of tensors that are compared only while they stay unchanged.
     constants: HashMap<String, u64>,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
-/// These calls are launched on a communicator of `size` ranks.
+/// Called when these calls are launched on a communicator of `size` ranks.
 pub(super) fn launched(calls: &[Call], rank: u32, size: u32, ranks: impl Fn() -> Vec<Rank>) {
     if averaged::is_wanted() {
         for call in calls.iter().filter(|call| call.operation == datatype::Operation::AllReduce) {
@@ -69,12 +69,12 @@ pub(super) fn launched(calls: &[Call], rank: u32, size: u32, ranks: impl Fn() ->
     }
 }
 
-/// Python was asked to install `replicas.py`. Where PyTorch was not imported yet, the next occasion asks again.
+/// Whether Python was asked to install `replicas.py`. If PyTorch was not imported yet, the next occasion asks again.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// A communicator is about to form, or a graph to be captured, which may have a step: from now on PyTorch's optimizers are looked at,
-/// if this is Python. Its main thread installs that when it next runs Python, which is before any step with what came through the
-/// communicator, and before a step that it captures.
+/// Called when a communicator is about to form, or a graph that may contain a step is about to be captured: from now on,
+/// PyTorch's optimizers are watched, if this is Python. The main thread installs that when it next runs Python, which is before
+/// any step with data from the communicator, and before a step that it captures.
 pub(super) fn watch() {
     if !averaged::is_wanted() || IS_ASKED.swap(true, Ordering::AcqRel) {
         return;
@@ -135,7 +135,7 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
     0
 }
 
-/// No panic gets to Python, and a forked child has nothing to report.
+/// Keeps panics from reaching Python; a forked child has nothing to report.
 fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
     if fork::is_lost() {
         return T::default();
@@ -143,7 +143,8 @@ fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
 }
 
-/// Waits for the work of a stream of the current device, which no finding about races takes for the program's own wait.
+/// Waits for the work of a stream of the current device, without counting as a wait by the program in findings about
+/// races.
 extern "C" fn wait(stream: usize) {
     guarded(|| {
         if let Ok(stream) = stream::resolve(stream) {
@@ -152,7 +153,7 @@ extern "C" fn wait(stream: usize) {
     });
 }
 
-/// An optimizer's step in a CUDA graph, behind its last node.
+/// An optimizer's step in a CUDA graph, after its last node.
 struct Step(usize);
 
 impl Work for Step {
@@ -169,7 +170,7 @@ impl Work for Step {
     }
 }
 
-/// The stream has captured a step of the optimizer with this number.
+/// Called when the stream has captured a step of the optimizer with this number.
 extern "C" fn captured(stream: usize, optimizer: usize) {
     guarded(|| {
         // A capture that fails says so to the program.
@@ -181,12 +182,13 @@ extern "C" fn captured(stream: usize, optimizer: usize) {
     });
 }
 
-/// What Python wants to be called around a launch: the number of an optimizer, and whether the launch is over.
+/// Python's callback around a launch: the number of an optimizer, and whether the launch is over.
 type AroundLaunch = unsafe extern "C" fn(usize, bool);
 
 static AROUND_LAUNCH: OnceLock<AroundLaunch> = OnceLock::new();
 
-/// From now on, also by the raw handle of a graph, and in whatever thread: Python takes its lock itself.
+/// From now on, calls `around` for launches, including those through the raw handle of a graph, and in any thread:
+/// Python takes its lock itself.
 extern "C" fn watch_launches(around: AroundLaunch) {
     let _ = AROUND_LAUNCH.set(around);
     exec::watch(|optimizer, stream, is_over| {
@@ -201,7 +203,7 @@ extern "C" fn watch_launches(around: AroundLaunch) {
     });
 }
 
-/// Python can still be called: it is initialized, and not about to end.
+/// Whether Python can still be called: it is initialized, and not about to end.
 fn is_python_there() -> bool {
     // SAFETY: CPython's C API gives the function's type, and it may be called at any time.
     unsafe {
@@ -220,7 +222,7 @@ unsafe extern "C" fn tensor(name: *const c_char, address: usize, bytes: usize, i
     });
 }
 
-/// The ranks of the all_reduce that these bytes went through; gives how many, 0 for none.
+/// The ranks of the all_reduce that these bytes went through; returns how many, 0 for none.
 unsafe extern "C" fn reduced(address: usize, bytes: usize, ranks: *mut c_uint, room: usize) -> usize {
     guarded(|| {
         let known = averaged::used(address, bytes).filter(|known| known.len() <= room).unwrap_or_default();
@@ -232,7 +234,7 @@ unsafe extern "C" fn reduced(address: usize, bytes: usize, ranks: *mut c_uint, r
     })
 }
 
-/// The group is complete: this is what `rank` holds after as many steps.
+/// Called when the group is complete: this is what `rank` holds after that many steps.
 unsafe extern "C" fn end(rank: c_uint, ranks: *const c_uint, count: usize, step: u64) {
     guarded(|| {
         // SAFETY: an array of Python's.
@@ -279,7 +281,7 @@ fn report(rank: Rank, group: Vec<Rank>, step: u64) {
     known.sent = names;
 }
 
-/// What Python says that went wrong: the check is not made.
+/// Called when Python reports a problem: the check is not made.
 unsafe extern "C" fn refuse(why: *const c_char) {
     guarded(|| {
         // SAFETY: Python's string.

@@ -1,4 +1,4 @@
-//! What kernels' barriers and exchanges need of a device communicator's resources: sizes, as NCCL's headers lay them out.
+//! The resources of a device communicator that kernels' barriers and exchanges need: sizes as in NCCL's headers.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use super::error::{NcclError, NcclResult};
 use super::team::Team;
 use crate::boundary::args::Out;
 
-/// `ncclLsaBarrierHandle_t`, `ncclLLA2AHandle_t` and `ncclGinBarrierHandle_t`: where it begins, and a number.
+/// `ncclLsaBarrierHandle_t`, `ncclLLA2AHandle_t` and `ncclGinBarrierHandle_t`: its start, and a number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pair {
@@ -22,7 +22,7 @@ impl Out<Pair> {
     }
 }
 
-/// Body of `ncclLsaBarrierCreateRequirement`: three counters of its own, and one per rank.
+/// Body of `ncclLsaBarrierCreateRequirement`: three own counters, and one per rank.
 pub(crate) fn lsa_barrier(team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>) -> NcclResult {
     handle.set(Pair { start: 0, count: count as u32 })?;
     let counters = whole(count)? * (3 + whole(team.ranks)?);

@@ -1,4 +1,4 @@
-//! Communicators that go on with fewer ranks or more: shrink, grow, and revoke, which prepares for a shrink.
+//! Communicators that continue with fewer or more ranks: shrink, grow, and revoke, which prepares for a shrink.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use super::init::{ABORT_PATIENCE, device_now, same_participant};
 use super::{config, debug};
 use crate::boundary::args::Out;
 
-/// Body of `ncclCommShrink`. With `NCCL_SHRINK_ABORT` the operations on the parent end first; other flags mean nothing.
+/// Body of `ncclCommShrink`. With `NCCL_SHRINK_ABORT`, the operations on the parent end first; other flags have no
+/// effect.
 ///
 /// # Safety
 /// `excluded` is null or holds `count` ranks.
@@ -136,8 +137,8 @@ pub(crate) fn grow(
     })
 }
 
-/// Body of `ncclCommRevoke`. Null is nothing to revoke. This rank's operations end; those of ranks that need it wait on, until
-/// these ranks revoke, too.
+/// Body of `ncclCommRevoke`. Does nothing for null. This rank's operations end; operations of ranks that need it keep waiting
+/// until these ranks revoke, too.
 pub(crate) fn revoke(handle: usize, flags: c_int) -> NcclResult {
     if handle == 0 {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Suspend, resume and the memory of communicators. Nothing of theirs is in device memory here, so there is nothing to give
-//! back; what stays of a suspension is that the ranks meet, and that the communicator cannot be used.
+//! Suspend, resume and the memory of communicators. Communicators hold no device memory here, so there is nothing to
+//! release; a suspension only means that the ranks meet, and that the communicator cannot be used.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) fn resume(handle: usize) -> NcclResult {
     })
 }
 
-/// Waits for the other ranks, behind the operations that are under way.
+/// Waits for the other ranks, after the operations under way.
 fn meet(communicator: &Communicator, ranks: &Arc<Ranks>) -> NcclResult {
     // A revoked one does nothing with the others any more.
     if communicator.is_revoked() {

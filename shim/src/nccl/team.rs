@@ -1,4 +1,5 @@
-//! NCCL's teams: all ranks, those that reach each other's memory by load and store (LSA), one of each such team (rail).
+//! NCCL's teams: all ranks (world), those that access each other's memory by load and store (LSA), and one of each such
+//! team (rail).
 
 use std::ffi::c_int;
 
@@ -32,7 +33,7 @@ pub(super) fn of(communicator: &Communicator) -> NcclResult<Team> {
     Ok(Team { ranks: size as c_int, rank: (ranks.rank() % size) as c_int, stride: 1 })
 }
 
-/// Body of `ncclTeamWorld`. Team functions have no status; for a communicator that cannot answer the team is empty.
+/// Body of `ncclTeamWorld`. Team functions have no status; for an invalid communicator the team is empty.
 pub(crate) fn world(communicator: usize) -> Team {
     let ranks = resolve(communicator).and_then(|communicator| communicator.ranks());
     let team = |ranks: &Ranks| Team { ranks: ranks.size() as c_int, rank: ranks.rank() as c_int, stride: 1 };
@@ -44,7 +45,7 @@ pub(crate) fn lsa(communicator: usize) -> Team {
     resolve(communicator).and_then(|communicator| of(&communicator)).unwrap_or_default()
 }
 
-/// Body of `ncclTeamRail`: the ranks that have this rank's place in their LSA teams.
+/// Body of `ncclTeamRail`: the ranks with the same position in their LSA teams as this rank.
 pub(crate) fn rail(communicator: usize) -> Team {
     let (world, lsa) = (world(communicator), lsa(communicator));
     if lsa.ranks == 0 {
@@ -63,8 +64,8 @@ pub(crate) fn rank_to_lsa(communicator: usize, team: Team, rank: c_int) -> c_int
     seen_from(lsa(communicator), team, rank)
 }
 
-/// The number that `rank` of `team` has among ranks that follow one another, of which the caller is `own.rank`; -1 where
-/// the communicator cannot answer.
+/// The number that `rank` of `team` has among consecutive ranks, in which the caller is `own.rank`; -1 if the
+/// communicator is invalid.
 fn seen_from(own: Team, team: Team, rank: c_int) -> c_int {
     if own.ranks == 0 {
         return -1;
@@ -72,8 +73,8 @@ fn seen_from(own: Team, team: Team, rank: c_int) -> c_int {
     own.rank.wrapping_add(rank.wrapping_sub(team.rank).wrapping_mul(team.stride))
 }
 
-/// Ranks in a team, the same for all teams: consecutive ranks of one node, as many as divide every such row. Without shared
-/// memory a rank is alone.
+/// Ranks in a team, the same for all teams: consecutive ranks of one node, with a size that divides every such run of
+/// ranks. Without shared memory, a rank is alone.
 pub(super) fn lsa_size(ranks: &Ranks, plan: Option<&ClusterPlan>) -> u32 {
     if ranks.transport() != BufferTransport::SharedMemory {
         return 1;
@@ -83,7 +84,7 @@ pub(super) fn lsa_size(ranks: &Ranks, plan: Option<&ClusterPlan>) -> u32 {
     nodes.chunk_by(|one, next| one == next).fold(0, |size, row| common_divisor(size, row.len() as u32)).max(1)
 }
 
-/// Whether `rank` and `peer` are in one team of `size`.
+/// Whether `rank` and `peer` are in the same team of `size`.
 pub(super) fn together(size: u32, rank: u32, peer: u32) -> bool {
     rank / size == peer / size
 }

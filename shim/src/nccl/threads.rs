@@ -1,6 +1,7 @@
-//! Which threads are inside calls on a communicator. NCCL does not lock one: two at a time corrupt it, and which of them comes first
-//! differs from rank to rank. A thread is inside from a call's begin to its end; in a group, from its first call on the communicator
-//! until the group has ended. What may be called from any thread (ncclCommAbort, ncclCommRevoke, questions) does not count.
+//! Which threads are inside calls on a communicator. NCCL does not lock communicators: two threads at a time corrupt one, and
+//! which of them comes first differs from rank to rank. A thread is inside from the start of a call to its end; in a group, from
+//! its first call on the communicator until the group has ended. Functions that may be called from any thread (ncclCommAbort,
+//! ncclCommRevoke, queries) do not count.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,9 +20,9 @@ pub(crate) struct Callers(Mutex<Vec<Caller>>);
 #[derive(Clone, Copy, Debug)]
 struct Caller {
     thread: u64,
-    /// What it called first.
+    /// The function it called first.
     function: &'static str,
-    /// How many calls it is in.
+    /// The number of calls it is in.
     calls: u32,
 }
 
@@ -29,7 +30,7 @@ thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A number of the calling thread, from 1, that no other ever has.
+/// A unique number of the calling thread, from 1, never reused.
 pub(super) fn number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     THREAD.with(|thread| {
@@ -41,7 +42,8 @@ pub(super) fn number() -> u64 {
 }
 
 impl Callers {
-    /// The calling thread is in one more call, `function`. Gives what another thread is in.
+    /// Records that the calling thread is in one more call, `function`. Returns the call that another thread is in, if
+    /// any.
     fn enter(&self, function: &'static str) -> Option<&'static str> {
         let thread = number();
         let mut callers = self.0.lock();
@@ -69,7 +71,8 @@ impl Callers {
 pub(crate) struct Inside(Arc<Callers>);
 
 impl Inside {
-    /// The calling thread begins the call under way on the communicator `id`. Another thread that is inside meanwhile is a finding.
+    /// Records that the calling thread begins the current call on the communicator `id`. If another thread is inside at the same
+    /// time, that is a finding.
     pub(super) fn begin(callers: &Arc<Callers>, id: impl FnOnce() -> Option<CommunicatorId>) -> Self {
         let function = finding::function();
         if let Some(other) = callers.enter(function) {

@@ -1,4 +1,5 @@
-//! Windows: memory that the ranks of a communicator registered in the same order, so that each may name the others'.
+//! Windows: memory that the ranks of a communicator registered in the same order, so that each can refer to the
+//! others'.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -31,14 +32,14 @@ pub(super) struct Window {
     pub(super) base: usize,
     /// Bytes.
     pub(super) size: usize,
-    /// Of the communicator's windows, from 1; the same on all ranks.
+    /// Number among the communicator's windows, from 1; the same on all ranks.
     pub(super) number: u64,
     pub(super) symmetric: bool,
-    /// In device memory, in one piece.
+    /// Whether it is in device memory, in one piece.
     pub(super) is_placed: bool,
-    /// Other ranks' windows that are mapped here.
+    /// Other ranks' windows mapped here.
     peers: Mutex<BTreeMap<u32, usize>>,
-    /// Device memory of the window's own.
+    /// Device memory owned by the window.
     owned: Option<usize>,
 }
 
@@ -54,7 +55,7 @@ impl Drop for Window {
 }
 
 impl Window {
-    /// Whether the `bytes` at `address` are in it.
+    /// Whether the `bytes` at `address` are within it.
     pub(super) fn has(&self, address: usize, bytes: usize) -> bool {
         let end = address.checked_add(bytes);
         address >= self.base && address < self.base + self.size && end.is_some_and(|end| end <= self.base + self.size)
@@ -104,7 +105,7 @@ pub(crate) fn register(
     Ok(out.set(insert(&communicator, base as usize, size, flags & SYMMETRIC != 0, None)?)?)
 }
 
-/// A new window's handle. `owned` is its memory, when that goes with it.
+/// A new window's handle. `owned` is its memory, if it owns it.
 pub(super) fn insert(
     communicator: &Arc<Communicator>,
     base: usize,
@@ -129,7 +130,7 @@ pub(super) fn insert(
     })))
 }
 
-/// Body of `ncclCommWindowDeregister`. Null is nothing to deregister.
+/// Body of `ncclCommWindowDeregister`. Does nothing for null.
 pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     let communicator = resolve(communicator)?;
     if handle == 0 {
@@ -141,7 +142,7 @@ pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     Ok(())
 }
 
-/// The communicator is gone, and its windows with it.
+/// Called when the communicator is gone: removes its windows.
 pub(super) fn forget_all(communicator: &Communicator) {
     let windows = WINDOWS.remove_all(|window| window.serial == communicator.serial);
     if let Ok(ranks) = communicator.ranks() {
@@ -183,7 +184,7 @@ fn found(handle: usize) -> NcclResult<(Arc<Window>, Arc<Communicator>)> {
     found.ok_or_else(|| NcclError::INVALID_ARGUMENT.because(format!("{handle:#x} is not a window")))
 }
 
-/// Body of `ncclGetPeerDevicePointer`: null for a rank that is not reached by load and store.
+/// Body of `ncclGetPeerDevicePointer`: null for a rank that is not accessible by load and store.
 pub(crate) fn peer_pointer(handle: usize, offset: usize, peer: c_int, out: Out<usize>) -> NcclResult {
     let out = out.required()?;
     let (window, communicator) = found(handle)?;
@@ -204,7 +205,7 @@ pub(crate) fn peer_pointer(handle: usize, offset: usize, peer: c_int, out: Out<u
     Ok(out.set(if base == 0 { 0 } else { base + offset })?)
 }
 
-/// Body of `ncclGetLsaDevicePointer`: the peer is named by its rank in the team.
+/// Body of `ncclGetLsaDevicePointer`: the peer is given by its rank in the team.
 pub(crate) fn lsa_pointer(handle: usize, offset: usize, rank: c_int, out: Out<usize>) -> NcclResult {
     let out = out.required()?;
     let (_, communicator) = found(handle)?;
@@ -224,7 +225,7 @@ pub(crate) fn multicast_pointer(handle: usize, offset: usize, multicast: usize, 
     multimem_pointer(handle, offset, out)
 }
 
-/// Body of `ncclGetLsaMultimemDevicePointer`: null, as NCCL answers where there is no multicast over NVLink.
+/// Body of `ncclGetLsaMultimemDevicePointer`: null, as NCCL returns without multicast over NVLink.
 pub(crate) fn multimem_pointer(handle: usize, _offset: usize, out: Out<usize>) -> NcclResult {
     let out = out.required()?;
     found(handle)?;

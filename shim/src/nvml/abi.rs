@@ -1,4 +1,4 @@
-//! NVML's structures and enumerations as C lays them out (nvml.h of CUDA 12.9).
+//! NVML's structures and enumerations in C layout (nvml.h of CUDA 12.9).
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -15,7 +15,7 @@ pub(crate) struct PciInfo {
     pub(crate) bus_id: [c_char; 32],
 }
 
-/// The same before the long bus id was added: versions 1 and 2.
+/// The layout before the long bus id was added: versions 1 and 2.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PciInfoV1 {
@@ -71,7 +71,7 @@ pub(crate) struct ProcessInfo {
 #[repr(C)]
 pub(crate) struct Uuid {
     pub(crate) version: c_uint,
-    /// 1 text, 2 the 16 bytes.
+    /// 1 for text, 2 for the 16 bytes.
     pub(crate) kind: c_uint,
     pub(crate) value: [u8; 41],
 }
@@ -84,7 +84,7 @@ pub(crate) struct FabricInfo {
     pub(crate) status: c_uint,
     pub(crate) clique: c_uint,
     pub(crate) state: u8,
-    /// Zeroed, as bindings read the state as a wider number.
+    /// Zeroed, because bindings read the state as a wider number.
     pub(crate) padding: [u8; 3],
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct FabricInfoV2 {
     pub(crate) status: c_uint,
     pub(crate) clique: c_uint,
     pub(crate) state: u8,
-    /// Zeroed, as bindings read the state as a wider number.
+    /// Zeroed, because bindings read the state as a wider number.
     pub(crate) padding: [u8; 3],
     pub(crate) health: c_uint,
 }
@@ -319,7 +319,7 @@ pub(crate) struct GpmMetric {
     pub(crate) id: c_uint,
     pub(crate) status: c_uint,
     pub(crate) value: f64,
-    /// Short name, long name and unit; NULL where they are not defined.
+    /// Short name, long name and unit; NULL if they are not defined.
     pub(crate) texts: [*const c_char; 3],
 }
 

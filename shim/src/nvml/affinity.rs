@@ -1,4 +1,4 @@
-//! Which CPUs are near a GPU: all of the host's, which is one NUMA node.
+//! The CPUs near a GPU: all CPUs of the host, which is one NUMA node.
 
 use std::ffi::{c_uint, c_ulong};
 
@@ -40,7 +40,7 @@ pub(crate) unsafe fn cpu_set(device: Handle, words: c_uint, set: *mut c_ulong) -
     unsafe { fill(set, words, cpus()) }
 }
 
-/// Within the node (0) or the socket (1), which are the same.
+/// Scope: the node (0) or the socket (1), which are the same here.
 ///
 /// # Safety
 /// As [`fill`].
@@ -52,7 +52,7 @@ pub(crate) unsafe fn cpu_set_within(device: Handle, words: c_uint, set: *mut c_u
     unsafe { cpu_set(device, words, set) }
 }
 
-/// The one NUMA node.
+/// The only NUMA node.
 ///
 /// # Safety
 /// As [`fill`].
@@ -79,7 +79,7 @@ pub(crate) fn bind(device: Handle) -> NvmlResult {
     if result == 0 { Ok(()) } else { Err(NvmlError::UNKNOWN) }
 }
 
-/// The GPUs near a CPU: all. `count` holds the room (0 only asks) and gets the number.
+/// The GPUs near a CPU: all. `count` holds the capacity (0 only queries) and receives the number.
 ///
 /// # Safety
 /// `list` has room for `count` handles.

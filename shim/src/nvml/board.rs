@@ -1,5 +1,5 @@
-//! What identifies a board and what it is set to: serial number, versions, modes. Nobody on a simulated machine is its
-//! administrator, so nothing can be set.
+//! The identity and settings of a board: serial number, versions, modes. Nobody is an administrator on a simulated
+//! machine, so nothing can be set.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -11,7 +11,7 @@ use super::system::{self, gpus, put};
 use crate::boundary::args::{Out, Text};
 use protocol::gpu::Gpu;
 
-/// Thirteen digits, from the UUID; boards for consumers have none.
+/// Thirteen digits, derived from the UUID; consumer boards have none.
 fn serial_of(gpu: &Gpu) -> NvmlResult<String> {
     match Market::of(&gpu.profile) {
         Market::DataCenter | Market::Workstation => {
@@ -52,7 +52,7 @@ pub(crate) fn firmware_mode(device: Handle, current: Out<c_uint>, default: Out<c
     Ok(default.set(has_it)?)
 }
 
-/// The place on the baseboard, which boards with NVLink have.
+/// The position on the baseboard, which boards with NVLink have.
 pub(crate) fn module_id(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let gpu = device.gpu()?;
     gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
@@ -92,7 +92,7 @@ pub(crate) fn pci_info(device: Handle, out: Out<PciInfoExt>) -> NvmlResult {
     })?)
 }
 
-/// The driver keeps 1 MiB of it.
+/// BAR1 memory; the driver uses 1 MiB of it.
 pub(crate) fn bar1(device: Handle, out: Out<Bar1Memory>) -> NvmlResult {
     let (total, used) = (model::bar1_bytes(&device.gpu()?.profile), 1 << 20);
     Ok(out.set(Bar1Memory { total, free: total - used, used })?)
@@ -113,7 +113,7 @@ pub(crate) fn restriction(device: Handle, which: c_int, out: Out<c_uint>) -> Nvm
     Ok(out.set(1)?)
 }
 
-/// Nothing of the kind is on: accounting, draining, capabilities that have a bit.
+/// Off: accounting, draining, and capabilities that have a bit.
 pub(crate) fn off(device: Handle, out: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(0)?)
@@ -129,7 +129,7 @@ pub(crate) fn off_versioned(device: Handle, out: Out<Versioned>) -> NvmlResult {
     Ok(out.set(Versioned { version, value: 0 })?)
 }
 
-/// As [`off`], of a PCI address.
+/// As [`off`], for a PCI address.
 pub(crate) fn not_draining(address: Out<PciInfo>, out: Out<c_uint>) -> NvmlResult {
     gpus()?;
     let asked = address.get()?;
@@ -139,13 +139,13 @@ pub(crate) fn not_draining(address: Out<PciInfo>, out: Out<c_uint>) -> NvmlResul
     Ok(out.set(0)?)
 }
 
-/// How many processes would be remembered.
+/// How many processes would be recorded.
 pub(crate) fn accounting_buffer(device: Handle, out: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(4000)?)
 }
 
-/// Since accounting is off, none is remembered.
+/// Because accounting is off, none is recorded.
 pub(crate) fn accounted(device: Handle, count: Out<c_uint>, _pids: *mut c_uint) -> NvmlResult {
     device.gpu()?;
     Ok(count.set(0)?)
@@ -157,7 +157,7 @@ pub(crate) fn confidential(out: Out<ConfidentialState>) -> NvmlResult {
     Ok(out.set(ConfidentialState { environment: 0, feature: 0, developer_tools: 0 })?)
 }
 
-/// Memory that is kept for confidential computing: none.
+/// Memory reserved for confidential computing: none.
 pub(crate) fn protected_memory(device: Handle, out: Out<Memory>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(Memory { total: 0, free: 0, used: 0 })?)
@@ -189,7 +189,7 @@ pub(crate) fn denied(device: Handle) -> NvmlResult {
     Err(NvmlError::NO_PERMISSION)
 }
 
-/// As [`denied`], for what is named by a PCI address.
+/// As [`denied`], for a GPU given by its PCI address.
 pub(crate) fn denied_by_address(_address: Out<PciInfo>) -> NvmlResult {
     gpus()?;
     Err(NvmlError::NO_PERMISSION)

@@ -1,4 +1,4 @@
-//! Which device: handles, and the ways to find one. The same GPU always has the same handle.
+//! Device handles, and the ways to find a device. The same GPU always has the same handle.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -11,11 +11,11 @@ use crate::boundary::args::{Out, Text};
 use crate::device::health;
 use protocol::gpu::Gpu;
 
-/// Distance from one handle to the next, and their mark: no handle is a valid address or a handle of another library.
+/// Distance between handles, and their mark: no handle is a valid address or a handle of another library.
 const STEP: usize = 1 << 8;
 const MARK: usize = 0x50 << 44;
 
-/// An `nvmlDevice_t`: the GPU's index behind a mark.
+/// An `nvmlDevice_t`: the GPU's index, with a mark.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(usize);
@@ -49,7 +49,7 @@ impl Handle {
         reachable(self.remembered()?)
     }
 
-    /// Its GPU, also where that is lost: for what the driver knows of it from before.
+    /// Its GPU, even if it is lost: for what the driver already knew about it.
     ///
     /// # Errors
     /// As [`Handle::index`].
@@ -66,7 +66,7 @@ pub(crate) fn count(count: Out<c_uint>) -> NvmlResult {
     Ok(count.set(gpus()?.len() as c_uint)?)
 }
 
-/// The handle is also given for a GPU that is lost, so that a monitor can say which it is ([`pci_info`]).
+/// The handle is also returned for a lost GPU, so that a monitor can tell which one it is ([`pci_info`]).
 pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
     let index = index as usize;
     if index >= gpus()?.len() {
@@ -79,7 +79,7 @@ pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
 /// The first GPU for which `is_it` holds.
 ///
 /// # Errors
-/// `NOT_FOUND` where there is none, `GPU_IS_LOST`.
+/// `NOT_FOUND` if there is none, `GPU_IS_LOST`.
 pub(crate) fn find(out: Out<Handle>, is_it: impl Fn(&Gpu) -> bool) -> NvmlResult {
     let index = gpus()?.iter().position(is_it).ok_or(NvmlError::NOT_FOUND)?;
     out.set(Handle::of(index))?;
@@ -134,7 +134,7 @@ pub(crate) fn uuid(device: Handle, buffer: *mut c_char, length: c_uint) -> NvmlR
     put(buffer, length, &device.gpu()?.uuid_text())
 }
 
-/// `NVML_BRAND_*`, from the name that the driver gives the model.
+/// `NVML_BRAND_*`, derived from the driver's name for the model.
 pub(crate) fn brand(device: Handle, out: Out<c_int>) -> NvmlResult {
     let name = &device.gpu()?.profile.name;
     let known = [
@@ -172,7 +172,7 @@ pub(crate) fn compute_capability(device: Handle, major: Out<c_int>, minor: Out<c
     Ok(major.set(number(first)?)?)
 }
 
-/// A text in a field of a structure, cut if need be.
+/// A text in a field of a structure, truncated if necessary.
 pub(crate) fn letters<const N: usize>(text: &str) -> [c_char; N] {
     let mut letters = [0; N];
     for (letter, byte) in letters.iter_mut().zip(text.bytes()).take(N - 1) {
@@ -184,7 +184,7 @@ pub(crate) fn letters<const N: usize>(text: &str) -> [c_char; N] {
 /// NVIDIA's vendor id, in the lower half of a PCI device id.
 const VENDOR: c_uint = 0x10de;
 
-/// Where a GPU is, and what it says there about its model.
+/// The PCI address of a GPU, and its model's ids.
 pub(crate) fn pci(gpu: &Gpu) -> PciInfo {
     let (domain, bus) = gpu.pci();
     place(domain, bus, gpu.profile.pcie.device_id << 16 | VENDOR)
@@ -203,7 +203,7 @@ pub(crate) fn place(domain: u32, bus: u32, pci_device_id: c_uint) -> PciInfo {
     }
 }
 
-/// Where the driver found the GPU, so also of one that is lost.
+/// Where the driver found the GPU; works even for a lost one.
 pub(crate) fn pci_info(device: Handle, out: Out<PciInfo>) -> NvmlResult {
     Ok(out.set(pci(device.remembered()?))?)
 }

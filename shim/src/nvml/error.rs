@@ -8,7 +8,7 @@ use crate::boundary::args::Null;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NvmlError(u32);
 
-/// What a body answers.
+/// The result of a body.
 pub(crate) type NvmlResult<T = ()> = Result<T, NvmlError>;
 
 impl NvmlError {
@@ -36,7 +36,7 @@ impl From<Null> for NvmlError {
     }
 }
 
-/// A sentence for a code.
+/// The message for a code.
 #[doc(alias = "nvmlErrorString")]
 pub(crate) fn string(code: c_int) -> *const c_char {
     let text: &CStr = match code {

@@ -1,5 +1,5 @@
-//! Event sets: what a monitor registers and waits for. Xids and errors of the memory come when the case makes them happen (`gpu`); a
-//! set is only given what happens after it registered for it.
+//! Event sets, which a monitor registers and waits for. Xids and memory errors occur when the case triggers them (`gpu`); a set
+//! only receives events that happen after it registered for them.
 
 use std::collections::BTreeSet;
 use std::ffi::c_uint;
@@ -37,11 +37,11 @@ pub(crate) struct EventSet {
 #[derive(Default)]
 struct State {
     registered: Vec<Registered>,
-    /// What was given out: the GPU, the event of the case, the type.
+    /// Events already delivered: the GPU, the event of the case, the type.
     given: BTreeSet<(usize, u32, u64)>,
 }
 
-/// Types of one GPU, and when they were asked for.
+/// Event types of one GPU, and when they were registered.
 struct Registered {
     gpu: usize,
     types: u64,
@@ -50,12 +50,12 @@ struct Registered {
 
 static SETS: Handles<EventSet> = Handles::new(16);
 
-/// ECC errors where they are counted, and what every GPU has.
+/// The types every GPU has, plus ECC errors if they are counted.
 fn types(gpu: &Gpu) -> u64 {
     XID | STATE | CLOCK | if model::ecc(&gpu.profile) == Some(true) { CORRECTED | UNCORRECTED } else { 0 }
 }
 
-/// The type of a notice, and what comes with it.
+/// The type of a notice, and its data.
 fn describe(notice: Notice) -> (u64, u64) {
     match notice {
         Notice::Corrected => (CORRECTED, 0),
@@ -93,9 +93,9 @@ pub(crate) fn register(device: Handle, wanted: u64, set: usize) -> NvmlResult {
 /// What is next for a set.
 enum Next {
     Given(EventData),
-    /// A GPU of it has fallen off the bus.
+    /// One of its GPUs has fallen off the bus.
     Lost,
-    /// Nothing before this time (us), if that is known.
+    /// Nothing before this time (us), if known.
     Later(Option<u64>),
 }
 
@@ -127,7 +127,7 @@ impl EventSet {
     }
 }
 
-/// Waits for an event. "`GPU_IS_LOST` if a GPU has fallen off the bus", once its Xid was given out.
+/// Waits for an event. "`GPU_IS_LOST` if a GPU has fallen off the bus", once its Xid was delivered.
 pub(crate) fn wait(set: usize, data: Out<EventData>, milliseconds: c_uint) -> NvmlResult {
     gpus()?;
     let set = SETS.get(set).ok_or(NvmlError::INVALID_ARGUMENT)?;

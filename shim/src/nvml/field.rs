@@ -1,4 +1,4 @@
-//! `nvmlDeviceGetFieldValues`: values by number, most of which have a function of their own, too.
+//! `nvmlDeviceGetFieldValues`: values by number, most of which also have their own function.
 
 use std::ffi::{c_int, c_uint};
 
@@ -29,25 +29,25 @@ fn signed(value: i32) -> Value {
     Value { kind: 5, bits: u64::from(value as u32) }
 }
 
-/// The number of active links, where `which` is one of them.
+/// The number of active links, if `which` is one of them.
 fn on_link(gpu: &Gpu, which: c_uint) -> NvmlResult<u32> {
     let links = link::links(gpu)?;
     if which < links { Ok(links) } else { Err(NvmlError::NOT_SUPPORTED) }
 }
 
-/// Errors of the memory: corrected and not since the driver was loaded, then in the GPU's life.
+/// Memory errors: corrected and uncorrected since the driver was loaded, then over the GPU's lifetime.
 fn errors(gpu: &Gpu) -> [u64; 4] {
     let Condition { corrected, uncorrected, .. } = health::of(gpu);
     [corrected.volatile, uncorrected.volatile, corrected.aggregate, uncorrected.aggregate]
 }
 
-/// Memory waits to be replaced.
+/// Whether memory is waiting to be remapped or retired.
 fn needs_reset(gpu: &Gpu) -> bool {
     let Condition { rows, pages, .. } = health::of(gpu);
     (model::remaps_rows(&gpu.profile) && rows.pending) || (model::retires_pages(&gpu.profile) && pages.pending)
 }
 
-/// The value of `NVML_FI_DEV_*`; `scope` is the link where it is about one.
+/// The value of `NVML_FI_DEV_*`; `scope` is the link for fields about a link.
 fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
     const NOT_SUPPORTED: NvmlError = NvmlError::NOT_SUPPORTED;
     let profile = &gpu.profile;
@@ -150,7 +150,7 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
     }
 }
 
-/// Answers each field in its own slot.
+/// Returns each field in its own slot.
 ///
 /// # Safety
 /// `values` points to `count` entries.

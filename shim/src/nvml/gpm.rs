@@ -1,5 +1,5 @@
-//! GPU performance monitoring (GPM): two samples of counters, and what happened between them. Hopper and later have it, on boards
-//! for data centers and workstations.
+//! GPU performance monitoring (GPM): two samples of counters, and the difference between them. Available on Hopper and later, on
+//! boards for data centers and workstations.
 
 use std::ffi::{CStr, c_uint};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Counters {
     work: Work,
 }
 
-/// `nvmlGpmSample_t`: empty until it is taken.
+/// `nvmlGpmSample_t`: empty until taken.
 #[derive(Default)]
 struct GpmSample {
     counters: Mutex<Option<Counters>>,
@@ -86,7 +86,7 @@ pub(crate) fn take_of_instance(device: Handle, _instance: c_uint, sample: usize)
     Err(NvmlError::NOT_SUPPORTED)
 }
 
-/// Off, as it is unless an administrator turns it on.
+/// Off, as always unless an administrator turns it on.
 pub(crate) fn streaming(device: Handle, out: Out<c_uint>) -> NvmlResult {
     require(device)?;
     Ok(out.set(0)?)
@@ -97,7 +97,7 @@ pub(crate) fn set_streaming(device: Handle, state: c_uint) -> NvmlResult {
     Err(if state > 1 { NvmlError::INVALID_ARGUMENT } else { NvmlError::NO_PERMISSION })
 }
 
-/// What was done between two samples of one GPU.
+/// The work between two samples of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interval {
     microseconds: u64,
@@ -131,8 +131,8 @@ impl Interval {
 const PERCENT: &CStr = c"%";
 const RATE: &CStr = c"MiB/s";
 
-/// Short name, long name, unit and value of a metric. `None` for what depends on instructions (occupancy, pipes, caches) or on
-/// links: no counter here knows it.
+/// Short name, long name, unit and value of a metric. `None` for metrics that depend on instructions (occupancy, pipes,
+/// caches) or links, for which there are no counters here.
 fn metric(id: c_uint, interval: Interval) -> Option<([&'static CStr; 3], f64)> {
     let Work { received, sent, .. } = interval.work;
     Some(match id {

@@ -1,4 +1,4 @@
-//! What a GPU is made of, from its profile: cores, bus, clocks, power limits, modes.
+//! Hardware properties of a GPU, from its profile: cores, bus, clocks, power limits, modes.
 
 use std::ffi::{c_int, c_uint};
 
@@ -24,7 +24,7 @@ pub(crate) fn core_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(profile.sm_count * cores)?)
 }
 
-/// Every GPU is on a board of its own, which has the number of its place.
+/// Every GPU is on its own board, whose id is its position.
 pub(crate) fn board_id(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let (domain, bus) = device.gpu()?.pci();
     Ok(out.set(domain << 16 | bus << 8)?)
@@ -46,12 +46,12 @@ pub(crate) fn pcie_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.profile.pcie.lanes)?)
 }
 
-/// `NVML_PCIE_LINK_MAX_SPEED_*`, which counts like the generations.
+/// `NVML_PCIE_LINK_MAX_SPEED_*`, numbered like the generations.
 pub(crate) fn pcie_max_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
     pcie_generation(device, out)
 }
 
-/// What the link runs at: the highest, unless the case slowed it down.
+/// The link's current generation: the highest, unless the case slowed it down.
 pub(crate) fn current_pcie_generation(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let gpu = device.gpu()?;
     Ok(out.set(generation_now(gpu))?)
@@ -86,7 +86,7 @@ pub(crate) fn max_clock(device: Handle, which: c_int, out: Out<c_uint>) -> NvmlR
     })?)
 }
 
-/// The power limit in force, which was not changed.
+/// The power limit in force, which is never changed.
 pub(crate) fn power_limit(device: Handle, out: Out<c_uint>) -> NvmlResult {
     match device.gpu()?.profile.power.limit_mw {
         0 => Err(NvmlError::NOT_SUPPORTED),
@@ -105,7 +105,7 @@ pub(crate) fn virtualization_mode(device: Handle, out: Out<c_int>) -> NvmlResult
     compute_mode(device, out)
 }
 
-/// MIG is off, now and after a reset, where the model has it at all.
+/// MIG is off, now and after a reset, if the model supports it at all.
 pub(crate) fn mig_mode(device: Handle, current: Out<c_uint>, pending: Out<c_uint>) -> NvmlResult {
     if !matches!(device.gpu()?.profile.compute_capability.as_str(), "8.0" | "9.0" | "10.0" | "10.3") {
         return Err(NvmlError::NOT_SUPPORTED);
@@ -126,7 +126,7 @@ pub(crate) fn no_display(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(0)?)
 }
 
-/// `/dev/nvidiaN`, had it one.
+/// The N of `/dev/nvidiaN`, if it had one.
 pub(crate) fn minor_number(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(device.gpu()?.local)?)
 }

@@ -1,5 +1,5 @@
-//! Errors that a GPU counts and what it does about them: ECC, retired pages, remapped rows, links. A simulated GPU has those that its
-//! case asks for (`gpu`); all are of its memory.
+//! Errors that a GPU counts and its reactions to them: ECC, retired pages, remapped rows, links. A simulated GPU has the errors
+//! that its case asks for (`gpu`); all are memory errors.
 
 use std::ffi::{c_int, c_uint};
 
@@ -10,7 +10,7 @@ use super::model;
 use crate::boundary::args::Out;
 use crate::device::health;
 
-/// Where error correction is on.
+/// Succeeds if error correction is on.
 fn corrected(device: Handle) -> NvmlResult {
     match model::ecc(&device.gpu()?.profile) {
         Some(true) => Ok(()),
@@ -34,12 +34,12 @@ pub(crate) fn default_ecc_mode(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(u32::from(model::ecc(&device.gpu()?.profile).ok_or(NvmlError::NOT_SUPPORTED)?))?)
 }
 
-/// Of corrected (0) or uncorrected (1) errors, since the driver was loaded (0) or ever (1).
+/// Checks the selectors: corrected (0) or uncorrected (1) errors, since the driver was loaded (0) or ever (1).
 fn check_counter(error: c_int, counter: c_int) -> NvmlResult {
     if (0..=1).contains(&error) && (0..=1).contains(&counter) { Ok(()) } else { Err(NvmlError::INVALID_ARGUMENT) }
 }
 
-/// How many there are.
+/// The number of such errors.
 fn counted(device: Handle, error: c_int, counter: c_int) -> NvmlResult<u64> {
     let condition = health::of(device.gpu()?);
     let count = if error == 0 { condition.corrected } else { condition.uncorrected };
@@ -59,7 +59,7 @@ pub(crate) fn detailed_errors(device: Handle, error: c_int, counter: c_int, out:
     Ok(out.set(EccErrorCounts { l1_cache: 0, l2_cache: 0, device_memory, register_file: 0 })?)
 }
 
-/// `NVML_MEMORY_LOCATION_*`: from Ampere on only DRAM (2) and SRAM (7) are told apart.
+/// `NVML_MEMORY_LOCATION_*`: from Ampere on, only DRAM (2) and SRAM (7) are distinguished.
 pub(crate) fn errors_at(device: Handle, error: c_int, counter: c_int, location: c_int, out: Out<u64>) -> NvmlResult {
     check_counter(error, counter)?;
     if !(0..=7).contains(&location) {
@@ -82,8 +82,8 @@ pub(crate) fn sram_status(device: Handle, out: Out<EccSramErrorStatus>) -> NvmlR
     Ok(out.set(EccSramErrorStatus { version, counts: [0; 11], is_threshold_exceeded: 0 })?)
 }
 
-/// Pages retired for a cause: because of corrected errors (0) or of one uncorrected error (1). `count` holds the room and gets the
-/// number. The last pages of the memory are those that failed.
+/// Pages retired for a cause: corrected errors (0) or one uncorrected error (1). `count` holds the capacity and receives the
+/// number. The failed pages are the last pages of the memory.
 ///
 /// # Safety
 /// `addresses` has room for `count` entries.
@@ -146,7 +146,7 @@ pub(crate) fn no_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(0)?)
 }
 
-/// No repair is due (`nvmlRepairStatus_v1_t`: version, channel, TPC).
+/// No repair is pending (`nvmlRepairStatus_v1_t`: version, channel, TPC).
 pub(crate) fn repair_status(device: Handle, out: Out<[c_uint; 3]>) -> NvmlResult {
     supported(model::remaps_rows(&device.gpu()?.profile))?;
     let version = out.get()?[0];

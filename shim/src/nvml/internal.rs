@@ -1,6 +1,6 @@
-//! The table that NVIDIA's own nvidia-smi takes from NVML beside the documented functions. NVIDIA documents neither the table nor
-//! its entries. What is here was seen from outside: how nvidia-smi 535.261.03 and 550.163.01 call it, and what they print for
-//! which answer. All entries but three answer "not supported", as hardware without the feature does.
+//! The table that NVIDIA's own nvidia-smi gets from NVML in addition to the documented functions. NVIDIA documents neither the
+//! table nor its entries. This was observed from outside: how nvidia-smi 535.261.03 and 550.163.01 call it, and what they print
+//! for which result. All entries except three return "not supported", as hardware without the feature does.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -10,16 +10,16 @@ use super::error::{NvmlError, NvmlResult};
 use crate::boundary::args::Out;
 use crate::boundary::table::Address;
 
-/// What nvidia-smi asks for.
+/// The id that nvidia-smi requests.
 const TABLE: [u8; 16] =
     [0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e, 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4];
 
-/// Words of the table. nvidia-smi takes what is behind the end for an error, so there are more than it uses (some 230).
+/// Words of the table. nvidia-smi treats anything past the end as an error, so there are more than it uses (some 230).
 const WORDS: usize = 512;
 
 /// Other adapters in the topology: counts them, for `topo -m`.
 const ADAPTERS: usize = 23;
-/// Takes lines for a log that NVIDIA can read.
+/// Receives lines for a log that NVIDIA can read.
 const LOG: usize = 26;
 /// Whether `dmon` and `pmon` can watch the GPU.
 const IS_MONITORED: usize = 72;
@@ -50,10 +50,10 @@ extern "C" fn is_monitored(_: Handle, answer: Out<c_uint>) -> c_uint {
     0
 }
 
-/// Gives out the table.
+/// Returns the table.
 ///
 /// # Errors
-/// `NOT_FOUND` for another one.
+/// `NOT_FOUND` for any other table.
 #[doc(alias = "nvmlInternalGetExportTable")]
 pub(crate) fn export_table(table: Out<*const c_void>, id: Out<[u8; 16]>) -> NvmlResult {
     if id.get()? != TABLE {

@@ -13,7 +13,7 @@ use protocol::gpu::Gpu;
 use crate::boundary::args::Out;
 use crate::settings;
 
-/// True where the cluster file joins the GPUs of a node by NVLink, or does not name a link and the model has some.
+/// True if the cluster file connects the GPUs of a node by NVLink, or does not name a link and the model has NVLink.
 fn node_has_nvlink() -> bool {
     let cluster = settings::get().ok().and_then(|settings| settings.cluster.as_ref());
     cluster.is_none_or(|cluster| cluster.intra_node.kind.to_ascii_lowercase().starts_with("nv"))
@@ -42,7 +42,7 @@ pub(crate) fn version(device: Handle, link: c_uint, out: Out<c_uint>) -> NvmlRes
     Ok(out.set(version_of(device.gpu()?)?)?)
 }
 
-/// `NVML_NVLINK_CAP_*`: peer access and peer atomics (0, 2), and "this link is valid" (5); nothing with system memory or SLI.
+/// `NVML_NVLINK_CAP_*`: peer access and peer atomics (0, 2), and "this link is valid" (5); nothing for system memory or SLI.
 pub(crate) fn capability(device: Handle, link: c_uint, which: c_int, out: Out<c_uint>) -> NvmlResult {
     let active = link < checked(device, link)?;
     match which {
@@ -52,7 +52,7 @@ pub(crate) fn capability(device: Handle, link: c_uint, which: c_int, out: Out<c_
     }
 }
 
-/// Links lead to switches, since every GPU of a node reaches every other at full width.
+/// Links lead to switches, because every GPU of a node reaches every other at full width.
 pub(crate) fn remote_type(device: Handle, link: c_uint, out: Out<c_int>) -> NvmlResult {
     if link >= checked(device, link)? {
         return Err(NvmlError::NOT_SUPPORTED);
@@ -69,7 +69,7 @@ fn switches(generation: u32) -> u32 {
     }
 }
 
-/// Bus of a node's first switch; GPUs have those below.
+/// Bus of a node's first switch; GPUs use the buses below.
 const SWITCH_BUS: u32 = 0xc0;
 
 /// PCI device id of an NVSwitch (pci.ids database), with NVIDIA's vendor id.
@@ -82,7 +82,7 @@ fn switch_id(generation: u32) -> c_uint {
     device << 16 | 0x10de
 }
 
-/// The switch at the other end: links go to the switches in turn.
+/// The switch at the other end: links are assigned to switches round-robin.
 pub(crate) fn remote_pci(device: Handle, link: c_uint, out: Out<PciInfo>) -> NvmlResult {
     let gpu = device.gpu()?;
     if link >= checked(device, link)? {
@@ -112,7 +112,7 @@ pub(super) fn version_of(gpu: &Gpu) -> NvmlResult<u32> {
     }
 }
 
-/// No fabric manager joins GPUs of several nodes.
+/// No fabric manager connects GPUs of several nodes.
 pub(crate) fn fabric(device: Handle, out: Out<FabricInfo>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0, padding: [0; 3] })?)
@@ -147,7 +147,7 @@ pub(crate) fn fabric_v4(device: Handle, out: Out<FabricInfoV4>) -> NvmlResult {
     })?)
 }
 
-/// Whether links are encrypted, which they are not. Version 2 adds the versions of their firmware, which nobody says.
+/// Whether links are encrypted; they are not. Version 2 adds firmware versions, which are unknown.
 pub(crate) fn encryption(device: Handle, out: Out<Versioned>) -> NvmlResult {
     links(device.gpu()?)?;
     let version = out.get()?.version;
@@ -175,7 +175,7 @@ pub(crate) fn common_ancestor(device: Handle, other: Handle, level: Out<c_int>) 
     Ok(level.set(distance(device.gpu()?, other.gpu()?))?)
 }
 
-/// The GPUs at a distance; `count` holds the room in `list` (0 only asks) and gets their number.
+/// The GPUs at a distance; `count` holds the capacity of `list` (0 only queries) and receives their number.
 ///
 /// # Safety
 /// `list` has room for `count` handles.

@@ -1,5 +1,5 @@
-//! libnvidia-ml: what a monitor sees of the node's GPUs. Identity and capability come from the profile, memory and load from
-//! the processes of the machine, and what sensors show from a model of both.
+//! libnvidia-ml: what a monitor sees of the node's GPUs. Identity and capabilities come from the profile, memory and load
+//! from the processes of the machine, and sensor values from a model of both.
 
 pub(crate) mod abi;
 pub(crate) mod affinity;
@@ -22,5 +22,5 @@ pub(crate) mod usage;
 use crate::boundary::guard::Rules;
 use crate::boundary::library::Library;
 
-/// What it adds to the guard: what GPUs do not have is answered between the first init and the last shutdown.
+/// What it adds to the guard: features that GPUs lack return NotSupported between the first init and the last shutdown.
 pub(crate) const RULES: Rules = Rules { is_initialized: || system::gpus().is_ok(), ..Rules::of(Library::Nvml) };

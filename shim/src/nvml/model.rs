@@ -1,5 +1,5 @@
-//! The model behind the sensors: what a GPU of a profile shows at a load. Pure functions, so that the same load gives the same
-//! numbers everywhere; docs/monitors.md has the formulas. They are plausible, not measured.
+//! The model behind the sensors: the values that a GPU with a given profile shows at a given load. Pure functions, so that the
+//! same load gives the same numbers everywhere; docs/monitors.md has the formulas. They are plausible, not measured.
 
 use protocol::gpu_event::Throttle;
 pub(crate) use protocol::market::{Market, ecc, remaps_rows, retires_pages};
@@ -7,14 +7,14 @@ use protocol::profile::{Architecture, GpuProfile};
 
 use crate::device::energy::Spent;
 
-/// What is done with a GPU.
+/// The load of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Percentage of the last second during which kernels ran.
     pub(crate) busy: u32,
-    /// Some process has a context.
+    /// Whether some process has a context.
     pub(crate) is_used: bool,
-    /// What slows the clocks down.
+    /// What throttles the clocks.
     pub(crate) throttle: Throttle,
 }
 
@@ -24,7 +24,7 @@ impl Default for Load {
     }
 }
 
-/// `nvmlClocksEventReason*`: the reason, and for those of hardware also that it slows down.
+/// `nvmlClocksEventReason*`: the reason, and for hardware reasons also the hardware slowdown bit.
 pub(crate) fn clock_reasons(load: Load) -> u64 {
     let idle = u64::from(!load.is_used);
     idle | match load.throttle {
@@ -36,7 +36,7 @@ pub(crate) fn clock_reasons(load: Load) -> u64 {
     }
 }
 
-/// Whether the memory is HBM: no other has so wide an interface.
+/// Whether the memory is HBM: no other memory has such a wide interface.
 pub(crate) fn has_hbm(profile: &GpuProfile) -> bool {
     profile.memory.bus_width_bits >= 1024 && !profile.memory.unified
 }
@@ -46,13 +46,13 @@ pub(crate) fn has_margin(profile: &GpuProfile) -> bool {
     matches!(profile.architecture, Architecture::Ada | Architecture::Hopper | Architecture::Blackwell)
 }
 
-/// Whether there is a firmware of the GPU's own (GSP): Turing and later.
+/// Whether the GPU has its own firmware (GSP): Turing and later.
 pub(crate) fn has_gsp(profile: &GpuProfile) -> bool {
     !matches!(profile.architecture, Architecture::Maxwell | Architecture::Pascal | Architecture::Volta)
 }
 
-/// Milliwatts: a tenth of the limit, a twentieth more with a context, three quarters more when busy all the time, of which slower
-/// clocks take their part. The limit itself where that is reached.
+/// Milliwatts: a tenth of the limit, a twentieth more with a context, three quarters more when constantly busy, reduced in
+/// proportion to slower clocks. The limit itself if the power limit is reached.
 pub(crate) fn power_mw(profile: &GpuProfile, load: Load) -> Option<u32> {
     let limit = profile.power.limit_mw;
     let busy = 75 * load.busy / 100 * load.throttle.clock_percent() / 100;
@@ -60,8 +60,8 @@ pub(crate) fn power_mw(profile: &GpuProfile, load: Load) -> Option<u32> {
     (limit > 0).then_some(if load.throttle == Throttle::PowerCap { limit } else { drawn })
 }
 
-/// Millijoules that were drawn: [`power_mw`] over the time, as far as it is known for what it was spent. None before Volta ("for
-/// Volta or newer fully supported devices", NVML).
+/// Energy used, millijoules: [`power_mw`] over time, as far as the load is known. `None` before Volta ("for Volta or newer fully
+/// supported devices", NVML).
 pub(crate) fn energy_mj(profile: &GpuProfile, spent: Spent) -> Option<u64> {
     let is_old = matches!(profile.architecture, Architecture::Maxwell | Architecture::Pascal);
     let limit = u128::from(profile.power.limit_mw);
@@ -75,8 +75,8 @@ pub(crate) fn least_limit_mw(profile: &GpuProfile) -> u32 {
     profile.power.limit_mw / 4
 }
 
-/// Degrees Celsius: 30, 3 more with a context, 40 more when busy all the time. Two more than the threshold that a GPU exceeds
-/// where heat slows it down.
+/// Degrees Celsius: 30, 3 more with a context, 40 more when constantly busy. If heat throttles the GPU, two above the
+/// threshold that it exceeds.
 pub(crate) fn temperature(load: Load) -> u32 {
     let usual = 30 + 3 * u32::from(load.is_used) + 40 * load.busy / 100;
     match load.throttle {
@@ -91,7 +91,7 @@ pub(crate) fn memory_temperature(profile: &GpuProfile, load: Load) -> Option<u32
     has_hbm(profile).then(|| temperature(load) + 5)
 }
 
-/// Where the GPU switches itself off, slows down, and should stay below, degrees Celsius.
+/// The temperatures at which the GPU shuts down, slows down, and should stay below, degrees Celsius.
 pub(crate) const SHUTDOWN: u32 = 95;
 /// As above.
 pub(crate) const SLOWDOWN: u32 = 90;
@@ -103,7 +103,7 @@ pub(crate) const MEMORY_OPERATING: u32 = 95;
 /// Clock of an idle GPU, MHz, and of its GDDR memory.
 const IDLE_SM: u32 = 210;
 const IDLE_MEMORY: u32 = 405;
-/// Distance of one supported clock to the next.
+/// Distance between supported clocks.
 const STEP: u32 = 15;
 
 /// The performance state, 0 (highest) or 8 (idle). HBM keeps its clock.
@@ -111,7 +111,7 @@ pub(crate) fn performance_state(profile: &GpuProfile, load: Load) -> u32 {
     if load.is_used || has_hbm(profile) { 0 } else { 8 }
 }
 
-/// MHz: the highest with a context, or what is left of it, which is a supported clock.
+/// MHz: the highest clock with a context, or a lower supported clock if throttled.
 pub(crate) fn sm_clock(profile: &GpuProfile, load: Load) -> u32 {
     let (highest, least) = (profile.clocks.sm_mhz, profile.clocks.sm_mhz.min(IDLE_SM));
     if !load.is_used {
@@ -127,7 +127,7 @@ pub(crate) fn memory_clock(profile: &GpuProfile, load: Load) -> u32 {
     if performance_state(profile, load) == 0 { highest } else { highest.min(IDLE_MEMORY) }
 }
 
-/// Supported clocks of the memory, the highest first.
+/// Supported memory clocks, highest first.
 pub(crate) fn memory_clocks(profile: &GpuProfile) -> Vec<u32> {
     let idle = memory_clock(profile, Load::default());
     let mut clocks = vec![profile.clocks.memory_mhz, idle];
@@ -135,7 +135,7 @@ pub(crate) fn memory_clocks(profile: &GpuProfile) -> Vec<u32> {
     clocks
 }
 
-/// Supported clocks of the SMs, the highest first.
+/// Supported SM clocks, highest first.
 pub(crate) fn sm_clocks(profile: &GpuProfile) -> Vec<u32> {
     let highest = profile.clocks.sm_mhz;
     (0..).map_while(|step| highest.checked_sub(step * STEP).filter(|clock| *clock >= highest.min(IDLE_SM))).collect()
@@ -146,7 +146,7 @@ pub(crate) fn memory_busy(load: Load) -> u32 {
     load.busy / 2
 }
 
-/// Percent of the fan's highest speed, where the board has one: 30, and 40 more when busy all the time.
+/// Percent of the fan's maximum speed, if the board has a fan: 30, and 40 more when constantly busy.
 pub(crate) fn fan(profile: &GpuProfile, load: Load) -> Option<u32> {
     matches!(Market::of(profile), Market::Consumer | Market::Workstation).then(|| 30 + 40 * load.busy / 100)
 }
@@ -159,7 +159,7 @@ pub(crate) fn bar1_bytes(profile: &GpuProfile) -> u64 {
     }
 }
 
-/// MB/s of one NVLink in each direction as the driver reports it, with what the encoding takes from Volta on.
+/// MB/s of one NVLink in each direction as reported by the driver, minus the encoding overhead from Volta on.
 pub(crate) fn link_mbps(profile: &GpuProfile) -> Option<u32> {
     let nvlink = profile.nvlink.as_ref()?;
     Some(match nvlink.generation {
@@ -170,7 +170,7 @@ pub(crate) fn link_mbps(profile: &GpuProfile) -> Option<u32> {
     })
 }
 
-/// "96.00.00.00.01": the first number is that of the architecture.
+/// "96.00.00.00.01": the first number depends on the architecture.
 pub(crate) fn vbios(profile: &GpuProfile) -> String {
     let first = match profile.architecture {
         Architecture::Maxwell => "84",

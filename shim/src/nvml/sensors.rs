@@ -1,5 +1,5 @@
-//! What sensors show: temperature, power, clocks, fans, utilization. All of it follows from what processes do with the GPU, by
-//! [`model`].
+//! Sensor values: temperature, power, clocks, fans, utilization. All of them are computed by [`model`] from the use of the GPU
+//! by processes.
 
 use std::ffi::{c_int, c_uint};
 
@@ -13,14 +13,14 @@ use crate::boundary::args::Out;
 use crate::device::{health, meter, neighbors};
 use protocol::gpu::Gpu;
 
-/// What all processes of the machine do with the GPU.
+/// The load of the GPU from all processes of the machine.
 pub(crate) fn load(gpu: &Gpu) -> Load {
     let holders = neighbors::holders(gpu);
     let busy = holders.iter().map(|holder| holder.busy).sum::<u32>().min(100);
     Load { busy, is_used: !holders.is_empty(), throttle: health::of(gpu).throttle() }
 }
 
-/// `value`, or NotSupported where the GPU does not have it.
+/// `value`, or NotSupported if the GPU does not have it.
 fn put(out: Out<c_uint>, value: Option<u32>) -> NvmlResult {
     out.required()?;
     Ok(out.set(value.ok_or(NvmlError::NOT_SUPPORTED)?)?)
@@ -31,7 +31,7 @@ pub(crate) fn utilization(device: Handle, out: Out<Utilization>) -> NvmlResult {
     Ok(out.set(Utilization { gpu: load.busy, memory: model::memory_busy(load) })?)
 }
 
-/// Video engines, which no program uses, and how often they are looked at (microseconds).
+/// Utilization of video engines, which no program uses, and the sampling period (microseconds).
 pub(crate) fn video_utilization(device: Handle, percent: Out<c_uint>, period: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     period.required()?;
@@ -39,7 +39,7 @@ pub(crate) fn video_utilization(device: Handle, percent: Out<c_uint>, period: Ou
     Ok(period.set(1_000_000)?)
 }
 
-/// Sessions of the encoder: none. (sessions, frames per second, latency)
+/// Encoder sessions: none. (sessions, frames per second, latency)
 pub(crate) fn no_sessions(device: Handle, count: Out<c_uint>, rate: Out<c_uint>, latency: Out<c_uint>) -> NvmlResult {
     device.gpu()?;
     count.set(0)?;
@@ -47,7 +47,7 @@ pub(crate) fn no_sessions(device: Handle, count: Out<c_uint>, rate: Out<c_uint>,
     Ok(latency.set(0)?)
 }
 
-/// The same of frame buffer capture (`nvmlFBCStats_t`).
+/// The same for frame buffer capture (`nvmlFBCStats_t`).
 pub(crate) fn no_captures(device: Handle, out: Out<[c_uint; 3]>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set([0; 3])?)
@@ -58,7 +58,7 @@ pub(crate) fn power(device: Handle, out: Out<c_uint>) -> NvmlResult {
     put(out, model::power_mw(&gpu.profile, load(gpu)))
 }
 
-/// Millijoules since a process of the machine first used or asked about the GPU.
+/// Millijoules since a process of the machine first used or queried the GPU.
 pub(super) fn energy_mj(gpu: &Gpu) -> NvmlResult<u64> {
     let spent = neighbors::spent(gpu).ok_or(NvmlError::NOT_SUPPORTED)?;
     model::energy_mj(&gpu.profile, spent).ok_or(NvmlError::NOT_SUPPORTED)
@@ -77,7 +77,7 @@ pub(crate) fn power_limits(device: Handle, least: Out<c_uint>, most: Out<c_uint>
     Ok(most.set(profile.power.max_limit_mw)?)
 }
 
-/// Power management is on wherever there is a limit.
+/// Power management is on if there is a limit.
 pub(crate) fn power_management(device: Handle, out: Out<c_uint>) -> NvmlResult {
     put(out, (device.gpu()?.profile.power.limit_mw > 0).then_some(1))
 }
@@ -109,7 +109,7 @@ pub(crate) fn temperature_versioned(device: Handle, out: Out<Temperature>) -> Nv
     Ok(out.set(Temperature { temperature, ..asked })?)
 }
 
-/// Degrees up to the highest operating temperature, below 0 beyond it.
+/// Degrees below the maximum operating temperature; negative above it.
 pub(crate) fn margin(device: Handle, out: Out<Versioned>) -> NvmlResult {
     let gpu = device.gpu()?;
     let version = out.get()?.version;
@@ -158,7 +158,7 @@ pub(crate) fn fan_speed(device: Handle, fan: c_uint, out: Out<c_uint>) -> NvmlRe
     put(out, speed)
 }
 
-/// Boards without one have 0.
+/// Boards without a fan have 0.
 pub(crate) fn fan_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let profile = &device.gpu()?.profile;
     Ok(out.set(u32::from(model::fan(profile, Load::default()).is_some()))?)
@@ -176,7 +176,7 @@ pub(crate) fn performance_state(device: Handle, out: Out<c_int>) -> NvmlResult {
     Ok(out.set(model::performance_state(&gpu.profile, load(gpu)) as c_int)?)
 }
 
-/// The states that the GPU has, `NVML_PSTATE_UNKNOWN` behind them.
+/// The performance states of the GPU, followed by `NVML_PSTATE_UNKNOWN`.
 ///
 /// # Safety
 /// `list` has room for `bytes` bytes.
@@ -195,7 +195,7 @@ pub(crate) unsafe fn performance_states(device: Handle, list: *mut c_int, bytes:
     Ok(())
 }
 
-/// MHz now. `NVML_CLOCK_*` is 0 graphics, 1 SM, 2 memory, 3 video, of which profiles know nothing.
+/// Current clock, MHz. `NVML_CLOCK_*` is 0 graphics, 1 SM, 2 memory, 3 video; profiles have no data on the last.
 fn clock_now(gpu: &Gpu, which: c_int) -> NvmlResult<u32> {
     match which {
         0 | 1 => Ok(model::sm_clock(&gpu.profile, load(gpu))),
@@ -205,7 +205,7 @@ fn clock_now(gpu: &Gpu, which: c_int) -> NvmlResult<u32> {
     }
 }
 
-/// MHz that applications get: the highest, where a board lets applications choose.
+/// MHz that applications get: the highest, if the board lets applications choose.
 fn clock_of_applications(gpu: &Gpu, which: c_int) -> NvmlResult<u32> {
     match which {
         0..=2 if Market::of(&gpu.profile) != Market::DataCenter => Err(NvmlError::NOT_SUPPORTED),
@@ -233,7 +233,7 @@ pub(crate) fn applications_clock(device: Handle, which: c_int, out: Out<c_uint>)
     Ok(out.set(clock_of_applications(device.gpu()?, which)?)?)
 }
 
-/// MHz that a state allows.
+/// MHz allowed in a performance state.
 pub(crate) fn clocks_of_state(
     device: Handle,
     which: c_int,
@@ -259,7 +259,7 @@ pub(crate) fn clocks_of_state(
     Ok(most.set(high)?)
 }
 
-/// Hands out a list; `count` holds the room and gets the number.
+/// Returns a list; `count` holds the capacity and receives the number.
 ///
 /// # Safety
 /// `list` has room for `count` entries.
@@ -300,24 +300,24 @@ pub(crate) unsafe fn graphics_clocks(
     unsafe { list(&model::sm_clocks(profile), count, clocks) }
 }
 
-/// `nvmlClocksEventReasonGpuIdle` without a context, and what the case slows the clocks down for.
+/// `nvmlClocksEventReasonGpuIdle` without a context, and the reason for which the case throttles the clocks.
 pub(crate) fn clock_reasons(device: Handle, out: Out<u64>) -> NvmlResult {
     Ok(out.set(model::clock_reasons(load(device.gpu()?)))?)
 }
 
-/// All reasons up to 0x100, except that a display is not there.
+/// All reasons up to 0x100, except the one about displays.
 pub(crate) fn supported_clock_reasons(device: Handle, out: Out<u64>) -> NvmlResult {
     device.gpu()?;
     Ok(out.set(0xff)?)
 }
 
-/// Nanoseconds for which what is going on has slowed the clocks down, if it is one of `reasons`.
+/// Nanoseconds for which the current throttling has lasted, if its reason is one of `reasons`.
 pub(super) fn slowed_ns(gpu: &Gpu, reasons: &[Throttle]) -> u64 {
     let since = health::of(gpu).throttle.filter(|(throttle, _)| reasons.contains(throttle));
     since.map_or(0, |(_, at)| meter::now().saturating_sub(at) * 1000)
 }
 
-/// What slows clocks down for a reason of `NVML_PERF_POLICY_*`: power (0), heat (1), the board's limit on power (3).
+/// The throttling reasons for an `NVML_PERF_POLICY_*`: power (0), heat (1), the board's limit on power (3).
 pub(super) fn reasons_of_policy(which: c_int) -> &'static [Throttle] {
     match which {
         0 => &[Throttle::PowerCap],
@@ -327,7 +327,7 @@ pub(super) fn reasons_of_policy(which: c_int) -> &'static [Throttle] {
     }
 }
 
-/// For how long (ns) a reason has kept the clocks low. `NVML_PERF_POLICY_*` up to 11.
+/// How long (ns) a reason has kept the clocks low. `NVML_PERF_POLICY_*` up to 11.
 pub(crate) fn violation(device: Handle, which: c_int, out: Out<ViolationTime>) -> NvmlResult {
     let gpu = device.gpu()?;
     if !matches!(which, 0..=5 | 10 | 11) {

@@ -20,7 +20,7 @@ pub(crate) fn driver() -> NvmlResult<&'static str> {
     settings::get().map(|settings| settings.driver.version.as_str()).map_err(|_| NvmlError::UNINITIALIZED)
 }
 
-/// One more user. Bad settings were said on stderr and answer "uninitialized" before this is reached.
+/// Adds a user. Bad settings have been reported on stderr and return "uninitialized" before this is reached.
 #[doc(alias = "nvmlInit_v2")]
 pub(crate) fn init() -> NvmlResult {
     USERS.fetch_add(1, Ordering::AcqRel);
@@ -45,7 +45,7 @@ pub(crate) fn gpus() -> NvmlResult<&'static [Gpu]> {
     settings::get().map(|settings| settings.gpus.as_slice()).map_err(|_| NvmlError::UNINITIALIZED)
 }
 
-/// Copies a text out; too short a buffer is an error and leaves it alone.
+/// Copies a text out; a buffer that is too short is an error and stays unchanged.
 pub(crate) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult {
     if !buffer.is_null() && (length as usize) <= text.len() {
         return Err(NvmlError::INSUFFICIENT_SIZE);
@@ -81,7 +81,7 @@ pub(crate) fn unit_count(count: Out<c_uint>) -> NvmlResult {
     Ok(count.set(0)?)
 }
 
-/// Of those that are not there.
+/// For units, which do not exist.
 pub(crate) fn no_such_unit(_unit: usize) -> NvmlResult {
     gpus()?;
     Err(NvmlError::INVALID_ARGUMENT)

@@ -1,5 +1,5 @@
-//! Events of the system: a driver that binds or unbinds a GPU. No driver of a simulated machine does, so every wait ends with its
-//! timeout.
+//! Events of the system: a driver that binds or unbinds a GPU. No driver of a simulated machine does this, so every wait ends
+//! with its timeout.
 
 use std::ffi::c_uint;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::boundary::handle::Handles;
 /// `nvmlSystemEventTypeGpuDriverUnbind` and `...Bind`.
 const TYPES: u64 = 0x3;
 
-/// `nvmlSystemEventSet_t`. What is registered makes no difference.
+/// `nvmlSystemEventSet_t`. Registrations have no effect.
 struct SystemEventSet;
 
 static SETS: Handles<SystemEventSet> = Handles::new(20);

@@ -1,5 +1,5 @@
-//! Memory and processes: what the processes of the simulated machine hold of its GPUs. Where they were not made one machine
-//! (`FTEST_GPUS`), only this process is known.
+//! Memory and processes: the use of GPU memory by the processes of the simulated machine. If processes do not share a
+//! machine (`FTEST_GPUS`), only this process is known.
 
 use std::ffi::{c_int, c_uint};
 
@@ -26,7 +26,7 @@ fn holders(device: Handle) -> NvmlResult<Vec<Holder>> {
     Ok(neighbors::holders(device.gpu()?))
 }
 
-/// What a process does, as if it were alone.
+/// The load from one process, as if it were alone.
 fn load_of(holder: &Holder) -> Load {
     Load { busy: holder.busy, is_used: true, ..Load::default() }
 }
@@ -47,7 +47,7 @@ pub(crate) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
     Ok(out.set(MemoryV2 { version, total, reserved: 0, free: total - used, used })?)
 }
 
-/// Hands out a list; `count` holds the room and gets the number of entries.
+/// Returns a list; `count` holds the capacity and receives the number of entries.
 ///
 /// # Safety
 /// `list` has room for `count` entries.
@@ -97,14 +97,14 @@ pub(crate) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list:
     unsafe { processes(device, count, list, entry) }
 }
 
-/// No process draws, and none runs under MPS.
+/// No process uses graphics, and none runs under MPS.
 pub(crate) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut ProcessInfo) -> NvmlResult {
     device.index()?;
     count.required()?;
     Ok(count.set(0)?)
 }
 
-/// Those of compute (0); none draws (1), and none runs under MPS (2).
+/// Compute processes (0); there are no graphics (1) or MPS (2) processes.
 pub(crate) fn process_details(device: Handle, out: Out<ProcessDetails>) -> NvmlResult {
     let asked = out.get()?;
     if asked.version != abi::version::<ProcessDetails>(1) {
@@ -129,13 +129,13 @@ pub(crate) fn process_details(device: Handle, out: Out<ProcessDetails>) -> NvmlR
     done
 }
 
-/// Microseconds since the epoch, as samples are stamped.
+/// Microseconds since the epoch, the unit of sample timestamps.
 fn timestamp() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_micros() as u64)
 }
 
-/// What each process did in the last second. A list that is NULL asks for the number only.
+/// The utilization by each process in the last second. A NULL list only queries the number.
 ///
 /// # Safety
 /// `list` has room for `count` entries.
@@ -187,8 +187,8 @@ pub(crate) fn process_utilization(device: Handle, out: Out<ProcessesUtilization>
     done
 }
 
-/// The newest sample of a sensor, as an unsigned number: `NVML_TOTAL_POWER_SAMPLES` and so on. A list that is NULL asks for the
-/// number only.
+/// The newest sample of a sensor, as an unsigned number: `NVML_TOTAL_POWER_SAMPLES` and so on. A NULL list only queries the
+/// number.
 ///
 /// # Safety
 /// `list` has room for `count` entries.

@@ -1,4 +1,4 @@
-//! Actions at the end of the process that registered them; its forked children do not run them.
+//! Exit actions of the process that registered them; its forked children do not run them.
 
 use std::ffi::{c_int, c_void};
 use std::panic::catch_unwind;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dataplane::lock::Mutex;
 
-/// What is done at the end, given the process's exit status as the program gave it to `exit`.
+/// An exit action; gets the process's exit status as passed to `exit`.
 pub(crate) type Action = fn(c_int);
 
 static ACTIONS: Mutex<Vec<Action>> = Mutex::new(Vec::new());
-/// The process that registered the first.
+/// The process that registered the first action.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {

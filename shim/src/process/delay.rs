@@ -1,5 +1,5 @@
-//! Delays that a case asks for (`schedule`). Each is a function of seed, rank, kind of place, thread and how often the thread was
-//! there, so it does not depend on which thread comes first.
+//! Delays that a case asks for (`schedule`). Each is a function of seed, rank, kind of place, thread and the number of the
+//! thread's visits, so it does not depend on which thread comes first.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -25,12 +25,12 @@ pub(crate) enum Place {
     Operator,
 }
 
-/// Of so many operations of streams and waits of the host, one is late: there are thousands in a step.
+/// One in this many stream operations and host waits is late: there are thousands in a step.
 const ONE_OF: u64 = 8;
-/// And of operators, of which there are more.
+/// The same for operators, of which there are more.
 const ONE_OF_OPERATORS: u64 = 16;
 
-/// What the draws of a thread depend on.
+/// The inputs for a thread's draws.
 struct Thread {
     rank: u64,
     name: u64,
@@ -42,7 +42,7 @@ thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
 }
 
-/// How late the next visit of this thread to a place is. None where no case asks for it.
+/// How late the next visit of this thread to a place is. `None` if no case asks for it.
 pub(crate) fn draw(place: Place) -> Option<Duration> {
     let schedule = settings::get().ok()?.schedule.as_ref()?;
     let drawn = THREAD.try_with(|thread| {
@@ -56,7 +56,7 @@ pub(crate) fn draw(place: Place) -> Option<Duration> {
     drawn.ok().filter(|delay| !delay.is_zero())
 }
 
-/// Waits as long as is drawn.
+/// Waits for the drawn delay.
 pub(crate) fn at(place: Place) {
     if let Some(delay) = draw(place) {
         std::thread::sleep(delay);

@@ -1,4 +1,4 @@
-//! CUDA does not survive a fork: in a child of a process that used it, every call answers "not initialized", at once and
+//! CUDA does not survive a fork: in a child of a process that used it, every call returns "not initialized" immediately,
 //! without taking a lock that another thread of the parent may have held.
 
 use std::sync::Once;

@@ -1,4 +1,4 @@
-//! What was done with each device.
+//! Counters for each device.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use dataplane::lock::Mutex;
 
 use crate::settings::visible;
 
-/// Kernel names kept apart; further ones are counted as `_other_`.
+/// Maximum number of kernel names counted separately; further ones are counted as `_other_`.
 const KERNEL_NAMES: usize = 10_000;
 
 /// Calls and bytes of one kind.
@@ -34,7 +34,7 @@ impl Tally {
 /// Bytes copied from host memory to host memory by CUDA calls.
 pub(crate) static HOST_COPIES: Tally = Tally { calls: AtomicU64::new(0), bytes: AtomicU64::new(0) };
 
-/// Bytes that are held, and the most that were held at a time.
+/// Bytes held: current and peak.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     now: AtomicU64,
@@ -63,12 +63,12 @@ impl Held {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) allocations: Tally,
-    /// Memory, as the program asked for it.
+    /// Memory, as requested by the program.
     pub(crate) held: Held,
     pub(crate) frees: Tally,
-    /// Allocations for which there was no memory.
+    /// Allocations that failed for lack of memory.
     pub(crate) refused: Tally,
-    /// The most pages in use at a time, bytes.
+    /// Peak of pages in use, bytes.
     pub(crate) most_pages: AtomicU64,
     pub(crate) host_to_device: Tally,
     pub(crate) device_to_host: Tally,
@@ -86,7 +86,7 @@ pub(crate) fn all() -> &'static [Counters] {
 }
 
 impl Counters {
-    /// One more launch of the kernel `name`.
+    /// Counts a launch of the kernel `name`.
     pub(crate) fn launched(&self, name: &str) {
         let mut kernels = self.kernels.lock();
         if let Some(count) = kernels.get_mut(name) {

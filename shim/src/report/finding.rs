@@ -1,5 +1,5 @@
-//! Findings of this process: what the program does wrong with its GPUs. Each is in the journal the moment it is made, so that no
-//! end of the process can lose it; without ftest it is on stderr.
+//! Findings of this process: errors of the program in its use of GPUs. Each is written to the journal immediately, so that it
+//! cannot be lost however the process ends; without ftest it goes to stderr.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::call_site;
 use crate::process::rank;
 use crate::settings::{self, GapPolicy};
 
-/// Different findings that a process makes at most: a program that goes wrong in a loop must not fill the disk.
+/// Maximum number of different findings of a process: a program that goes wrong in a loop must not fill the disk.
 const MOST: usize = 1000;
 
 static MADE: Mutex<BTreeSet<(FindingKind, String)>> = Mutex::new(BTreeSet::new());
@@ -25,7 +25,7 @@ thread_local! {
     static CALLED: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Runs the body of the C function `name`, which findings made meanwhile are about.
+/// Runs the body of the C function `name`; findings made in the meantime are attributed to it.
 pub(crate) fn during<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
     let outer = CALLED.replace(name);
     let value = body();
@@ -33,19 +33,20 @@ pub(crate) fn during<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
     value
 }
 
-/// The function that the program called in this thread, as NVIDIA's documentation names it.
+/// The function that the program called in this thread, as named in NVIDIA's documentation.
 pub(crate) fn function() -> &'static str {
     let name = CALLED.get();
     let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     name.strip_suffix("_v2").unwrap_or(name)
 }
 
-/// Notes a finding, once for each sentence, where the program is now. `sentence` must be the same in every run: no addresses, no times.
+/// Records a finding at the program's current location, once per sentence. `sentence` must be the same in every run: no
+/// addresses, no times.
 pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<CommunicatorId>, sentence: String) {
     note(kind, operation, communicator, sentence, call_site::of_mistake);
 }
 
-/// The same for what the program did at `site`, some time ago.
+/// The same for something that the program did earlier, at `site`.
 pub(crate) fn record_at(kind: FindingKind, operation: &str, sentence: String, site: SiteId) {
     note(kind, operation, None, sentence, || Some(site));
 }
@@ -81,7 +82,7 @@ fn note(
     }
 }
 
-/// How many different findings this process made.
+/// How many different findings this process has made.
 pub(super) fn count() -> usize {
     MADE.lock().len()
 }

@@ -5,9 +5,9 @@ use std::sync::MutexGuard;
 
 use dataplane::lock::Mutex;
 
-/// Details kept apart per name; further ones are counted together under `_other_`.
+/// Maximum number of details counted separately per name; further ones are counted under `_other_`.
 const DETAILS: usize = 10_000;
-/// Details named on stderr per name; the rest is only counted.
+/// Maximum number of details listed on stderr per name; the rest are only counted.
 pub(crate) const NAMED: usize = 16;
 
 type Details = BTreeMap<String, u64>;
@@ -19,7 +19,7 @@ fn gaps() -> MutexGuard<'static, Gaps> {
     GAPS.lock()
 }
 
-/// Counts one use. For a detail that is new, the number of details known before it.
+/// Counts one use. For a new detail, returns the number of details known before it.
 pub(crate) fn count(library: &'static str, name: &'static str, detail: &str) -> Option<usize> {
     let mut gaps = gaps();
     let details = gaps.entry((library, name)).or_default();
@@ -45,7 +45,7 @@ pub(crate) fn all() -> Vec<(&'static str, &'static str, String, u64)> {
     rows.collect()
 }
 
-/// Prints totals for the names with more details than were named one by one.
+/// Prints totals for names with more details than were listed individually.
 pub(crate) fn print_totals() {
     for ((library, name), details) in gaps().iter().filter(|(_, details)| details.len() > NAMED) {
         let uses: u64 = details.values().sum();

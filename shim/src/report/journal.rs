@@ -1,4 +1,4 @@
-//! The journal: gaps and findings are on disk the moment they are met, since a process may end in ways that no handler sees.
+//! The journal: gaps and findings are written to disk immediately, because a process may end in ways that no handler sees.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use protocol::device_report::{JournalEntry, JournalLine};
 use crate::process::rank;
 use crate::settings;
 
-/// No useful journal is larger, bytes.
+/// Maximum size, bytes; no useful journal is larger.
 const LARGEST: u64 = 1 << 30;
 
 /// Appends a gap that this process met for the first time.
@@ -23,7 +23,7 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
     }));
 }
 
-/// Appends a line. False where there is no journal.
+/// Appends a line. False if there is no journal.
 pub(super) fn append(entry: &JournalLine) -> bool {
     let Ok(Some(path)) = settings::get().map(|settings| settings.journal.as_deref()) else { return false };
     let append = || -> io::Result<()> {

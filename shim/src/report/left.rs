@@ -1,5 +1,5 @@
-//! What the program had not given back when it ended with 0. Counted when all of its exit handlers and destructors have run: until
-//! then a destructor may still free something.
+//! Resources that the program had not released when it exited with 0. Counted after all of its exit handlers and destructors have
+//! run, because a destructor may still free something.
 
 use std::panic::catch_unwind;
 use std::ptr;
@@ -15,13 +15,13 @@ use crate::process::rank;
 pub(crate) type Counter = fn(&mut Left);
 
 static COUNTERS: Mutex<Vec<Counter>> = Mutex::new(Vec::new());
-/// Whether memory, streams and events are not the program's to give back.
+/// Whether the program is not responsible for releasing memory, streams and events.
 static EXEMPTION: Mutex<Option<fn() -> bool>> = Mutex::new(None);
 static IS_EXEMPT: AtomicBool = AtomicBool::new(false);
-/// The process that ends with 0; none until then.
+/// The process that exits with 0; none until then.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
-/// At the end `counter` adds what is left of its kind.
+/// At the end, `counter` adds what is left of its kind.
 pub(crate) fn count_with(counter: Counter) {
     let mut counters = COUNTERS.lock();
     if !counters.iter().any(|known| ptr::fn_addr_eq(*known, counter)) {
@@ -29,12 +29,12 @@ pub(crate) fn count_with(counter: Counter) {
     }
 }
 
-/// Where `holds` at the exit, memory, streams and events do not count.
+/// If `holds` at exit, memory, streams and events do not count.
 pub(crate) fn exempt_where(holds: fn() -> bool) {
     *EXEMPTION.lock() = Some(holds);
 }
 
-/// The process ends with `status`; one that ends with an error leaves things as they are.
+/// Called when the process ends with `status`; one that ends with an error may leave anything behind.
 pub(super) fn ends(status: i32) {
     if status == 0 {
         // Not later: it looks for libraries, and behind the destructors that would bring them back to life.
@@ -44,7 +44,7 @@ pub(super) fn ends(status: i32) {
     }
 }
 
-/// Runs behind all exit handlers. In a process without CUDA it does nothing.
+/// Runs after all exit handlers. Does nothing in a process without CUDA.
 #[used]
 // SAFETY: a function without arguments that unwinds into nobody, as the section holds them.
 #[unsafe(link_section = ".fini_array")]

@@ -1,4 +1,4 @@
-//! What this process did: counted while it runs, written as the device report when it ends.
+//! The activity of this process: counted while it runs, written as the device report when it ends.
 
 pub(crate) mod counters;
 pub(crate) mod finding;

@@ -1,11 +1,11 @@
-//! How often each of PyTorch's operators was computed.
+//! How often each PyTorch operator was computed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dataplane::lock::Mutex;
 
-/// Names and counters, one of each per registration; a name may come more than once.
+/// Names and counters, one of each per registration; a name may occur more than once.
 static OPERATORS: Mutex<Vec<(&'static str, &'static AtomicU64)>> = Mutex::new(Vec::new());
 
 /// Adds the counter of an operator to the report.

@@ -27,7 +27,7 @@ pub(crate) fn used() {
     }
 }
 
-/// Leaves the first refusal beside the report's place, at once: the process may not come to its end.
+/// Writes the first refusal beside the report's path, immediately, because the process may not reach its end.
 fn refused(sentence: &str) {
     let Ok(Settings { report_path: Some(path), .. }) = settings::get() else { return };
     let mut link = place(path, std::process::id(), rank()).into_os_string();
@@ -168,7 +168,7 @@ fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEn
     }
 }
 
-/// `FAKEGPU_TERMINAL_REPORT`: one line per device that did something, and the gaps.
+/// `FAKEGPU_TERMINAL_REPORT`: one line per used device, and the gaps.
 fn summary(report: &DeviceReport) -> String {
     let mut text = format!("fakegpu: device report of process {}\n", report.measured.pid);
     for device in report.devices.iter().filter(|device| device.alloc.calls + device.kernel_launches.total > 0) {

@@ -1,5 +1,5 @@
-//! Memory that all ranks of a communicator added up: a parameter whose gradient that is has replicas on these ranks, for the
-//! sanitizer `replicas`.
+//! Memory that was summed over all ranks of a communicator, for the sanitizer `replicas`: if it is a parameter's gradient,
+//! the parameter has replicas on these ranks.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use protocol::ids::Rank;
 use crate::process::fork;
 use crate::settings;
 
-/// Pieces of memory that are remembered: the gradients of a step.
+/// Maximum number of pieces of memory remembered: the gradients of a step.
 const REMEMBERED: usize = 1 << 16;
 
 struct Sum {
     end: usize,
     ranks: Vec<Rank>,
-    /// An optimizer used it.
+    /// Whether an optimizer used it.
     is_used: bool,
 }
 
@@ -23,17 +23,17 @@ type Sums = BTreeMap<usize, Sum>;
 
 static SUMS: Mutex<Sums> = Mutex::new(BTreeMap::new());
 
-/// Whether the program asks for replicas.
+/// Whether the sanitizer `replicas` is enabled.
 pub(crate) fn is_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.replicas) && !fork::is_lost()
 }
 
-/// The ranks add up these bytes.
+/// Records that the ranks sum these bytes.
 pub(crate) fn note(address: usize, bytes: usize, ranks: Vec<Rank>) {
     note_in(&mut SUMS.lock(), address, bytes, ranks);
 }
 
-/// The ranks that added up all of these bytes, which an optimizer uses.
+/// The ranks that summed all of these bytes, which an optimizer uses.
 pub(crate) fn used(address: usize, bytes: usize) -> Option<Vec<Rank>> {
     let mut sums = SUMS.lock();
     let sum = of(&mut sums, address, bytes)?;
@@ -41,12 +41,12 @@ pub(crate) fn used(address: usize, bytes: usize) -> Option<Vec<Rank>> {
     Some(sum.ranks.clone())
 }
 
-/// The optimizer is done with what it used: the next step needs sums of its own.
+/// Called when the optimizer is done with the memory it used: the next step needs new sums.
 pub(crate) fn step() {
     SUMS.lock().retain(|_, sum| !sum.is_used);
 }
 
-/// Memory is copied: a sum is one at its new place too, and nothing else is.
+/// Called when memory is copied: a sum is then a sum at its new place too, and everything else there is not.
 pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
     let mut sums = SUMS.lock();
     match of(&mut sums, from, bytes).map(|sum| sum.ranks.clone()) {
@@ -55,7 +55,7 @@ pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
     }
 }
 
-/// Memory goes to a new owner.
+/// Called when memory gets a new owner.
 pub(crate) fn forget(address: usize, bytes: usize) {
     if is_wanted() {
         forget_in(&mut SUMS.lock(), address, bytes);

@@ -1,25 +1,25 @@
-//! Launches of CUDA graphs, for the races sanitizer: nodes between which there is no path run in any order, although they are given to
-//! one stream one after the other.
+//! Launches of CUDA graphs, for the races sanitizer: nodes without a path between them run in any order, even though they are
+//! submitted to one stream one after the other.
 
 use protocol::ids::SiteId;
 
 use super::lane::{self, Lane, Node};
 use super::races::{self, Clock};
 
-/// How the nodes of a graph are divided into branches: in each, every node comes after those before it.
+/// The division of a graph's nodes into branches: within a branch, every node depends on those before it.
 #[derive(Debug, Default)]
 pub(crate) struct Branches {
-    /// For each node, in the order of the launch, those that it comes directly after.
+    /// For each node, in launch order, its direct dependencies.
     after: Vec<Vec<usize>>,
     /// The branch of each, from 0.
     of: Vec<usize>,
-    /// Whether something of another branch comes directly after it.
+    /// Whether a node of another branch directly depends on it.
     is_awaited: Vec<bool>,
     count: usize,
 }
 
 impl Branches {
-    /// Of a graph whose nodes come directly after those that `after` lists, all of lower places.
+    /// The branches of a graph whose nodes directly depend on those in `after`, all with lower indices.
     pub(crate) fn new(after: Vec<Vec<usize>>) -> Self {
         let mut of: Vec<usize> = Vec::with_capacity(after.len());
         // The last node of each branch, and, for each node, how much of each branch it comes after: so many of its nodes.
@@ -53,7 +53,7 @@ impl Branches {
         Self { after, of, is_awaited, count: lengths.len() }
     }
 
-    /// The graph is launched in `stream`.
+    /// Begins a launch of the graph in `stream`.
     pub(crate) fn launch(&self, stream: Lane) -> Launch<'_> {
         let is_wanted = races::are_wanted();
         let open = || Open { start: races::point(stream), done: Vec::new(), lanes: Vec::new() };
@@ -61,26 +61,27 @@ impl Branches {
     }
 }
 
-/// A launch under way. When it is dropped, the stream has come after all branches.
+/// A launch in progress. After it is dropped, the stream is ordered after all branches.
 pub(crate) struct Launch<'a> {
     branches: &'a Branches,
     stream: Lane,
     is_wanted: bool,
-    /// None for a graph with one branch, which is ordered as its stream is.
+    /// `None` for a graph with one branch, which is ordered like its stream.
     open: Option<Open>,
     next: usize,
 }
 
 struct Open {
     start: Clock,
-    /// Of each node so far what is known behind it, if that is awaited.
+    /// For each node so far, what is known to be done after it, if another branch waits for it.
     done: Vec<Clock>,
     /// Branches that nodes were launched in.
     lanes: Vec<Lane>,
 }
 
 impl Launch<'_> {
-    /// Launches the next node, which goes into `stream` by `body`. It was captured at `site`; `name` is what it is called, where `body` does not say.
+    /// Launches the next node, which goes into `stream` by `body`. It was captured at `site`; `name` is its name if `body` does
+    /// not set one.
     pub(crate) fn node<T>(
         &mut self,
         stream: Lane,
@@ -140,7 +141,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two nodes are in one branch only if there is a path between them.
+        /// Two nodes are in the same branch only if there is a path between them.
         #[test]
         fn nodes_of_a_branch_are_in_order(edges in prop::collection::vec(prop::collection::vec(0..30usize, 0..3), 1..30)) {
             let after: Vec<Vec<usize>> = (0..)

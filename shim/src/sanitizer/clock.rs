@@ -1,22 +1,22 @@
-//! Vector clocks: which work of which streams is known to be done before something (Lamport, "Time, Clocks, and the Ordering of
-//! Events in a Distributed System", 1978).
+//! Vector clocks: which work of which streams is known to be done before some point (Lamport, "Time, Clocks, and the Ordering
+//! of Events in a Distributed System", 1978).
 
-/// For each stream, how many of its pieces of work. Sorted by stream; those of which none is known are left out.
+/// The number of pieces of work known to be done, per stream. Sorted by stream; streams with none are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(Vec<(u64, u64)>);
 
 impl Clock {
-    /// No work of any stream.
+    /// A clock without any work.
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// How much work of `stream`.
+    /// The number of pieces of work of `stream`.
     pub(super) fn of(&self, stream: u64) -> u64 {
         self.place(stream).map_or(0, |place| self.0[place].1)
     }
 
-    /// One more piece of work of `stream`; gives its number, from 1.
+    /// Adds a piece of work of `stream`; returns its number, from 1.
     pub(super) fn tick(&mut self, stream: u64) -> u64 {
         match self.place(stream) {
             Ok(place) => {
@@ -30,7 +30,7 @@ impl Clock {
         }
     }
 
-    /// Also everything that `other` knows of.
+    /// Adds everything that `other` knows.
     pub(super) fn join(&mut self, other: &Clock) {
         for &(stream, number) in &other.0 {
             match self.place(stream) {

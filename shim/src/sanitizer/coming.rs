@@ -1,5 +1,5 @@
-//! Host memory that work in streams still writes, as far as the host has not waited for it: a copy from a GPU that does not block.
-//! While there is some, what reads on the host is looked at; without any, nothing is.
+//! Host memory that work in streams may still write because the host has not waited for it: the target of a non-blocking copy
+//! from a GPU. Reads on the host are checked only while there is such memory.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use dataplane::lock::Mutex;
 
 use super::clock::Clock;
 
-/// Pieces that are kept at a time; a program that never waits has more.
+/// Maximum number of pieces kept at a time; a program that never waits has more.
 const MOST: usize = 1024;
 
-/// What piece `number` of the work of a lane brings.
+/// Host memory written by piece `number` of a lane's work.
 #[derive(Debug)]
 struct Piece {
     lane: u64,
@@ -21,7 +21,7 @@ struct Piece {
 }
 
 static COMING: Mutex<Vec<Piece>> = Mutex::new(Vec::new());
-/// How many there are. Changed under the lock.
+/// The number of pieces. Changed under the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static WATCH: OnceLock<fn()> = OnceLock::new();
 
@@ -30,7 +30,7 @@ pub(super) fn is_any() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
 
-/// `begin` is called when something comes and nothing did before. It must call nothing of this module.
+/// `begin` is called when the first piece is added. It must not call anything in this module.
 pub(super) fn watch(begin: fn()) {
     let _ = WATCH.set(begin);
 }
@@ -49,17 +49,17 @@ pub(super) fn add(lane: u64, number: u64, address: usize, bytes: usize) {
     COUNT.store(coming.len(), Ordering::Release);
 }
 
-/// The host knows that the work of `clock` is done.
+/// Records that the host knows that the work of `clock` is done.
 pub(super) fn settle(clock: &Clock) {
     retain(|piece| piece.number > clock.of(piece.lane));
 }
 
-/// The memory is gone.
+/// Called when the memory is freed.
 pub(super) fn forget(address: usize, bytes: usize) {
     retain(|piece| !piece.touches(address, bytes));
 }
 
-/// Whether something comes into these bytes.
+/// Whether some of these bytes may still be written.
 pub(super) fn touches(address: usize, bytes: usize) -> bool {
     is_any() && COMING.lock().iter().any(|piece| piece.touches(address, bytes))
 }

@@ -1,4 +1,4 @@
-//! Numbers that are not finite: how they look in memory, and the findings about the operators that make them.
+//! Non-finite numbers: how they look in memory, and the findings about the operators that produce them.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
 
-/// Different operators and lines that are reported.
+/// Maximum number of different operators and lines reported.
 const REPORTED: usize = 16;
 
 static MADE: Mutex<BTreeSet<(&'static str, SiteId, SiteId)>> = Mutex::new(BTreeSet::new());
 
-/// Whether the program asks for it.
+/// Whether the sanitizer is enabled.
 pub(crate) fn is_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.finite) && !fork::is_lost()
 }
 
-/// The operator `name` made such numbers of finite ones.
+/// Reports that the operator `name` produced non-finite numbers from finite ones.
 pub(crate) fn made(name: &'static str, count: Count) {
     made_at(call_site::of_python().unwrap_or_default(), name, count);
 }
@@ -83,8 +83,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By c10's number of the type (`c10/core/ScalarType.h`); None for whole numbers, and for types of 8 bits, which few
-    /// kernels compute with.
+    /// The format for c10's number of the type (`c10/core/ScalarType.h`); `None` for integers, and for 8-bit types,
+    /// which few kernels compute with.
     pub(crate) fn of(data_type: u16) -> Option<Self> {
         match data_type {
             5 | 8 => Some(Self::Half),
@@ -95,10 +95,10 @@ impl Format {
         }
     }
 
-    /// Looks at the numbers in `bytes` bytes.
+    /// Examines the numbers in `bytes` bytes.
     ///
     /// # Safety
-    /// They are there, and nobody changes them meanwhile.
+    /// They exist, and nobody changes them in the meantime.
     pub(crate) unsafe fn count(self, address: usize, bytes: usize) -> Count {
         // SAFETY: by the caller; PyTorch aligns numbers to their size.
         unsafe {

@@ -1,4 +1,4 @@
-//! In a backward pass, the line of the operator whose derivative is computed: for the sentences of findings.
+//! In a backward pass, the line of the operator whose derivative is being computed, for the messages of findings.
 
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ thread_local! {
     static NOW: Cell<SiteId> = const { Cell::new(SiteId(0)) };
 }
 
-/// Until dropped, what this thread does is of the derivative of what was called at a line.
+/// Until dropped, this thread computes the derivative of an operator called at a line.
 #[derive(Debug)]
 pub(crate) struct During(SiteId);
 
 impl During {
-    /// The line is 0 where it is not known, or outside of backward passes.
+    /// The line is 0 if unknown, or outside backward passes.
     pub(crate) fn begin(site: SiteId) -> Self {
         Self(NOW.replace(site))
     }
@@ -27,7 +27,7 @@ impl Drop for During {
     }
 }
 
-/// The line, for what this thread does now.
+/// The line for this thread's current work.
 pub(super) fn now() -> SiteId {
     NOW.get()
 }

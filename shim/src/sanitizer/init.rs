@@ -1,7 +1,7 @@
-//! Reads of device memory that nobody wrote since it was allocated. What is kept are the bytes without a writer: a block becomes
-//! that when it is handed out, and work that may write it takes its bytes away. Memory that is not known to be fresh counts as
-//! written, so a read may be missed, but none is made up. The order is that of the calls: which stream waits for which is a
-//! question of races.
+//! Reads of device memory that nobody has written since it was allocated. We keep track of the unwritten bytes: a block is added
+//! when it is handed out, and work that may write it removes its bytes. Memory that is not known to be fresh counts as written,
+//! so a read may be missed, but there are no false reports. The order is that of the calls: which stream waits for which is
+//! checked by the races sanitizer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,15 +18,15 @@ use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
 
-/// Different reads that are reported: what is computed from such numbers is read as well.
+/// Maximum number of different reads reported: results computed from such numbers are read as well.
 const REPORTED: usize = 16;
 
 /// How much of a range must have been written before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Every byte: it is computed with.
+    /// Every byte: it is used in a computation.
     All,
-    /// One byte: it is moved, or only some of it is looked at. Buffers that are full in part are moved as a whole.
+    /// One byte: it is moved, or only part of it is read. Partially filled buffers are moved as a whole.
     Any,
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Bytes one after another.
+    /// Contiguous bytes.
     pub(crate) fn line(address: usize, bytes: usize, needs: Needs) -> Self {
         Self { pieces: vec![(address, bytes)], needs }
     }
 }
 
-/// Bytes without a writer.
+/// Unwritten bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     end: usize,
@@ -53,28 +53,28 @@ struct Piece {
     site: SiteId,
 }
 
-/// All of them, by their first byte; they do not overlap.
+/// All unwritten ranges, by their first byte; they do not overlap.
 #[derive(Debug, Default)]
 struct Unwritten(BTreeMap<usize, Piece>);
 
 #[derive(Debug, Default)]
 struct State {
     unwritten: Unwritten,
-    /// Where others may write (first byte, end): what is handed out there is not known to be fresh.
+    /// Where others may write (first byte, end): memory handed out there is not known to be fresh.
     shared: Vec<(usize, usize)>,
     reported: BTreeSet<(&'static str, SiteId)>,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
-/// How many pieces there are; without any, nothing has to be looked up.
+/// The number of pieces; if 0, nothing has to be looked up.
 static PIECES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the program asks for it.
+/// Whether the sanitizer is enabled.
 pub(crate) fn is_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.init) && !fork::is_lost()
 }
 
-/// Memory goes to a new owner.
+/// Called when memory gets a new owner.
 pub(crate) fn handed_out(address: usize, bytes: usize) {
     if is_wanted() {
         let site = call_site::of_python().unwrap_or_default();
@@ -82,7 +82,7 @@ pub(crate) fn handed_out(address: usize, bytes: usize) {
     }
 }
 
-/// Others may write this memory from now on: another process, or another rank that knows it as a window.
+/// Records that others may write this memory from now on: another process, or another rank that knows it as a window.
 pub(crate) fn shared(address: usize, bytes: usize) {
     if is_wanted() {
         let end = address.saturating_add(bytes);
@@ -93,7 +93,7 @@ pub(crate) fn shared(address: usize, bytes: usize) {
     }
 }
 
-/// Memory goes back to the GPU.
+/// Called when memory is returned to the GPU.
 pub(crate) fn freed(address: usize, bytes: usize) {
     if is_wanted() {
         let end = address.saturating_add(bytes);
@@ -104,8 +104,8 @@ pub(crate) fn freed(address: usize, bytes: usize) {
     }
 }
 
-/// What a kernel finds without a writer when it is launched, and where that was allocated; `None` where nobody wants to know,
-/// or nothing is.
+/// The unwritten memory that a kernel finds when it is launched, and where it was allocated; `None` if nobody wants to know,
+/// or there is none.
 pub(crate) fn for_kernel() -> Option<Vec<(Range<usize>, SiteId)>> {
     if PIECES.load(Ordering::Relaxed) == 0 || !is_wanted() {
         return None;
@@ -114,7 +114,7 @@ pub(crate) fn for_kernel() -> Option<Vec<(Range<usize>, SiteId)>> {
     Some(state.unwritten.0.iter().map(|(start, piece)| (*start..piece.end, piece.site)).collect())
 }
 
-/// A kernel ran that found `before` without a writer, and left `after`: pieces of these, in order.
+/// Called when a kernel ran that found `before` unwritten and left `after` unwritten: pieces of these, in order.
 pub(crate) fn kernel_wrote(before: &[(Range<usize>, SiteId)], after: &[Range<u64>]) {
     let mut after = after.iter().map(|range| range.start as usize..range.end as usize).peekable();
     change(|state| {
@@ -141,21 +141,21 @@ pub(crate) fn written(address: usize, bytes: usize) {
     }
 }
 
-/// Work ran of which nobody knows what it wrote.
+/// Called when work ran whose writes are unknown.
 pub(crate) fn all_written() {
     if PIECES.load(Ordering::Relaxed) > 0 {
         change(|state| state.unwritten.0.clear());
     }
 }
 
-/// Bytes are copied: those without a writer stay without one.
+/// Called when bytes are copied: unwritten bytes stay unwritten.
 pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
     if PIECES.load(Ordering::Relaxed) > 0 {
         change(|state| state.unwritten.copy(to, from, bytes));
     }
 }
 
-/// Whether none of these bytes has a writer, and where they were allocated.
+/// Whether all of these bytes are unwritten, and where they were allocated.
 pub(crate) fn is_unwritten(address: usize, bytes: usize) -> Option<SiteId> {
     if bytes == 0 || PIECES.load(Ordering::Relaxed) == 0 {
         return None;
@@ -164,12 +164,12 @@ pub(crate) fn is_unwritten(address: usize, bytes: usize) -> Option<SiteId> {
     (unwritten == bytes).then_some(site)
 }
 
-/// What was allocated at `site` takes over the bytes: they have no writer.
+/// Marks the bytes as unwritten, as part of an allocation at `site`.
 pub(crate) fn carried(address: usize, bytes: usize, site: SiteId) {
     change(|state| state.unwritten.add(address, address.saturating_add(bytes), site));
 }
 
-/// The work `name` reads.
+/// Checks the reads of the work `name`.
 pub(crate) fn read(name: &'static str, reads: &[Read]) {
     if let Some(sentence) = looked_at(name, reads) {
         finding::record(FindingKind::UninitializedRead, name, None, sentence);
@@ -209,7 +209,7 @@ impl State {
         }
     }
 
-    /// The sentence about the first of the reads that should not be.
+    /// The message about the first read of unwritten bytes.
     fn read(&mut self, name: &'static str, reads: &[Read]) -> Option<String> {
         let mut sentence = None;
         for Read { pieces, needs } in reads {
@@ -269,7 +269,7 @@ impl Unwritten {
         }
     }
 
-    /// The pieces within a range, cut to it.
+    /// The pieces within a range, clipped to it.
     fn pieces(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, Piece)> {
         let before = self.0.range(..start).next_back();
         before
@@ -279,7 +279,7 @@ impl Unwritten {
             .filter(|(at, piece)| *at < piece.end)
     }
 
-    /// How many bytes of a range have no writer, and where the first of them was allocated.
+    /// How many bytes of a range are unwritten, and where the first of them was allocated.
     fn within(&self, start: usize, end: usize) -> Option<(usize, SiteId)> {
         let (_, first) = self.pieces(start, end).next()?;
         Some((self.pieces(start, end).map(|(at, piece)| piece.end - at).sum(), first.site))

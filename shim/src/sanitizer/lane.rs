@@ -1,5 +1,5 @@
-//! Lanes: whatever has an order of its own. A stream is one; while a CUDA graph is launched, each of its branches is, which only the
-//! graph's edges order. The node that a thread launches says so, and where it was captured.
+//! Lanes: everything that has its own order. A stream is a lane. While a CUDA graph is launched, each of its branches is a lane,
+//! ordered only by the graph's edges. The node that a thread is launching sets the lane, and where it was captured.
 
 use std::cell::Cell;
 
@@ -12,11 +12,11 @@ pub(crate) enum Order {
     Legacy,
     Blocking,
     NonBlocking,
-    /// A branch of the graphs that are launched in a stream, from 1.
+    /// A branch of the graphs launched in a stream, from 1.
     Branch(u32),
 }
 
-/// A stream or a branch, as far as order is concerned.
+/// A stream or a branch, as a unit of ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lane {
     /// Unique in the process.
@@ -25,11 +25,11 @@ pub(crate) struct Lane {
     pub(crate) order: Order,
 }
 
-/// Streams have smaller numbers: above is the branch.
+/// Stream ids are smaller than this bit; the bits above are the branch.
 const BRANCH_SHIFT: u32 = 40;
 
 impl Lane {
-    /// The branch `number`, from 1, of what is launched in this stream.
+    /// The branch `number`, from 1, of graphs launched in this stream.
     pub(super) fn branch(self, number: u32) -> Self {
         Self { id: self.id | u64::from(number) << BRANCH_SHIFT, order: Order::Branch(number), ..self }
     }
@@ -45,11 +45,11 @@ impl Lane {
 pub(super) struct Node {
     /// Where it is launched.
     pub(super) stream: Lane,
-    /// What it is part of.
+    /// The lane it is part of.
     pub(super) lane: Lane,
-    /// What it is called, where the call that launches the graph says nothing of it.
+    /// Its name, if the call that launches the graph does not tell.
     pub(super) name: Option<&'static str>,
-    /// The line that was captured.
+    /// The captured line.
     pub(super) site: SiteId,
 }
 
@@ -65,17 +65,17 @@ pub(super) fn launching<T>(node: Node, body: impl FnOnce() -> T) -> T {
     value
 }
 
-/// What work is part of that is given to `stream` now.
+/// The lane of work that is submitted to `stream` now.
 pub(crate) fn of(stream: Lane) -> Lane {
     NODE.get().filter(|node| node.stream == stream).map_or(stream, |node| node.lane)
 }
 
-/// The line of the node that is launched now, if there is one and it is known.
+/// The line of the node being launched, if there is one and it is known.
 pub(super) fn site() -> Option<SiteId> {
     NODE.get().map(|node| node.site).filter(|site| *site != SiteId::default())
 }
 
-/// What the node that is launched now is called.
+/// The name of the node being launched.
 pub(super) fn name() -> Option<&'static str> {
     NODE.get()?.name
 }

@@ -1,19 +1,19 @@
-//! Kernels: what they touch is known when they have run, and meanwhile the program submits other work. That is kept until no kernel
-//! submitted before it is outstanding, so that the two are compared all the same.
+//! Kernels: the memory they touch is known only after they have run, and meanwhile the program submits other work. That work is
+//! kept until no kernel submitted before it is outstanding, so that the two are still compared.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::clock::Clock;
 use super::shadow::{Access, Work};
 
-/// Pieces of work that are kept at most; what comes before them is not compared any more.
+/// Maximum number of pieces of work kept; earlier ones are no longer compared.
 const MOST: usize = 4096;
 
 /// A part of what a kernel touched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub(crate) access: Access,
-    /// By an atomic instruction: meets others of its kind.
+    /// Whether it was touched by an atomic instruction, which does not conflict with others of its kind.
     pub(crate) is_atomic: bool,
 }
 
@@ -24,7 +24,7 @@ enum Event {
         clock: Clock,
         accesses: Vec<Access>,
     },
-    /// The memory was freed: what kernels submitted before touched there is nobody's.
+    /// The memory was freed: what earlier kernels touched there no longer belongs to anyone.
     Gone {
         order: u64,
         memory: Access,
@@ -40,7 +40,7 @@ impl Event {
     }
 }
 
-/// What happened since the first kernel was submitted that has not run.
+/// What happened since the first kernel that has not run yet was submitted.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     open: BTreeSet<u64>,
@@ -48,12 +48,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A kernel is submitted.
+    /// Called when a kernel is submitted.
     pub(super) fn open(&mut self, order: u64) {
         self.open.insert(order);
     }
 
-    /// It has run, and was compared, or never will.
+    /// Called when it has run and was compared, or never will.
     pub(super) fn close(&mut self, order: u64) {
         self.open.remove(&order);
         let first = self.open.first().copied().unwrap_or(u64::MAX);
@@ -62,19 +62,19 @@ impl Log {
         }
     }
 
-    /// Whether a kernel beside this one has not run.
+    /// Whether a kernel other than this one has not run.
     pub(super) fn has_other(&self, order: u64) -> bool {
         self.open.iter().any(|open| *open != order)
     }
 
-    /// Other work is submitted; or another kernel ran.
+    /// Called when other work is submitted, or another kernel ran.
     pub(super) fn work(&mut self, work: Work, clock: &Clock, accesses: &[Access]) {
         if !self.open.is_empty() && !accesses.is_empty() {
             self.add(Event::Work { work, clock: clock.clone(), accesses: accesses.to_vec() });
         }
     }
 
-    /// Memory is freed behind the work `order`.
+    /// Called when memory is freed after the work `order`.
     pub(super) fn gone(&mut self, order: u64, memory: Access) {
         if !self.open.is_empty() {
             self.add(Event::Gone { order, memory });
@@ -96,7 +96,7 @@ impl Log {
         })
     }
 
-    /// Work submitted since, which nothing orders behind the kernel, and its access that conflicts with one of the kernel's.
+    /// Work submitted since, which nothing orders after the kernel, and its access that conflicts with one of the kernel's.
     pub(super) fn conflict(&self, kernel: Work, access: Access) -> Option<(Work, Access)> {
         self.since(kernel).find_map(|event| match event {
             Event::Work { work, clock, accesses } if !kernel.is_before(clock) => {

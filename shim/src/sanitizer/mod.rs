@@ -1,5 +1,5 @@
-//! What a program asks to be looked for beside its results (`FAKEGPU_SANITIZE`): races between streams, reads of memory that
-//! nobody wrote, numbers that are not finite, replicas that differ; what kernels do is watched by `ptx`.
+//! The sanitizers that a program can enable (`FAKEGPU_SANITIZE`): races between streams, reads of uninitialized memory,
+//! non-finite numbers, replicas that differ. Kernels are watched by `ptx`.
 
 pub(crate) mod averaged;
 pub(crate) mod branch;

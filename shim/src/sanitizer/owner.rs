@@ -1,5 +1,5 @@
-//! Which allocation a byte belongs to, and on which line it was made: for the sentences of findings, and for the sanitizer
-//! `memory`, which lets kernels touch no more of the program's allocator than it handed out.
+//! Which allocation a byte belongs to, and on which line it was made: for the messages of findings, and for the sanitizer
+//! `memory`, which lets kernels touch only memory that the program's allocator has handed out.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,14 +27,14 @@ struct Owner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Made {
     site: SiteId,
-    /// The operator of a backward pass, for all of which there is one line.
+    /// The operator of a backward pass, because all of them share one line.
     by: Option<&'static str>,
-    /// And the line of what it is the derivative of.
+    /// The line of the operator that it is the derivative of.
     forward: SiteId,
 }
 
 impl Made {
-    /// ` at train.py:31, by aten::mul.Tensor in the backward pass of model.py:12`, or what is known of that.
+    /// ` at train.py:31, by aten::mul.Tensor in the backward pass of model.py:12`, or as much of that as is known.
     fn place(self) -> String {
         let of = place::of(self.forward).map_or_else(String::new, |place| format!(" of {place}"));
         let by = self.by.map_or_else(String::new, |operator| format!(", by {operator} in the backward pass{of}"));
@@ -44,13 +44,13 @@ impl Made {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
-    /// An allocation of its own.
+    /// A separate allocation.
     Whole,
     /// A block that the program's allocator handed out.
     Block,
-    /// A block that came back to it.
+    /// A block that was returned to it.
     Back,
-    /// A block of a graph's memory, which comes to life with each replay.
+    /// A block of a graph's memory, which becomes live with each replay.
     Graphs,
 }
 
@@ -58,10 +58,10 @@ enum Is {
 #[derive(Clone, Debug, Default)]
 struct Owners(BTreeMap<usize, Owner>);
 
-/// Copied when it changes while a kernel keeps what was there at its launch.
+/// Copied on change if a kernel still holds the state at its launch.
 static OWNERS: Mutex<Option<Arc<Owners>>> = Mutex::new(None);
 
-/// An allocator of the program's hands out parts of its memory, and is not seen.
+/// Whether an allocator of the program hands out parts of its memory unobserved.
 static IS_BLIND: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -69,7 +69,7 @@ thread_local! {
     static IS_REPLAY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Until dropped, what this thread allocates is allocated at one line, which need not be looked for again.
+/// Until dropped, this thread's allocations belong to one line, which need not be looked up again.
 pub(crate) struct Line(Option<Made>);
 
 impl Line {
@@ -86,7 +86,8 @@ impl Drop for Line {
     }
 }
 
-/// Until dropped, what this thread launches is a graph's: its memory is its own, whatever PyTorch's allocator says of it.
+/// Until dropped, this thread's launches belong to a graph: its memory is its own, regardless of the state in PyTorch's
+/// allocator.
 pub(crate) struct Replay(bool);
 
 impl Replay {
@@ -101,22 +102,22 @@ impl Drop for Replay {
     }
 }
 
-/// What is handed out from memory of the program's allocator is not known from now on.
+/// From now on, it is unknown what the program's allocator hands out.
 pub(crate) fn is_blind() {
     IS_BLIND.store(true, Ordering::Relaxed);
 }
 
-/// Whether kernels may touch no more than what was handed out.
+/// Whether kernels may touch only memory that was handed out.
 pub(crate) fn is_exact() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.memory)
 }
 
-/// Memory goes to a new owner.
+/// Called when memory gets a new owner.
 pub(crate) fn handed_out(address: usize, bytes: usize) {
     own(address, bytes, Is::Whole);
 }
 
-/// A block of the program's allocator goes to a new owner, perhaps while a graph is captured.
+/// Called when a block of the program's allocator gets a new owner, perhaps while a graph is captured.
 pub(crate) fn block_handed_out(address: usize, bytes: usize, is_captured: bool) {
     own(address, bytes, if is_captured { Is::Graphs } else { Is::Block });
 }
@@ -132,7 +133,7 @@ fn own(address: usize, bytes: usize, is: Is) {
     change(|owners| owners.add(address, address.saturating_add(bytes), made, is));
 }
 
-/// A block comes back to the program's allocator.
+/// Called when a block is returned to the program's allocator.
 pub(crate) fn block_came_back(address: usize) {
     change(|owners| {
         if let Some(owner) = owners.0.get_mut(&address).filter(|owner| owner.is == Is::Block) {
@@ -154,7 +155,7 @@ fn now() -> Arc<Owners> {
     Arc::clone(OWNERS.lock().get_or_insert_default())
 }
 
-/// `; the memory is of an allocation of 4096 bytes at train.py:12`, or nothing where that is not known.
+/// `; the memory is of an allocation of 4096 bytes at train.py:12`, or nothing if that is not known.
 pub(super) fn sentence(address: usize) -> String {
     let Some((bytes, made)) = now().of(address) else { return String::new() };
     format!("; the memory is of an allocation of {bytes} bytes{}", made.place())
@@ -180,7 +181,7 @@ fn allocated(made: Made) -> String {
     if place.is_empty() { place } else { format!(", allocated{place}") }
 }
 
-/// What an address outside of every block of the program's allocator is next to, as the end of a sentence; `None` for other memory.
+/// The neighbors of an address outside all blocks of the program's allocator, as the end of a sentence; `None` for other memory.
 pub(crate) fn outside(address: usize) -> Option<(FindingKind, String)> {
     if !is_exact() {
         return None;
@@ -204,17 +205,17 @@ pub(crate) fn outside(address: usize) -> Option<(FindingKind, String)> {
     }
 }
 
-/// What was handed out when a kernel was launched.
+/// The blocks that were handed out when a kernel was launched.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks(Arc<Owners>);
 
 impl Blocks {
-    /// As it is now; `None` where kernels may touch whatever is allocated.
+    /// The current state; `None` if kernels may touch everything that is allocated.
     pub(crate) fn now() -> Option<Self> {
         (is_exact() && !IS_BLIND.load(Ordering::Relaxed) && !IS_REPLAY.get()).then(|| Self(now()))
     }
 
-    /// Of the allocation `whole`, which holds `address`, the part around it that a kernel may touch.
+    /// The part of the allocation `whole` around `address` that a kernel may touch.
     pub(crate) fn part(&self, address: usize, whole: Range<usize>) -> Option<Range<usize>> {
         let mut inside = self.0.0.range(..whole.end).rev().take_while(|(_, owner)| owner.end > whole.start).peekable();
         // Memory of which no block is known is not an allocator's.
@@ -238,7 +239,7 @@ impl Owners {
         }
     }
 
-    /// Whatever reaches into a range is gone: who hands out part of a block had it back.
+    /// Removes whatever reaches into a range: an allocator that hands out part of a block must have got it back.
     fn remove(&mut self, start: usize, end: usize) {
         while let Some((at, _)) = self.0.range(..end).next_back().filter(|(_, owner)| owner.end > start) {
             let at = *at;

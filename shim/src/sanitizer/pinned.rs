@@ -1,6 +1,6 @@
-//! Pinned host memory that a copy in a stream still reads: if the host writes to it before it has waited, the copy may bring the new
-//! bytes or the old ones. No write of the host is seen; but when the host has waited at last, and the bytes are not what they were
-//! when the copy was submitted, somebody wrote them too early. The bytes of a large copy are looked at in samples.
+//! Pinned host memory that a copy in a stream still reads: if the host writes to it before waiting, the copy may transfer the new
+//! bytes or the old ones. Host writes are not observed, but if the bytes differ after the host has waited from when the copy was
+//! submitted, somebody wrote them too early. Large copies are checked by sampling.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,13 +14,13 @@ use super::place;
 use crate::call_site;
 use crate::report::finding;
 
-/// Copies that are watched at a time; a program that never waits has more.
+/// Maximum number of copies watched at a time; a program that never waits has more.
 const MOST: usize = 1024;
-/// A copy of at most so many bytes is looked at as a whole.
+/// A copy of at most this many bytes is checked in full.
 const WHOLE: usize = 1 << 20;
-/// Bytes of a sample of a larger one.
+/// Bytes per sample of a larger copy.
 const SAMPLE: usize = 4096;
-/// And how many samples.
+/// The number of samples.
 const SAMPLES: usize = WHOLE / SAMPLE;
 
 /// A copy that reads pinned memory, as piece `number` of the work of a stream.
@@ -33,7 +33,7 @@ pub(super) struct Sent {
     pub(super) name: &'static str,
     /// Where the program called it.
     pub(super) site: SiteId,
-    /// How findings name the stream.
+    /// The stream's name in findings.
     pub(super) stream: String,
 }
 
@@ -44,7 +44,7 @@ struct Watched {
 }
 
 static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
-/// How many there are: without any, nothing has to be looked up. Changed under the lock, when all is looked at.
+/// The number of copies: if 0, nothing has to be looked up. Changed under the lock, after all checks.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a copy is watched.
@@ -52,7 +52,7 @@ pub(super) fn is_any() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
 
-/// A copy was submitted.
+/// Called when a copy was submitted.
 pub(super) fn add(sent: Sent) {
     let mut watched = WATCHED.lock();
     if watched.len() == MOST {
@@ -63,18 +63,18 @@ pub(super) fn add(sent: Sent) {
     COUNT.store(watched.len(), Ordering::Release);
 }
 
-/// Whoever knows that the work of `clock` is done may write from now on. Before that nobody may have: this returns when all copies
-/// were looked at, also those that another thread looks at.
+/// Called by whoever knows that the work of `clock` is done and may write from now on. Nobody may have written earlier: this
+/// returns after all copies were checked, including those that another thread checks.
 pub(super) fn settle(clock: &Clock) {
     settle_those(|sent| sent.number <= clock.of(sent.lane));
 }
 
-/// Work is about to write these bytes, in whatever order.
+/// Called when work is about to write these bytes, in any order.
 pub(super) fn overwritten(address: usize, bytes: usize) {
     settle_those(|sent| sent.address < address.saturating_add(bytes) && address < sent.address + sent.bytes);
 }
 
-/// The memory is gone, or work ran of which nobody knows what it wrote.
+/// Called when the memory is gone, or work ran whose writes are unknown.
 pub(super) fn forget(is_meant: impl Fn(&Sent) -> bool) {
     let mut watched = WATCHED.lock();
     watched.retain(|watched| !is_meant(&watched.sent));

@@ -1,17 +1,17 @@
-//! Lines in the sentences of findings: file name and line, without the directory, which differs between machines.
+//! Lines in the messages of findings: file name and line, without the directory, which differs between machines.
 
 use dataplane::site;
 use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
-/// `train.py:31`, if it is known.
+/// `train.py:31`, if known.
 pub(super) fn of(site: SiteId) -> Option<String> {
     let CallSite { file, line, .. } = site::of(site)?;
     let name = file.rsplit('/').next().unwrap_or_default();
     Some(format!("{name}:{line}"))
 }
 
-/// ` at train.py:31`; ` in main (a.out)` where there are no lines; or nothing.
+/// ` at train.py:31`; ` in main (a.out)` if there are no lines; or nothing.
 pub(super) fn after(site: SiteId) -> String {
     match site::of(site) {
         Some(function) if function.line == 0 => format!(" in {function}"),
@@ -24,7 +24,7 @@ pub(super) fn within(words: &str, site: SiteId) -> String {
     of(site).map_or_else(String::new, |place| format!(" ({words} {place})"))
 }
 
-/// ` (called at train.py:31)`; ` (called in main (a.out))` where there are no lines; or nothing.
+/// ` (called at train.py:31)`; ` (called in main (a.out))` if there are no lines; or nothing.
 pub(super) fn called(site: SiteId) -> String {
     let place = after(site);
     if place.is_empty() { place } else { format!(" (called{place})") }

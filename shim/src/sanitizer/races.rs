@@ -1,7 +1,8 @@
-//! Races: two pieces of work in streams, or one and the host, touch the same bytes, one of them writes, and nothing orders the two. What orders
-//! work are its stream, events, a host that waited, and the legacy default stream (CUDA C++ Programming Guide, "Asynchronous
-//! Concurrent Execution"). The host counts as one: what a thread waited for is known to all that submit work, since how
-//! threads order each other is not seen (PyTorch's watchdog asks for every collective, and frees its memory). So a race may be missed, but none is made up.
+//! Races: two pieces of work in streams, or one and the host, touch the same bytes, one of them writes, and nothing orders the
+//! two. Work is ordered by its stream, by events, by waits of the host, and by the legacy default stream (CUDA C++ Programming
+//! Guide, "Asynchronous Concurrent Execution"). The host counts as one: what one thread waited for is known to all that submit
+//! work, because synchronization between threads is not observed (PyTorch's watchdog queries every collective, and frees its
+//! memory). So a race may be missed, but there are no false reports.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -23,13 +24,13 @@ use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
 
-/// Different races that are reported; a program that never waits has thousands.
+/// Maximum number of different races reported; a program that never waits has thousands.
 const REPORTED: usize = 16;
 
 #[derive(Debug)]
 struct Known {
     lane: Lane,
-    /// From 1, in the order of their first work: the same in every run. Branches have that of the next stream.
+    /// From 1, in order of first work: the same in every run. Branches have the number of the next stream.
     number: usize,
     clock: Clock,
 }
@@ -42,18 +43,18 @@ struct State {
     /// Pieces of work so far.
     count: u64,
     late: Log,
-    /// What came later and earlier; where the earlier was called, if the later is the host's.
+    /// The later and the earlier work; also where the earlier was called, if the later is the host's.
     reported: BTreeSet<(&'static str, &'static str, SiteId)>,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 
-/// Whether the program asks for it.
+/// Whether the sanitizer is enabled.
 pub(crate) fn are_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.races) && !fork::is_lost()
 }
 
-/// A piece of work is submitted, to all of `lanes` at once, that touches `accesses`.
+/// Called when a piece of work that touches `accesses` is submitted to all of `lanes` at once.
 pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
     if are_wanted() && !lanes.is_empty() {
         let site = lane::site().or_else(call_site::of_this_thread);
@@ -61,7 +62,7 @@ pub(crate) fn work(lanes: &[Lane], name: &'static str, accesses: &[Access]) {
     }
 }
 
-/// The same, where the line on which it is called is known.
+/// The same, if the line on which it is called is known.
 pub(crate) fn work_at(site: SiteId, lanes: &[Lane], name: &'static str, accesses: &[Access]) {
     if !are_wanted() || lanes.is_empty() {
         return;
@@ -81,7 +82,7 @@ fn report(name: &'static str, sentence: String, site: Option<SiteId>) {
     }
 }
 
-/// A kernel that was submitted and perhaps has not run.
+/// A kernel that was submitted and may not have run yet.
 #[derive(Debug)]
 pub(crate) struct Submitted {
     lane: Lane,
@@ -89,7 +90,7 @@ pub(crate) struct Submitted {
     clock: Clock,
 }
 
-/// The kernel `name` is submitted to `lane`. What it touches is said by [`Submitted::touched`].
+/// Called when the kernel `name` is submitted to `lane`. Call [`Submitted::touched`] with what it touches.
 pub(crate) fn kernel(lane: Lane, name: &'static str) -> Option<Submitted> {
     are_wanted().then(|| {
         let site = lane::site().or_else(call_site::of_this_thread);
@@ -101,7 +102,8 @@ pub(crate) fn kernel(lane: Lane, name: &'static str) -> Option<Submitted> {
 }
 
 impl Submitted {
-    /// The kernel has run, and touched these bytes and others. `site` is where it was launched, if it did not run in that call.
+    /// Called when the kernel has run, and touched these bytes and possibly others. `site` is where it was launched, if it did
+    /// not run in that call.
     pub(crate) fn touched(&self, touches: &[Touch], site: Option<SiteId>) {
         let Self { work, clock, .. } = self;
         let mut races = Vec::new();
@@ -133,7 +135,7 @@ impl Submitted {
         }
     }
 
-    /// It writes these bytes of host memory, and the host may not have waited.
+    /// Records that it writes these bytes of host memory, and the host may not have waited.
     pub(crate) fn brings(&self, address: usize, bytes: usize) {
         if !host_knows(self.lane.id, self.work.number) {
             coming::add(self.lane.id, self.work.number, address, bytes);
@@ -151,7 +153,8 @@ fn bytes(access: Access) -> String {
     format!("{} bytes", access.bytes)
 }
 
-/// The copy that was just given to `lane` reads pinned memory, which the host must leave alone until it has waited.
+/// Records that the copy just submitted to `lane` reads pinned memory, which the host must leave alone until it has
+/// waited.
 pub(crate) fn reads_pinned(lane: Lane, name: &'static str, address: usize, bytes: usize) {
     if !are_wanted() {
         return;
@@ -168,7 +171,8 @@ pub(crate) fn reads_pinned(lane: Lane, name: &'static str, address: usize, bytes
     pinned::add(pinned::Sent { lane: lane.id, number, address, bytes, name, site, stream });
 }
 
-/// Work is about to be given to `lane` that writes these bytes of host memory: the host may see there that the work before it is done.
+/// Called before work that writes these bytes of host memory is submitted to `lane`: the host may see from them that earlier work
+/// is done.
 pub(crate) fn writes_to_host(lane: Lane, address: usize, bytes: usize) {
     if are_wanted() && pinned::is_any() {
         let clock = STATE.lock().enter(lane).clone();
@@ -177,36 +181,36 @@ pub(crate) fn writes_to_host(lane: Lane, address: usize, bytes: usize) {
     }
 }
 
-/// Work runs of which nobody knows what it writes.
+/// Called when work runs whose writes are unknown.
 pub(crate) fn writes_anywhere() {
     if pinned::is_any() {
         pinned::forget(|_| true);
     }
 }
 
-/// The work that was just given to `lane` writes these bytes of host memory, and the caller goes on.
+/// Records that the work just submitted to `lane` writes these bytes of host memory, and the caller does not wait.
 pub(crate) fn brings(lane: Lane, address: usize, bytes: usize) {
     if are_wanted() {
         coming::add(lane.id, last_of(lane), address, bytes);
     }
 }
 
-/// `begin` is called when work brings something to host memory and nothing is brought yet. It must not call back.
+/// `begin` is called when work starts writing to host memory and nothing did before. It must not call back.
 pub(crate) fn when_something_comes(begin: fn()) {
     coming::watch(begin);
 }
 
-/// Whether the host has yet to wait for something that work brings to its memory.
+/// Whether the host has yet to wait for work that writes to its memory.
 pub(crate) fn is_something_coming() -> bool {
     coming::is_any() && are_wanted()
 }
 
-/// Whether these bytes are part of that.
+/// Whether such work writes some of these bytes.
 pub(crate) fn is_coming(address: usize, bytes: usize) -> bool {
     coming::touches(address, bytes)
 }
 
-/// The host reads or writes bytes, by `name`.
+/// Called when the host reads or writes bytes through `name`.
 pub(crate) fn host_touches(name: &'static str, address: usize, bytes: usize, writes: bool) {
     if !are_wanted() {
         return;
@@ -230,36 +234,36 @@ pub(crate) fn host_touches(name: &'static str, address: usize, bytes: usize, wri
     }
 }
 
-/// The number of the last piece of work that `lane` was given, from 1.
+/// The number of the last piece of work submitted to `lane`, from 1.
 pub(crate) fn last_of(lane: Lane) -> u64 {
     STATE.lock().enter(lane).of(lane.id)
 }
 
-/// Whether the host has waited for that piece of work of a stream.
+/// Whether the host has waited for a given piece of work of a stream.
 pub(crate) fn host_knows(lane: u64, number: u64) -> bool {
     STATE.lock().host.of(lane) >= number
 }
 
-/// What is known to be done once `lane` gets to what it was given so far: for an event.
+/// What is known to be done once `lane` has reached everything submitted so far: for an event.
 pub(crate) fn point(lane: Lane) -> Clock {
     if are_wanted() { STATE.lock().enter(lane).clone() } else { Clock::new() }
 }
 
-/// `lane` waits for a point.
+/// Called when `lane` waits for a point.
 pub(crate) fn wait(lane: Lane, point: &Clock) {
     if are_wanted() {
         STATE.lock().enter(lane).join(point);
     }
 }
 
-/// The host waited for a point, or asked and was told that it is reached.
+/// Called when the host waited for a point, or queried it and found it reached.
 pub(crate) fn host_waited(point: &Clock) {
     if are_wanted() {
         hosts(|state| state.host.join(point));
     }
 }
 
-/// The same, for all that `lane` was given.
+/// The same, for everything submitted to `lane`.
 pub(crate) fn host_waited_for(lane: Lane) {
     if are_wanted() {
         hosts(|state| {
@@ -269,7 +273,7 @@ pub(crate) fn host_waited_for(lane: Lane) {
     }
 }
 
-/// The host waited for all work of a device.
+/// Called when the host waited for all work of a device.
 pub(crate) fn host_waited_for_device(device: u32) {
     if are_wanted() {
         hosts(|State { host, streams, .. }| {
@@ -290,7 +294,7 @@ fn hosts(learns: impl FnOnce(&mut State)) {
     }
 }
 
-/// Memory was allocated, or handed out by an allocator of the program's.
+/// Called when memory was allocated, or handed out by an allocator of the program.
 pub(crate) fn handed_out(address: usize, bytes: usize) {
     if are_wanted() || owner::is_exact() {
         owner::handed_out(address, bytes);
@@ -304,7 +308,7 @@ pub(crate) fn block_handed_out(address: usize, bytes: usize, is_captured: bool) 
     }
 }
 
-/// Memory was freed: who gets it next has nothing to do with who had it.
+/// Called when memory was freed: its next owner is unrelated to the previous one.
 pub(crate) fn forget(address: usize, bytes: usize) {
     if owner::is_exact() {
         owner::freed(address, bytes);
@@ -327,7 +331,7 @@ pub(crate) fn forget(address: usize, bytes: usize) {
 }
 
 impl State {
-    /// The clock of `lane`, with everything that its next work comes after.
+    /// The clock of `lane`, including everything that its next work is ordered after.
     fn enter(&mut self, lane: Lane) -> &mut Clock {
         let streams = &mut self.streams;
         if !streams.contains_key(&lane.id) {
@@ -354,7 +358,7 @@ impl State {
         &mut known.clock
     }
 
-    /// Does a piece of work; gives a sentence for each race that is new.
+    /// Processes a piece of work; returns a message for each new race.
     fn work(&mut self, lanes: &[Lane], name: &'static str, site: SiteId, accesses: &[Access]) -> Vec<String> {
         self.submit(lanes, name, site, accesses).1
     }
@@ -382,7 +386,7 @@ impl State {
         (work, races)
     }
 
-    /// The sentence of a race that is new; `what` is touched by `work`.
+    /// The message about a new race; `what` is touched by `work`.
     fn race(&mut self, access: &Access, what: &str, work: Work, conflict: Conflict) -> Option<String> {
         self.is_new(work.name, conflict.work.name, SiteId::default()).then(|| {
             let does = |writes: bool| if writes { "writes" } else { "reads" };
@@ -402,7 +406,7 @@ impl State {
         })
     }
 
-    /// Whether a race of these two was not reported yet, and is to be.
+    /// Whether a race of these two is to be reported, and was not yet.
     fn is_new(&mut self, later: &'static str, earlier: &'static str, site: SiteId) -> bool {
         self.reported.len() < REPORTED && self.reported.insert((later, earlier, site))
     }

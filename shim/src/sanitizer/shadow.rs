@@ -1,4 +1,4 @@
-//! For every byte that work was seen to touch, who wrote it last and who read it since.
+//! For every byte that work was seen to touch: who wrote it last, and who has read it since.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether the two have a byte in common.
+    /// Whether the two share a byte.
     pub(super) fn overlaps(self, other: Self) -> bool {
         self.address < other.address.saturating_add(other.bytes)
             && other.address < self.address.saturating_add(self.bytes)
@@ -35,11 +35,11 @@ pub(super) struct Work {
     pub(super) name: &'static str,
     /// Where the program called it.
     pub(super) site: SiteId,
-    /// In a backward pass, where it called what this is the derivative of.
+    /// In a backward pass, where it called the operator that this is the derivative of.
     pub(super) forward: SiteId,
-    /// Its number among all that the program submitted.
+    /// Its number among all work that the program submitted.
     pub(super) order: u64,
-    /// It touched the byte by an atomic instruction.
+    /// Whether it touched the byte with an atomic instruction.
     pub(super) is_atomic: bool,
 }
 
@@ -49,7 +49,7 @@ impl Work {
     }
 }
 
-/// An earlier access that nothing orders before the present one.
+/// An earlier access that nothing orders before the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) work: Work,
@@ -61,7 +61,7 @@ pub(super) struct Conflict {
 struct Segment {
     end: usize,
     writer: Option<Work>,
-    /// The last of each stream since.
+    /// The last reader of each stream since then.
     readers: Vec<Work>,
 }
 
@@ -92,7 +92,8 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// `work`, which comes after all that `clock` knows of, touches a range. Gives an earlier access that it races with.
+    /// Records that `work`, which is ordered after everything `clock` knows, touches a range. Returns an earlier access
+    /// that it races with.
     pub(super) fn touch(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
         let Access { address: start, bytes, writes } = access;
         let end = start.checked_add(bytes).filter(|end| *end > start)?;
@@ -121,7 +122,7 @@ impl Shadow {
         conflict
     }
 
-    /// The same for work that ran when other work had been submitted: what that did stays.
+    /// The same for work that ran after other work had been submitted: the records of that work stay.
     pub(super) fn touch_late(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
         let Access { address: start, bytes, writes } = access;
         let end = start.checked_add(bytes).filter(|end| *end > start)?;
@@ -154,7 +155,7 @@ impl Shadow {
         conflict
     }
 
-    /// Who wrote some of these bytes last, if `clock` does not know of that.
+    /// The last writer of some of these bytes, if `clock` does not know about it.
     pub(super) fn writer(&self, start: usize, bytes: usize, clock: &Clock) -> Option<Work> {
         let end = start.saturating_add(bytes);
         let before = self.segments.range(..start).next_back().filter(|(_, segment)| segment.end > start);
@@ -162,7 +163,7 @@ impl Shadow {
         within.filter_map(|(_, segment)| segment.writer).find(|work| !work.is_before(clock))
     }
 
-    /// Nobody touched these bytes.
+    /// Forgets these bytes, as if nobody had touched them.
     pub(super) fn forget(&mut self, start: usize, bytes: usize) {
         let end = start.saturating_add(bytes);
         self.split(start);
@@ -176,7 +177,7 @@ impl Shadow {
         }
     }
 
-    /// Makes `at` the border of two segments, if it is within one.
+    /// Splits the segment around `at`, if any, so that `at` is a boundary.
     fn split(&mut self, at: usize) {
         let Some((_, segment)) = self.segments.range_mut(..at).next_back() else { return };
         if segment.end > at {
@@ -196,7 +197,7 @@ mod tests {
     const SPACE: usize = 32;
     const STREAMS: u64 = 3;
 
-    /// What the shadow must be: the same for every byte on its own.
+    /// The reference for the shadow: the same for every byte separately.
     #[derive(Default)]
     struct Bytes([(Option<Work>, Vec<Work>); SPACE]);
 

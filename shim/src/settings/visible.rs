@@ -1,11 +1,11 @@
-//! `CUDA_VISIBLE_DEVICES`: which GPUs CUDA shows, and in which order.
+//! `CUDA_VISIBLE_DEVICES`: the GPUs that CUDA shows, and their order.
 
 use std::sync::OnceLock;
 
 use protocol::gpu::Gpu;
 use protocol::machine;
 
-/// One GPU that CUDA shows; its place among the others is its ordinal.
+/// One GPU that CUDA shows; its index is its ordinal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visible {
     /// What it is.

@@ -13,7 +13,7 @@ use crate::boundary::table::exports;
 /// CUFFT_INVALID_PLAN and CUFFT_INVALID_VALUE.
 const REFUSALS: Refusals = Refusals { handle: 1, value: 4 };
 
-/// A plan before it is made: what may be chosen about it.
+/// A plan before it is made: its settings.
 #[derive(Debug, Default)]
 struct Plan {
     stream: usize,
@@ -21,7 +21,7 @@ struct Plan {
     work_area: usize,
 }
 
-/// A plan is an int for C, not a pointer: the smallest one that is free.
+/// In C, a plan is an int, not a pointer: the smallest free one.
 static PLANS: Mutex<BTreeMap<c_int, Plan>> = Mutex::new(BTreeMap::new());
 
 exports! {

@@ -1,4 +1,5 @@
-//! libcufile (GPUDirect Storage): nothing of it is there. Its calls answer in three shapes, none of which is success.
+//! libcufile (GPUDirect Storage): not implemented. Its calls have three kinds of return value, and never return
+//! success.
 
 use crate::boundary::guard;
 use crate::boundary::library::Library;

@@ -11,7 +11,7 @@ use crate::device;
 /// CUSOLVER_STATUS_NOT_INITIALIZED and CUSOLVER_STATUS_INVALID_VALUE.
 const REFUSALS: Refusals = Refusals { handle: 1, value: 3 };
 static HANDLES: Objects<Stream> = Objects::new(kind::CUSOLVER, REFUSALS);
-/// Parameters of an algorithm. What is set in them only matters to calls that are stubs.
+/// Parameters of an algorithm. They only matter to calls that are stubs.
 static PARAMETERS: Objects<()> = Objects::new(kind::CUSOLVER_OBJECT, REFUSALS);
 
 exports! {

@@ -1,5 +1,5 @@
-//! NVIDIA's compilers (NVRTC, nvJitLink) as they are installed beside the program. They run on the CPU, so they do the work
-//! themselves; our names of their functions, which every program finds first, pass the call on.
+//! NVIDIA's compilers (NVRTC, nvJitLink) as installed beside the program. They run on the CPU, so they do the work
+//! themselves; our versions of their functions, which every program finds first, forward the call.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_void};
@@ -15,15 +15,15 @@ use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::version;
 
-/// Files that the program opened by their paths, for which it got our names instead.
+/// Files that the program opened by path, for which it got our functions instead.
 static ASKED_FOR: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Keeps the path of a library that the program opens, if it is one that is used from here.
+/// Remembers the path of a library that the program opens, if it is one that is used here.
 pub(crate) fn asked_for(path: &CStr) {
     ASKED_FOR.lock().insert(PathBuf::from(OsStr::from_bytes(path.to_bytes())));
 }
 
-/// One of NVIDIA's libraries; looked for at its first call.
+/// One of NVIDIA's libraries; searched for at the first call.
 pub(super) struct Installed {
     library: Library,
     found: OnceLock<Option<usize>>,
@@ -34,7 +34,7 @@ impl Installed {
         Self { library, found: OnceLock::new() }
     }
 
-    /// Its function of this name, with up to six integers and pointers as arguments.
+    /// Its function with this name, with up to six integers and pointers as arguments.
     fn function(&self, name: &str) -> Option<extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_uint> {
         let handle = (*self.found.get_or_init(|| find(self.library)))?;
         let name = CString::new(name).ok()?;
@@ -51,7 +51,7 @@ impl Installed {
         self.found.get_or_init(|| find(self.library)).is_some()
     }
 
-    /// Has it done there, if it can be: the answer is the library's.
+    /// Calls the library, if possible, and returns its result.
     pub(super) fn try_call(&self, name: &str, arguments: &[usize]) -> Option<Answer> {
         let function = self.function(name)?;
         let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
@@ -63,7 +63,7 @@ impl Installed {
         }
     }
 
-    /// Has it done there. Without the library, or in one that lacks the function, it is a gap.
+    /// Calls the library. If there is no library, or it lacks the function, that is a gap.
     pub(super) fn call(&self, name: &'static str, arguments: &[usize]) -> Answer {
         self.try_call(name, arguments).unwrap_or_else(|| {
             let why =
@@ -74,7 +74,7 @@ impl Installed {
     }
 }
 
-/// Opens the library, where there is one besides our holder of that name.
+/// Opens the library, if there is one besides our holder of that name.
 fn find(library: Library) -> Option<usize> {
     let asked: Vec<PathBuf> = ASKED_FOR.lock().iter().cloned().collect();
     let major = if version::is_twelve() { 12 } else { 13 };
@@ -98,7 +98,7 @@ fn soname(library: Library, major: u32) -> String {
     format!("{}.so.{major}", library.name())
 }
 
-/// Opens a file, unless it is a holder: a library by which our own functions are found.
+/// Opens a file, unless it is a holder: a library through which our own functions are found.
 fn open(path: &Path, library: Library) -> Option<usize> {
     let version = match library {
         Library::NvJitLink => c"nvJitLinkVersion",
@@ -121,7 +121,7 @@ fn open(path: &Path, library: Library) -> Option<usize> {
     }
 }
 
-/// libc's `dlopen`: ours leads to holders.
+/// libc's `dlopen`, because ours redirects to holders.
 pub(crate) fn loader() -> *mut c_void {
     static LOADER: OnceLock<usize> = OnceLock::new();
     let find = || {
@@ -146,8 +146,8 @@ fn is_ours(address: *const c_void) -> bool {
     base(address).is_some() && base(address) == base(is_ours as *const c_void)
 }
 
-/// Where the library may be: where the loader would look for the program (run paths, `LD_LIBRARY_PATH`, the system), in the
-/// packages beside a Python library that is loaded, in CUDA's toolkit, and in the packages of the Python on `PATH`.
+/// Where the library may be: where the loader would search for the program (run paths, `LD_LIBRARY_PATH`, the system), in
+/// the packages beside a loaded Python library, in the CUDA toolkit, and in the packages of the Python on `PATH`.
 fn directories() -> Vec<PathBuf> {
     let mut directories = of_the_loader();
     for library in version::loaded() {
@@ -173,7 +173,7 @@ fn packaged(packages: &Path) -> Vec<PathBuf> {
     subdirectories(&packages.join("nvidia")).into_iter().map(|package| package.join("lib")).collect()
 }
 
-/// Sorted; none for what cannot be read.
+/// Sorted; empty if it cannot be read.
 fn subdirectories(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
@@ -185,7 +185,7 @@ fn subdirectories(directory: &Path) -> Vec<PathBuf> {
 const SEARCH: c_int = 4;
 const SEARCH_SIZE: c_int = 5;
 
-/// glibc's `Dl_serinfo`, behind which its paths are.
+/// glibc's `Dl_serinfo`, which is followed by its paths.
 #[repr(C)]
 struct Search {
     size: usize,

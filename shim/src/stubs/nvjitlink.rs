@@ -1,4 +1,5 @@
-//! libnvJitLink: PTX is linked here and given out as the cubin, which runs. LTO-IR becomes PTX in the library that is installed.
+//! libnvJitLink: PTX is linked here and returned as the cubin, which can run. LTO-IR is turned into PTX by the installed
+//! library.
 
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::sync::OnceLock;
@@ -28,7 +29,7 @@ const LTO_IR: c_uint = 3;
 const OBJECT: c_uint = 5;
 const LIBRARY: c_uint = 6;
 const ANY: c_uint = 10;
-/// How NVVM's LTO-IR begins.
+/// The magic number of NVVM's LTO-IR.
 const LTO_IR_MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
 
 static LINKS: Objects<Link> = Objects::new(kind::NVJITLINK, REFUSALS);
@@ -148,7 +149,7 @@ struct Link {
     /// Compute capability of `-arch`.
     capability: (i32, i32),
     inputs: Mutex<Inputs>,
-    /// What was linked: the texts.
+    /// The linked texts.
     linked: OnceLock<Vec<String>>,
     log: Mutex<String>,
 }
@@ -265,7 +266,7 @@ impl Link {
         }
     }
 
-    /// PTX of LTO-IR, as the library that is installed makes it.
+    /// PTX from LTO-IR, made by the installed library.
     fn lower(&self, intermediate: &[(Vec<u8>, String)]) -> Answer<String> {
         let mut options = self.options.clone();
         for needed in ["-lto", "-ptx"] {
@@ -320,7 +321,7 @@ impl Link {
     }
 }
 
-/// What one function says the size of, and another fills in.
+/// Data whose size one function returns, and which another fills in.
 fn bytes_of(handle: usize, size: &'static str, fill: &'static str) -> Answer<Vec<u8>> {
     let mut length = 0usize;
     INSTALLED.call(size, &[handle, (&raw mut length) as usize])?;
@@ -333,7 +334,7 @@ fn answer_size(handle: usize, size: Out<usize>, what: impl Fn(&Link) -> Answer<V
     size.set(what(&*LINKS.get(handle)?)?.len()).map_err(|_| NULL_INPUT)
 }
 
-/// Fills a buffer that has the size which [`answer_size`] named.
+/// Fills a buffer that has the size returned by [`answer_size`].
 fn answer(handle: usize, buffer: *mut c_void, what: impl Fn(&Link) -> Answer<Vec<u8>>) -> Answer {
     let bytes = what(&*LINKS.get(handle)?)?;
     if buffer.is_null() {

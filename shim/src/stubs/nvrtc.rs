@@ -1,5 +1,5 @@
-//! libnvrtc: the one that is installed compiles. What it has made for a real architecture is given out as PTX, which runs here.
-//! Without it programs are real objects with a log, and compiling one is a gap.
+//! libnvrtc: the installed library compiles. Its output for a real architecture is returned as PTX, which runs here. Without
+//! it, programs are real objects with a log, and compiling one is a gap.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -14,7 +14,7 @@ use crate::boundary::table::exports;
 const REFUSALS: Refusals = Refusals { handle: 4, value: 3 };
 static PROGRAMS: Objects<()> = Objects::new(kind::NVRTC, REFUSALS);
 static INSTALLED: Installed = Installed::new(Library::Nvrtc);
-/// The log of every program where nothing compiles.
+/// The log of every program if there is no compiler.
 const LOG: &CStr =
     c"fakegpu: NVRTC is not installed (the Python package nvidia-cuda-nvrtc has it), so nothing was compiled";
 
@@ -126,7 +126,7 @@ fn architectures(count: Out<c_int>) -> Answer {
         .unwrap_or_else(|| count.set(0).map_err(REFUSALS.null()))
 }
 
-/// NVRTC has a cubin when it compiled for a real architecture, and PTX in any case.
+/// NVRTC has a cubin if it compiled for a real architecture, and PTX in any case.
 fn cubin_size(program: usize, size: Out<usize>) -> Answer {
     INSTALLED.call("nvrtcGetCUBINSize", &[program, size.0 as usize])?;
     match size.get().map_err(REFUSALS.null())? {

@@ -1,4 +1,4 @@
-//! libnvshmem_host: truthfully "not initialized" when asked; everything else is a stub.
+//! libnvshmem_host: correctly reports "not initialized"; everything else is a stub.
 
 use std::ffi::c_int;
 use std::sync::atomic::AtomicI32;
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI32;
 use crate::boundary::library::Library;
 use crate::boundary::table::{Address, Export, Status, exports};
 
-/// The transport that device code would use; 0 while none is chosen. PyTorch links this variable.
+/// The transport that device code would use; 0 if none is chosen. PyTorch links this variable.
 #[unsafe(no_mangle)]
 pub(crate) static nvshmem_selected_device_transport: AtomicI32 = AtomicI32::new(0);
 

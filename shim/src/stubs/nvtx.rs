@@ -1,11 +1,11 @@
-//! libnvToolsExt: markers for a profiler. Without one attached they do nothing by definition, so this is all of it.
+//! libnvToolsExt: markers for a profiler. Without one attached, they do nothing by definition, so this is complete.
 
 use std::ffi::{c_int, c_void};
 
 use crate::boundary::args::Text;
 use crate::boundary::table::exports;
 
-/// NVTX_NO_PUSH_POP_TRACKING: the answer to push and pop while no tool is attached.
+/// NVTX_NO_PUSH_POP_TRACKING: the result of push and pop while no tool is attached.
 const NO_TOOL: c_int = -2;
 
 exports! {

@@ -1,4 +1,4 @@
-//! The objects that NVIDIA's libraries hand out and take back: a library handle with its stream, and opaque descriptors.
+//! The objects that NVIDIA's libraries create and destroy: a library handle with its stream, and opaque descriptors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::boundary::args::{Null, Out};
 use crate::boundary::handle::Handles;
 
-/// Kinds of handle tables, which distinguish a handle of one from that of another; `device` and `nccl` use those below 0x40.
+/// Kinds of handle tables, which distinguish the handles of one from those of another; `device` and `nccl` use those below
+/// 0x40.
 pub(super) mod kind {
     pub(crate) const CUBLAS: u8 = 0x40;
     pub(crate) const CUBLASLT: u8 = 0x41;
@@ -20,7 +21,7 @@ pub(super) mod kind {
     pub(crate) const NVJITLINK: u8 = 0x49;
 }
 
-/// A code of one of these libraries, which C gets as it is.
+/// A code of one of these libraries, returned to C unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code(pub(super) u32);
 
@@ -30,10 +31,10 @@ impl From<Code> for u32 {
     }
 }
 
-/// What a body answers.
+/// The result of a body.
 pub(super) type Answer<T = ()> = Result<T, Code>;
 
-/// The codes by which a library says that a handle or an argument is not valid.
+/// A library's codes for an invalid handle or argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals {
     /// For a handle that is not alive.
@@ -43,18 +44,18 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// The answer to a null pointer.
+    /// The result for a null pointer.
     pub(super) fn null(self) -> impl Fn(Null) -> Code {
         move |Null| Code(self.value)
     }
 
-    /// The answer to a value that is not one of the documented ones.
+    /// The result for an undocumented value.
     pub(super) fn value<T>(self) -> Answer<T> {
         Err(Code(self.value))
     }
 }
 
-/// A library's live objects of one kind, with the codes for what goes wrong with them.
+/// A library's live objects of one kind, with the codes for errors.
 pub(super) struct Objects<T> {
     table: Handles<T>,
     refusals: Refusals,
@@ -66,7 +67,7 @@ impl<T> Objects<T> {
         Self { table: Handles::new(kind), refusals }
     }
 
-    /// Keeps `object` and gives C its handle.
+    /// Stores `object` and returns its handle to C.
     pub(super) fn create(&self, out: Out<usize>, object: T) -> Answer {
         // Asked for first, so that a null pointer leaves nothing behind.
         let out = out.required().map_err(self.refusals.null())?;

@@ -1,4 +1,5 @@
-//! Which release of each library we are: the one that PyTorch's wheel for the loaded CUDA major was built with.
+//! The release of each library that we report: the one that PyTorch's wheel for the loaded CUDA major version was built
+//! with.
 
 use std::ffi::c_int;
 
@@ -19,12 +20,12 @@ impl Version {
         }
     }
 
-    /// 1000 * major + 100 * minor + patch, as cuFFT, cuRAND, cuSPARSE and cuSOLVER write versions.
+    /// 1000 * major + 100 * minor + patch, the version format of cuFFT, cuRAND, cuSPARSE and cuSOLVER.
     pub(super) fn thousands(self) -> c_int {
         self.0 * 1000 + self.1 * 100 + self.2
     }
 
-    /// 10000 * major + 100 * minor + patch, as cuBLAS and cuDNN write them.
+    /// 10000 * major + 100 * minor + patch, the version format of cuBLAS and cuDNN.
     pub(super) fn ten_thousands(self) -> c_int {
         self.0 * 10_000 + self.1 * 100 + self.2
     }

@@ -1,4 +1,4 @@
-//! The command line of nvidia-smi: what is asked for, of which GPUs, where to, how often.
+//! The command line of nvidia-smi: the request, its GPUs, its output file and how often it repeats.
 
 mod help;
 mod words;
@@ -13,7 +13,7 @@ use crate::subcommand::{Call, Given};
 use crate::subcommands;
 use crate::{Failure, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, UNKNOWN};
 
-/// What of a CSV is left out.
+/// Parts left out of a CSV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) no_header: bool,
@@ -41,12 +41,12 @@ pub(crate) enum Command {
     Set {
         setter: &'static Setter,
         value: String,
-        /// What a GPU cannot is an error.
+        /// Whether an operation that a GPU does not support is an error.
         is_strict: bool,
     },
-    /// The GPUs that the driver leaves out, of which there are none.
+    /// The GPUs excluded by the driver; there are none.
     Excluded,
-    /// S-class units, of which there are none.
+    /// S-class units; there are none.
     Units {
         xml: bool,
     },
@@ -59,13 +59,13 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) command: Command,
-    /// Names of GPUs; all without.
+    /// Names of GPUs; all if absent.
     pub(crate) gpus: Option<Vec<String>>,
-    /// Where to; standard output without.
+    /// The output file; standard output if absent.
     pub(crate) file: Option<String>,
-    /// Milliseconds between two samples; only one without.
+    /// Milliseconds between two samples; only one sample if absent.
     pub(crate) every: Option<u64>,
-    /// Samples; as many as fit before Ctrl+C without.
+    /// Number of samples; until Ctrl+C if absent.
     pub(crate) rounds: Option<u64>,
 }
 
@@ -106,10 +106,10 @@ pub(crate) const DISPLAYS: &[(&str, &[&str])] = &[
 ];
 
 impl Arguments {
-    /// Reads the words behind the program's name.
+    /// Reads the words after the program's name.
     ///
     /// # Errors
-    /// nvidia-smi's words for what it does not know.
+    /// nvidia-smi's message for anything it does not know.
     pub(crate) fn parse(words: &[String]) -> Result<Self, Failure> {
         match words.first().map(String::as_str) {
             Some("dmon" | "pmon") => Self::monitor(&words[0], &words[1..]),
@@ -204,7 +204,7 @@ impl Arguments {
         let mut result = Self::new(Command::Summary);
         result.every = Some(1000);
         let mut words = Words::new(words);
-        // nvidia-smi prints how it is used and ends with 0, which would let a mistake pass.
+        // nvidia-smi prints its usage and exits with 0, which would let a mistake pass.
         let mistake = |what: String| Failure::argument(format!("{what} Please run 'nvidia-smi {name} -h'."));
         while let Some((option, value)) = words.next() {
             let mut value = || words.value_or(value, || mistake(format!("Option \"{option}\" is missing its value.")));
@@ -265,18 +265,18 @@ impl Arguments {
     }
 }
 
-/// What an option belongs to: which others can be beside it.
+/// The family of an option, which determines the options it can be combined with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     /// Nothing can.
     Alone,
     /// `-q`
     Report,
-    /// `--query-gpu` and its like.
+    /// `--query-gpu` and similar.
     Fields,
-    /// What changes a GPU.
+    /// Options that change a GPU.
     Setter,
-    /// All that shows something.
+    /// Options that show something.
     Shown,
     Any,
 }
@@ -327,7 +327,7 @@ impl Seen {
         Ok(Family::Setter)
     }
 
-    /// The first word of another family than these.
+    /// The first word that belongs to none of these families.
     fn stranger(&self, families: &[Family]) -> Option<&str> {
         self.words.iter().find(|(_, family)| !families.contains(family)).map(|(word, _)| word.as_str())
     }
@@ -335,7 +335,7 @@ impl Seen {
     /// What is asked for.
     ///
     /// # Errors
-    /// For what does not go together.
+    /// For options that cannot be combined.
     fn command(mut self) -> Result<Command, Failure> {
         if let Some(command) = self.alone.take() {
             return match self.stranger(&[Family::Alone]) {
@@ -408,7 +408,7 @@ fn unknown(word: &str) -> Failure {
     Failure { message: format!("ERROR: Option {word} is not recognized. Please run 'nvidia-smi -h'.\n"), code: UNKNOWN }
 }
 
-/// What NVIDIA's program has and this one has not.
+/// The failure for a feature that NVIDIA's program has but this one does not.
 fn unsimulated(what: &str) -> Failure {
     let message = format!("{what} is not simulated by ftest: see \"nvidia-smi\" in its page on monitors");
     Failure { message, code: NOT_SUPPORTED }
@@ -442,7 +442,7 @@ fn read_format(text: &str) -> Result<Format, Failure> {
     if is_csv { Ok(format) } else { Err(Failure::argument("Format modifier --format=csv is mandatory.".to_owned())) }
 }
 
-/// The fields, of which each must be known.
+/// The fields; each must be known.
 fn known(of: Option<&'static Query>, names: &str) -> Result<Vec<String>, Failure> {
     let names = list(names);
     let is_known = |name: &str| match of {

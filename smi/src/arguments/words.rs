@@ -1,8 +1,8 @@
-//! The words of a command line: options, and what belongs to each.
+//! The words of a command line: options and their values.
 
 use crate::{Failure, UNKNOWN};
 
-/// The words of a command line: an option and, behind `=` or as the next word, its value.
+/// The words of a command line: an option and, after `=` or as the next word, its value.
 pub(super) struct Words<'a> {
     rest: std::iter::Peekable<std::slice::Iter<'a, String>>,
 }
@@ -12,7 +12,7 @@ impl<'a> Words<'a> {
         Self { rest: words.iter().peekable() }
     }
 
-    /// The next option, and what is behind its `=`.
+    /// The next option, and the text after its `=`.
     pub(super) fn next(&mut self) -> Option<(&'a str, Option<&'a str>)> {
         let word = self.rest.next()?;
         Some(match word.split_once('=').filter(|_| word.starts_with('-')) {
@@ -21,10 +21,10 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// The value of an option: behind its `=`, or the next word.
+    /// The value of an option: after its `=`, or the next word.
     ///
     /// # Errors
-    /// nvidia-smi's where there is none.
+    /// nvidia-smi's error if there is none.
     pub(super) fn value(&mut self, option: &str, value: Option<&str>) -> Result<String, Failure> {
         self.value_or(value, || Failure {
             message: format!("ERROR: Option {option} is missing its value. Please run 'nvidia-smi -h' for help.\n"),
@@ -32,10 +32,10 @@ impl<'a> Words<'a> {
         })
     }
 
-    /// As [`value`](Self::value), with another error.
+    /// As [`value`](Self::value), but with a given error.
     ///
     /// # Errors
-    /// `missing`, where there is none.
+    /// `missing` if there is none.
     pub(super) fn value_or(
         &mut self,
         value: Option<&str>,
@@ -52,7 +52,7 @@ impl<'a> Words<'a> {
             .or_else(|| self.rest.next_if(|word| word.bytes().all(|byte| byte.is_ascii_digit())).cloned())
     }
 
-    /// A value that may be empty: behind its `=`, or the next word.
+    /// A value that may be empty: after its `=`, or the next word.
     pub(super) fn given(&mut self, value: Option<&str>) -> String {
         value.map(str::to_owned).or_else(|| self.rest.next().cloned()).unwrap_or_default()
     }

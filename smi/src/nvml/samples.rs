@@ -1,10 +1,10 @@
-//! Samples: what NVML measured last, and the performance counters of a moment.
+//! Samples: NVML's latest measurements, and performance counters at one moment.
 
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::{Code, Device, Nvml, answer};
 
-/// `nvmlSample_t`, of types whose values are unsigned ints.
+/// `nvmlSample_t`, for types whose values are unsigned ints.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Measured {
@@ -24,7 +24,7 @@ struct GpmMetric {
     texts: [*const c_char; 3],
 }
 
-/// `NVML_GPM_METRIC_MAX` of the newest header, so that any library finds the room that it knows.
+/// `NVML_GPM_METRIC_MAX` of the newest header, so that there is enough room for any library.
 const GPM_METRICS: usize = 333;
 
 /// `nvmlGpmMetricsGet_t`.
@@ -54,7 +54,7 @@ impl Drop for Sample<'_> {
 }
 
 impl Nvml {
-    /// What was measured last: `NVML_*_SAMPLES`.
+    /// The latest measurements: `NVML_*_SAMPLES`.
     pub(crate) fn samples(&self, device: Device, which: c_int) -> Result<Vec<Measured>, Code> {
         let (mut kind, mut count) = (0, 0);
         // SAFETY: the function's C type; the list has the length that it asked for.
@@ -69,7 +69,7 @@ impl Nvml {
         }
     }
 
-    /// The performance counters of now.
+    /// The current performance counters.
     pub(crate) fn sample(&self, device: Device) -> Result<Sample<'_>, Code> {
         let mut sample = 0usize;
         // SAFETY: the functions' C types; the sample was allocated by the first.

@@ -1,4 +1,4 @@
-//! The barriers around an operation: complete for all ranks or for none, and a rank that moves bytes is waited for.
+//! The barriers around an operation: they complete for all ranks or for none, and wait for ranks that move bytes.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -8,9 +8,9 @@ use protocol::record::ErrorCode;
 use crate::futex;
 use crate::shared::segment::Segment;
 
-/// In the word of arrivals: a barrier was shut, hence never completes, nor does any after it.
+/// Flag in the arrivals word: a barrier was shut, so neither it nor any later one ever completes.
 const SHUT: u64 = 1 << 63;
-/// The rank that shut it, above the count.
+/// Bit position of the rank that shut it, above the count.
 const SHUT_BY: u32 = 48;
 /// The arrivals themselves.
 const COUNT: u64 = (1 << SHUT_BY) - 1;
@@ -22,7 +22,7 @@ pub(crate) enum Arrival {
     All,
     /// These ranks will not come.
     Lost(Vec<u32>),
-    /// These ranks had not come by the deadline.
+    /// These ranks had not arrived by the deadline.
     Missing(Vec<u32>),
 }
 
@@ -31,12 +31,12 @@ pub(crate) enum Arrival {
 enum Gate {
     Open,
     Complete,
-    /// It never completes, by this rank's doing.
+    /// It never completes, because this rank shut it.
     Shut(u32),
 }
 
 impl Segment {
-    /// Comes to barrier number `target` (from 1, one after the other).
+    /// Arrives at barrier number `target` (from 1, one after the other).
     pub(crate) fn arrive(&self, rank: u32, target: u64) {
         self.block(rank).progress.store(target, Ordering::Release);
         self.count_arrival(target);
@@ -80,8 +80,8 @@ impl Segment {
         }
     }
 
-    /// Keeps barrier `target` from completing, for `rank`, which leaves it. False when everybody had come: then it is too late to
-    /// leave.
+    /// Keeps barrier `target` from completing, on behalf of `rank`, which leaves it. False if everybody had arrived: then it is
+    /// too late to leave.
     fn shut(&self, rank: u32, target: u64) -> bool {
         let header = self.header();
         header.shut_at.fetch_max(target, Ordering::AcqRel);
@@ -92,7 +92,7 @@ impl Segment {
         self.gate(target) != Gate::Complete
     }
 
-    /// True once everybody came to barrier `target`; looks a few times when there are processors enough.
+    /// True once everybody has arrived at barrier `target`; polls a few times if there are enough processors.
     fn completes_soon(&self, target: u64) -> bool {
         for _ in 0..self.spins {
             if self.gate(target) == Gate::Complete {
@@ -107,9 +107,9 @@ impl Segment {
         (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
     }
 
-    /// Waits until all ranks came to barrier `target`, or until `leaves`, given the state of the barrier and who is
-    /// missing whenever something changed, has a reason to go: the barrier is shut then, unless everybody came
-    /// meanwhile.
+    /// Waits until all ranks have arrived at barrier `target`, or until `leaves` returns a reason to go; it is called
+    /// with the state of the barrier and the missing ranks whenever something changed. The barrier is then shut, unless
+    /// everybody has arrived in the meantime.
     fn pass(
         &self,
         rank: u32,
@@ -135,8 +135,8 @@ impl Segment {
         }
     }
 
-    /// Waits until all ranks came to barrier `target`, behind which an operation begins. `rank` is the waiter's: once it is lost
-    /// itself (aborted), it stops. If one rank stops here, the operation begins for none.
+    /// Waits until all ranks have arrived at barrier `target`, after which an operation begins. `rank` is the waiter: once it is
+    /// itself lost (aborted), it stops. If one rank stops here, the operation begins for none.
     pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
         self.pass(rank, target, deadline, |gate, missing| {
             if self.status(rank).is_some() {
@@ -157,9 +157,9 @@ impl Segment {
         })
     }
 
-    /// Comes to barrier `target`, which ends an operation, and waits until no rank moves bytes for it any more. Ranks do not wait
-    /// for each other on the way here, so that neither an abort nor a revoke ends this wait: a rank that stopped comes, and one
-    /// whose move failed (`moved` is false) comes too. Only those that are gone do not.
+    /// Arrives at barrier `target`, which ends an operation, and waits until no rank moves bytes for it any more. Ranks do not
+    /// wait for each other on the way here, so neither an abort nor a revoke ends this wait: a rank that stopped still arrives,
+    /// and so does one whose move failed (`moved` is false). Only ranks that are gone do not.
     pub(crate) fn settle(&self, rank: u32, target: u64, moved: bool, deadline: Instant) -> Arrival {
         if !moved {
             self.shut(rank, target);
@@ -192,7 +192,7 @@ impl Segment {
         })
     }
 
-    /// What a wait for `missing` ends with at the deadline, once that has passed.
+    /// The result of a wait for `missing`, once the deadline has passed.
     fn late(&self, gate: Gate, missing: Vec<u32>, deadline: Instant) -> Option<Arrival> {
         // If all have come, someone keeps the barrier from completing.
         let missing = match gate {
@@ -202,8 +202,8 @@ impl Segment {
         (Instant::now() >= deadline).then_some(Arrival::Missing(missing))
     }
 
-    /// Those of `missing` that are lost and did not come to barrier `target`. Looked at in this order: a rank may have come and
-    /// left since it was missed.
+    /// Those of `missing` that are lost and did not arrive at barrier `target`. Checked in this order, because a rank may have
+    /// arrived and left since it was found missing.
     fn lost_among(&self, missing: &[u32], target: u64) -> Vec<u32> {
         let is_lost =
             |rank: &u32| self.absence(*rank).is_some() && self.block(*rank).progress.load(Ordering::Acquire) < target;

@@ -1,4 +1,5 @@
-//! Windows and signals in the control segment: what each rank registered, and how many signals each got from each.
+//! Windows and signals in the control segment: what each rank registered, and how many signals each rank got from each
+//! other rank.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -7,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::call::Place;
 use crate::operation::one_sided::PeerWindow;
 
-/// Windows that a rank may have registered at one time.
+/// Maximum number of windows a rank may have registered at one time.
 pub(crate) const WINDOWS: usize = 4096;
 
 /// A registered window. Its number is written last and read first.
 #[repr(C, align(64))]
 struct Entry {
-    /// 0 when the entry is free.
+    /// 0 if the entry is free.
     number: AtomicU64,
     bytes: AtomicU64,
     /// In the owner's process.
@@ -43,7 +44,7 @@ impl Board<'_> {
     /// The board at `base`.
     ///
     /// # Safety
-    /// `base` is aligned to 64 bytes and valid for [`Self::bytes`] as long as the board is, and was zero at first.
+    /// `base` is aligned to 64 bytes, valid for [`Self::bytes`] as long as the board lives, and was initially zero.
     pub(crate) unsafe fn at(base: *mut u8, size: u32) -> Self {
         Self { base, size: size as usize, segment: PhantomData }
     }
@@ -69,12 +70,12 @@ impl Board<'_> {
         self.counter(from, to).load(Ordering::Acquire)
     }
 
-    /// One more signal; a rank that sees it also sees what was written before.
+    /// Adds a signal; a rank that sees it also sees everything written before.
     pub(crate) fn signal(&self, from: u32, to: u32) {
         self.counter(from, to).fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Shows a window of `rank`'s own; false when there is no room for it.
+    /// Publishes a window of `rank` itself; false if there is no room for it.
     pub(crate) fn post(&self, rank: u32, number: u64, window: &PeerWindow) -> bool {
         let free = |entry: &&Entry| entry.number.load(Ordering::Acquire) == 0;
         let Some(entry) = self.windows_of(rank).iter().find(free) else { return false };
@@ -86,7 +87,7 @@ impl Board<'_> {
         true
     }
 
-    /// Takes a window of `rank`'s own back.
+    /// Withdraws a window of `rank` itself.
     pub(crate) fn withdraw(&self, rank: u32, number: u64) {
         if let Some(entry) = self.entry(rank, number) {
             entry.number.store(0, Ordering::Release);

@@ -1,5 +1,6 @@
-//! The control segment: a small memory file of a communicator's rank 0 that all its ranks map. Descriptors, arrival counts,
-//! point-to-point rings and lost ranks; no payload except messages small enough to travel beside their descriptor.
+//! The control segment: a small memory file of a communicator's rank 0 that all its ranks map. It holds descriptors,
+//! arrival counts, point-to-point rings and lost ranks, but no payload except messages small enough to travel with their
+//! descriptor.
 
 mod barrier;
 mod board;
@@ -34,27 +35,29 @@ struct Header {
     shut_at: AtomicU64,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
-    /// Ranks that sleep until the bell changes. One that died asleep stays counted, which costs a wake-up in vain.
+    /// Number of ranks that sleep until the bell changes. A rank that died asleep stays counted, which costs an
+    /// unnecessary wake-up.
     sleepers: Line<AtomicU32>,
-    /// Arrivals at all barriers so far, over all ranks (`COUNT`); and whether barrier `shut_at` is shut, and by whom. One word,
-    /// so that a barrier is either complete for all ranks or for none.
+    /// Arrivals at all barriers so far, over all ranks (`COUNT`), and whether barrier `shut_at` is shut, and by which rank. It
+    /// is a single word, so that a barrier is complete either for all ranks or for none.
     arrivals: Line<AtomicU64>,
 }
 
-/// On a cache line of its own.
+/// A value on its own cache line.
 #[repr(C, align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
 
-/// What one rank shows the others.
+/// State that one rank publishes to the others.
 #[repr(C, align(128))]
 struct RankBlock {
-    /// The last barrier this rank came to.
+    /// The last barrier this rank arrived at.
     progress: AtomicU64,
     /// 0, or why it will not come again ([`number_of`]).
     status: Line<AtomicU32>,
-    /// Changes whenever something happened that this rank may be waiting for in a send or recv.
+    /// Changes whenever something happens that this rank may be waiting for in a send or recv.
     bell: Line<AtomicU32>,
-    /// 1 once it moves no byte any more: it ended or failed. One that aborted or revoked may still be moving.
+    /// 1 once it moves no more bytes because it ended or failed. A rank that aborted or revoked may still be moving
+    /// bytes.
     gone: AtomicU32,
     detail_length: AtomicU32,
     detail: UnsafeCell<[u8; DETAIL_BYTES]>,
@@ -90,7 +93,7 @@ impl Segment {
             + size * size * size_of::<Ring>()
     }
 
-    /// Windows and signals, behind the rings.
+    /// Windows and signals, located after the rings.
     pub(crate) fn board(&self) -> Board<'_> {
         // SAFETY: the file is longer than the layout, as checked when it was mapped, and starts as zero.
         unsafe { Board::at(self.arena.base().add(Self::rings_end(self.size as usize)), self.size) }
@@ -107,7 +110,7 @@ impl Segment {
     /// Maps rank 0's segment.
     ///
     /// # Errors
-    /// What opening or mapping answers; `InvalidData` when it is not a segment for `size` ranks.
+    /// The error of opening or mapping; `InvalidData` if it is not a segment for `size` ranks.
     pub(crate) fn join(pid: u32, fd: i32, size: u32) -> std::io::Result<Self> {
         let segment = Self::over(Arena::open(pid, fd, Self::bytes(size))?, size);
         let header = segment.header();
@@ -161,7 +164,7 @@ impl Segment {
         unsafe { &*self.arena.base().add(offset).cast::<Ring>() }
     }
 
-    /// Shows `rank`'s call, with its payload when that travels along. Others may read it after the next barrier.
+    /// Publishes `rank`'s call, with its payload if that travels along. Others may read it after the next barrier.
     ///
     /// # Safety
     /// Only `rank` calls this, `payload` is readable, and everybody is done with the collective two before this one.
@@ -199,17 +202,19 @@ impl Segment {
         Some((code_of(number), String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// [`Self::status`] as it concerns the other ranks: a revoke is local to its rank, so its waiters go on waiting.
+    /// [`Self::status`] as far as it concerns the other ranks: a revoke is local to its rank, so its waiters go on
+    /// waiting.
     pub(crate) fn absence(&self, rank: u32) -> Option<(ErrorCode, String)> {
         self.status(rank).filter(|(code, _)| *code != ErrorCode::Revoked)
     }
 
-    /// True once `rank` moves no byte any more, although it may not have come to where the others wait for it.
+    /// True once `rank` moves no more bytes, even if it did not arrive where the others wait for it.
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         self.block(rank).gone.load(Ordering::Acquire) != 0
     }
 
-    /// Notes that `rank` will not come again and wakes all that wait for it. The first reason stays, except for a revoke.
+    /// Records that `rank` will not come again and wakes all that wait for it. The first reason stays, except for a
+    /// revoke.
     pub(crate) fn lose(&self, rank: u32, code: ErrorCode, detail: &str) {
         let block = self.block(rank);
         let before = block.status.0.load(Ordering::Acquire);
@@ -230,14 +235,14 @@ impl Segment {
         }
     }
 
-    /// Makes `rank` look at its sends and recvs again.
+    /// Makes `rank` check its sends and recvs again.
     pub(crate) fn ring_bell(&self, rank: u32) {
         let bell = &self.block(rank).bell.0;
         bell.fetch_add(1, Ordering::AcqRel);
         futex::wake_all(bell);
     }
 
-    /// State of `rank`'s bell, to be passed to [`Self::wait_bell`] after having looked around.
+    /// State of `rank`'s bell, to be passed to [`Self::wait_bell`] after checking for work.
     pub(crate) fn bell(&self, rank: u32) -> u32 {
         self.block(rank).bell.0.load(Ordering::Acquire)
     }

@@ -1,4 +1,5 @@
-//! The messages from one rank to another: small ones travel in a slot, large ones are offered, and claimed or withdrawn.
+//! The messages from one rank to another: small ones travel in a slot; large ones are offered, then claimed or
+//! withdrawn.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use crate::failure::{code_of, number_of};
 use crate::operation::transfer::EAGER_BYTES;
 use crate::shared::segment::Line;
 
-/// Messages that may be under way from one rank to another before the sender waits.
+/// Maximum number of messages under way from one rank to another before the sender waits.
 pub(crate) const RING_SLOTS: u64 = 8;
 
 /// The messages from one rank to another, in order. One writer, one reader.
@@ -29,7 +30,7 @@ pub(crate) struct Ring {
 pub(crate) struct Message {
     pub(crate) count: u64,
     pub(crate) datatype: i32,
-    /// 1 when the payload is in the slot.
+    /// 1 if the payload is in the slot.
     pub(crate) eager: u32,
     pub(crate) place: Place,
     pub(crate) address: u64,
@@ -42,7 +43,7 @@ struct MessageSlot {
     answer: AtomicU32,
     /// The state of a payload that is not in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
     payload_state: AtomicU32,
-    /// The receiver's count and datatype, for the sender's sentence.
+    /// The receiver's count and datatype, for the sender's message.
     receiver_count: AtomicU64,
     receiver_datatype: AtomicU32,
     payload: Line<UnsafeCell<[u8; EAGER_BYTES]>>,
@@ -50,9 +51,9 @@ struct MessageSlot {
 
 /// The receiver may claim the payload.
 const OFFERED: u32 = 0;
-/// The receiver copies it: the sender waits until it took the message.
+/// The receiver is copying it: the sender waits until the receiver has taken the message.
 const CLAIMED: u32 = 1;
-/// The sender left: the buffer is not its message any more.
+/// The sender left: the buffer no longer holds its message.
 const WITHDRAWN: u32 = 2;
 
 const _: () = assert!(size_of::<MessageSlot>() == 128 + EAGER_BYTES);
@@ -66,7 +67,7 @@ impl Ring {
     /// Announces message number `index`. Only the sender calls this, and only when the ring has room.
     ///
     /// # Safety
-    /// `payload` is readable for `bytes`, which travel along when there are any.
+    /// `payload` is readable for `bytes`, which travel along if there are any.
     pub(crate) unsafe fn announce(&self, index: u64, message: Message, payload: *const u8, bytes: usize) {
         assert!(bytes <= EAGER_BYTES);
         let slot = self.slot(index);
@@ -89,19 +90,19 @@ impl Ring {
         (unsafe { slot.message.get().read() }, slot.payload.0.get().cast::<u8>().cast_const())
     }
 
-    /// Keeps the sender of message `index` where it is until the message is taken; false when it has left. Only the receiver calls
-    /// this.
+    /// Makes the sender of message `index` wait until the message is taken; false if it has left. Only the receiver calls this.
     pub(crate) fn claim(&self, index: u64) -> bool {
         let state = &self.slot(index).payload_state;
         state.compare_exchange(OFFERED, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// True when the sender of message `index` has left.
+    /// True if the sender of message `index` has left.
     pub(crate) fn is_withdrawn(&self, index: u64) -> bool {
         self.slot(index).payload_state.load(Ordering::Acquire) == WITHDRAWN
     }
 
-    /// Keeps the receiver from message `index`; false when it has claimed it. Only the sender calls this.
+    /// Withdraws message `index` from the receiver; false if the receiver has already claimed it. Only the sender calls
+    /// this.
     pub(crate) fn withdraw(&self, index: u64) -> bool {
         let state = &self.slot(index).payload_state;
         state.compare_exchange(OFFERED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()

@@ -1,4 +1,4 @@
-//! Loads and stores of four lanes: as one where their places follow each other, else lane by lane.
+//! Loads and stores of four lanes: as one access if their addresses are consecutive, else lane by lane.
 
 use super::value::*;
 use super::*;

@@ -1,5 +1,5 @@
-//! The second body of a kernel: four neighboring lanes at once, in vectors where they differ and in the first lane's numbers where its
-//! shape says what the others have. Where they do not all take the same way, each goes on alone in the first body.
+//! The second body of a kernel: four neighboring lanes at once, as vectors where they differ, and as the first lane's numbers
+//! where the shape determines the others. If they do not all take the same path, each continues alone in the first body.
 
 mod access;
 mod operation;

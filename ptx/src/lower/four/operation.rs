@@ -1,4 +1,4 @@
-//! Operations that have a form in vectors. Most are the first body's own, on other operands.
+//! Operations that have a vector form. Most are the same as in the first body, on different operands.
 
 use super::super::operation::chosen_bytes;
 use super::value::*;

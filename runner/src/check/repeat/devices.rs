@@ -1,5 +1,5 @@
-//! The device reports of two runs. Those of a process with PyTorch are compared without the books of its memory: when the caching
-//! allocator asks for more depends on what other threads have given back by then.
+//! Compares the device reports of two runs. For a process with PyTorch, memory accounting is left out: when the caching allocator
+//! asks for more memory depends on what other threads have freed by then.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::report::{values, without_measured};
 
-/// What is left out where PyTorch ran: fields of the summary and of each device.
+/// Fields left out if PyTorch ran, in the summary and in each device.
 const MEMORY: [&str; 4] = ["alloc", "free", "used_memory_peak", "used_memory_current"];
 
 /// Where they differ, by rank and JSONPath.
@@ -31,7 +31,7 @@ pub(super) fn differences(first: &[Value], second: &[Value]) -> Vec<String> {
     differences
 }
 
-/// What is compared of the reports of each rank, in an order that does not depend on process ids.
+/// The compared parts of each rank's reports, in an order that does not depend on process ids.
 fn by_rank(reports: &[Value]) -> BTreeMap<Option<u64>, Vec<Value>> {
     let mut ranks: BTreeMap<Option<u64>, Vec<Value>> = BTreeMap::new();
     for report in reports {

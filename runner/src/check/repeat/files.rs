@@ -1,4 +1,4 @@
-//! The files that two runs left in the directory that their processes share (FTEST_SCRATCH), byte by byte.
+//! Compares byte by byte the files that two runs left in the directory shared by their processes (FTEST_SCRATCH).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::check::gap::glob;
 use crate::observation::{Observation, SHARED};
 
-/// Files with a random number in them, whatever the program does: the index of a checkpoint of `torch.distributed.checkpoint`, which
-/// has the id of its save.
+/// Files that always contain a random number: the index of a `torch.distributed.checkpoint` checkpoint, which holds the id of the
+/// save.
 const RANDOM: [&str; 1] = [".metadata"];
 
 /// Bytes that are compared at a time.
 const PIECE: usize = 1 << 16;
 
-/// What a name in a directory stands for.
+/// The type of a directory entry.
 #[derive(Debug, PartialEq, Eq)]
 enum Entry {
     File,
@@ -24,7 +24,7 @@ enum Entry {
     Special,
 }
 
-/// Files that only one run has, or that differ.
+/// Files that exist in only one run, or that differ.
 pub(super) fn differences(except: &[String], first: &Observation, second: &Observation) -> Vec<String> {
     between(except, &first.scratch.join(SHARED), &second.scratch.join(SHARED))
 }
@@ -48,7 +48,7 @@ fn between(except: &[String], first: &Path, second: &Path) -> Vec<String> {
     differences
 }
 
-/// Everything below `root` but directories, by path from there.
+/// Everything below `root` except directories, keyed by relative path.
 fn listed(except: &[String], root: &Path) -> io::Result<BTreeMap<String, Entry>> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -74,7 +74,7 @@ fn listed(except: &[String], root: &Path) -> io::Result<BTreeMap<String, Entry>>
                 Entry::File
             } else if kind.is_symlink() {
                 let target = fs::read_link(&path)?;
-                // A link within the directory is the same in both.
+                // A link within the directory is the same in both runs.
                 Entry::Link(target.strip_prefix(root).map_or(target.clone(), Path::to_owned))
             } else {
                 Entry::Special

@@ -1,4 +1,4 @@
-//! What the replicas of two runs held after their last step.
+//! Compares the replicas of two runs after their last step.
 
 use serde_json::Value;
 

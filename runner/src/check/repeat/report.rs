@@ -1,11 +1,11 @@
-//! The cluster reports of two runs, without what is measured.
+//! Compares the cluster reports of two runs, without measured values.
 
 use serde_json::Value;
 
 use super::short;
 use crate::observation::Observation;
 
-/// Where the cluster reports of two runs differ, except for what is measured: by JSONPath.
+/// Where the cluster reports of two runs differ, by JSONPath. Measured values are left out.
 pub fn in_report(first: &Observation, second: &Observation) -> Vec<String> {
     let report = |seen: &Observation| without_measured(seen.cluster_report.clone().unwrap_or_default());
     let mut differences = Vec::new();

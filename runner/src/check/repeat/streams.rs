@@ -1,5 +1,5 @@
-//! What the processes of two runs printed. Left out are a line's date, time and thread where PyTorch writes a log, the lines of
-//! NCCL_DEBUG (they name processes and addresses), and the name of the run's scratch directory.
+//! Compares the output of two runs. Left out: the date, time and thread of PyTorch log lines, NCCL_DEBUG lines (they contain
+//! process ids and addresses), and the name of the run's scratch directory.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,7 +12,8 @@ use regex::bytes::{NoExpand, Regex};
 use super::short;
 use crate::observation::{Captured, Observation, ProcessObservation, Role};
 
-/// The head of a log line as glog, c10 and PyTorch's Python write it: level, month and day, time, and the thread or process.
+/// The start of a log line as written by glog, c10 and PyTorch's Python code: level, month and day, time, and the thread or
+/// process.
 static LOG_HEAD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\b[IWEFCV][0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+(?: +[0-9]+)?\b").expect("a constant")
 });
@@ -21,7 +22,7 @@ static LOG_HEAD: LazyLock<Regex> = LazyLock::new(|| {
 static NCCL_LINE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^[^ :]+:[0-9]+:[0-9]+ (?:\[[0-9]+\] )?NCCL ").expect("a constant"));
 
-/// Lines of stdout that differ, of ranks; where there are none, of the one process.
+/// Lines of the ranks' stdout that differ; without ranks, of the one process.
 pub(super) fn stdout(ignore: &[Regex], first: &Observation, second: &Observation) -> Vec<String> {
     compare(
         "stdout",
@@ -43,7 +44,7 @@ pub(super) fn stdout(ignore: &[Regex], first: &Observation, second: &Observation
     )
 }
 
-/// Lines that stderr has in one of the runs only. Threads of libraries write there in any order.
+/// Lines of stderr that occur in only one of the runs. Library threads write to stderr in any order.
 pub(super) fn stderr(ignore: &[Regex], first: &Observation, second: &Observation) -> Vec<String> {
     compare(
         "stderr",
@@ -65,7 +66,7 @@ pub(super) fn stderr(ignore: &[Regex], first: &Observation, second: &Observation
     )
 }
 
-/// A line's number, from 1, and what of it counts.
+/// A line's number, from 1, and the part of it that is compared.
 type Line<'a> = (usize, Cow<'a, [u8]>);
 
 fn by_text(one: &Line<'_>, other: &Line<'_>) -> Ordering {
@@ -122,7 +123,7 @@ fn compare(
     differences
 }
 
-/// All that a stream was.
+/// The whole stream.
 fn text(stream: &Captured) -> io::Result<Cow<'_, [u8]>> {
     if !stream.truncated {
         return Ok(Cow::Borrowed(&stream.head));
@@ -134,7 +135,7 @@ fn text(stream: &Captured) -> io::Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(kept))
 }
 
-/// The lines that count, without what does not count in them.
+/// The lines to compare, without their ignored parts.
 fn lines<'a>(text: &'a [u8], ignore: &[Regex], seen: &Observation) -> Vec<Line<'a>> {
     let scratch = seen.scratch.to_string_lossy();
     let scratch = (!scratch.is_empty()).then(|| Regex::new(&regex::escape(&scratch)).ok()).flatten();

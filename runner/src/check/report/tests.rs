@@ -1,4 +1,4 @@
-//! Checks of reports: selections, quantifiers, and what a failure says.
+//! Checks of reports: selections, quantifiers, and failure messages.
 
 use super::*;
 use crate::check::operator::Direction;

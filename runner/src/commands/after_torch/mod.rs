@@ -1,15 +1,15 @@
-//! Python that runs in a program once it has imported PyTorch, without a change of the program.
+//! Python code that runs in a program once it has imported PyTorch, without changes to the program.
 
 use std::path::Path;
 use std::{fs, io};
 
 use crate::execute::launch::environment::Environment;
 
-/// What Python imports by itself from a directory of PYTHONPATH.
+/// The module that Python imports by itself from a directory on PYTHONPATH.
 const HOOK: &str = include_str!("sitecustomize.py");
 
-/// Lets `part`, a module with a function `begin(torch)`, run in the programs that get `environment`. Makes `directory` for it,
-/// where the part finds itself by `__file__`.
+/// Lets `part`, a module with a function `begin(torch)`, run in the programs that get `environment`. Creates `directory` for
+/// it; the part can locate itself through `__file__`.
 ///
 /// # Errors
 /// The system's.

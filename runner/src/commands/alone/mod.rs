@@ -1,4 +1,5 @@
-//! `ftest exec --as-rank 17 --of 1024`: one rank of a job without the others. What it called is reported; its numbers mean nothing.
+//! `ftest exec --as-rank 17 --of 1024`: runs one rank of a job without the others. The calls it made are reported; its numbers
+//! mean nothing.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub struct AloneArgs {
     pub as_rank_report: Option<PathBuf>,
 }
 
-/// A rank of a job that is looked at by itself.
+/// One rank of a job, run by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alone {
     rank: u32,
@@ -58,17 +59,17 @@ struct Report<'a> {
     schema: &'static str,
     rank: u32,
     size: u32,
-    /// False, always: it says so to whoever reads only this.
+    /// Always false, for readers who look only at this field.
     numbers_are_real: bool,
     warning: &'static str,
     calls: &'a [AloneCalls],
 }
 
 impl Alone {
-    /// What the options ask for, on nodes like the first of `plan`.
+    /// The rank that the options ask for, on nodes like the first one of `plan`.
     ///
     /// # Errors
-    /// A rank that the job does not have.
+    /// The job has no such rank.
     pub(super) fn of(arguments: &AloneArgs, plan: &ClusterPlan) -> Result<Option<Alone>, String> {
         let (Some(rank), Some(size)) = (arguments.as_rank, arguments.of) else { return Ok(None) };
         if rank >= size {
@@ -78,7 +79,7 @@ impl Alone {
         Ok(Some(Alone { rank, size, per_node }))
     }
 
-    /// Sets what torchrun would, and lets groups form without the others.
+    /// Sets the variables that torchrun would set, and lets groups form without the other ranks.
     ///
     /// # Errors
     /// The system's.
@@ -94,7 +95,7 @@ impl Alone {
             ("GROUP_RANK", node),
             ("NODE_RANK", node),
             ("GROUP_WORLD_SIZE", size.div_ceil(per_node)),
-            // Nobody listens there, and nobody asks.
+            // Nothing listens there, and nothing connects.
             ("MASTER_PORT", 29500),
         ];
         for (name, number) in numbers {
@@ -109,7 +110,7 @@ impl Alone {
     /// Prints what the rank called, and writes it to `file`.
     ///
     /// # Errors
-    /// One sentence on what cannot be read or written.
+    /// One sentence about what cannot be read or written.
     pub(super) fn report(&self, scratch: &Path, file: Option<&Path>) -> Result<(), String> {
         let mut calls: Vec<AloneCalls> = Vec::new();
         for report in reports::devices(scratch)? {

@@ -7,10 +7,10 @@ pub(super) const CLUSTER: &str = "clusters/small.yaml";
 /// Where the workflow is.
 pub(super) const WORKFLOW: &str = ".github/workflows/ftest.yml";
 
-/// Most ranks of a first suite: on a laptop each is a process with PyTorch.
+/// Maximum ranks of a first suite: on a laptop, each is a process with PyTorch.
 const MOST: u32 = 16;
 
-/// What was found or answered.
+/// The answers that were found or given.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     /// The program, from the repository's root.
@@ -21,7 +21,7 @@ pub(super) struct Choice {
     pub(super) python: String,
 }
 
-/// `2x4`: nodes, and GPUs of each.
+/// `2x4`: nodes, and GPUs per node.
 ///
 /// # Errors
 /// One sentence.
@@ -100,7 +100,7 @@ impl Choice {
         )
     }
 
-    /// The suite on every push.
+    /// The workflow that runs the suite on every push.
     pub(super) fn workflow(&self) -> String {
         format!(
             "# Runs {SUITE} on every push.\n\
@@ -136,7 +136,7 @@ impl Choice {
     }
 }
 
-/// A word as YAML reads it back.
+/// A word quoted as YAML needs it.
 pub(in crate::commands) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=_-".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "''")) }

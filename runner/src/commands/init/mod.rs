@@ -14,7 +14,7 @@ use self::files::{CLUSTER, Choice, SUITE, WORKFLOW};
 use self::survey::Survey;
 use crate::verdict::exit_code::ExitCode;
 
-/// A word as YAML reads it back.
+/// A word quoted as YAML needs it.
 pub(super) use self::files::quoted;
 /// The value of `python` in a suite of the repository at `root`.
 pub(super) use self::survey::python as python_of;
@@ -52,13 +52,13 @@ pub fn run(arguments: &InitArgs, run: impl FnOnce(&Path) -> i32) -> i32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
     Asked,
-    /// Each has its default.
+    /// Every question gets its default.
     Yes,
-    /// Nobody is there: each has its default, except that nothing is run.
+    /// Nobody can answer: every question gets its default, except that nothing is run.
     None,
 }
 
-/// Writes the files; gives the suite if it is to be run now.
+/// Writes the files; returns the suite if it is to be run now.
 fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     let looked_at = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     let survey = Survey::of(looked_at)?;
@@ -153,7 +153,7 @@ fn is_yes(answer: &str) -> bool {
 fn put(file: &Path, text: &str) -> Result<(), String> {
     let wrong = |error: io::Error| format!("{}: {error}", file.display());
     fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).map_err(wrong)?;
-    // Never over something that appeared meanwhile.
+    // Never overwrites a file that appeared in the meantime.
     let mut new = fs::File::create_new(file).map_err(wrong)?;
     new.write_all(text.as_bytes()).map_err(wrong)
 }

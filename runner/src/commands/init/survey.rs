@@ -1,4 +1,4 @@
-//! What a repository has: programs that torchrun could start, tests of pytest about them, and what they require.
+//! Surveys a repository: programs that torchrun could start, pytest tests for them, and their requirements.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::execute::python;
 use crate::host::version::{Range, Version};
 use crate::suite::requirements;
 
-/// What a program that trains on several GPUs calls.
+/// Calls that mark a program as training on several GPUs.
 const MARKS: &[&str] = &[
     "init_process_group",
     "DistributedDataParallel",
@@ -19,11 +19,11 @@ const MARKS: &[&str] = &[
     "import lightning",
     "import deepspeed",
 ];
-/// Directories that hold nobody's own programs.
+/// Directories that never hold the repository's own programs.
 const FOREIGN: &[&str] = &["node_modules", "site-packages", "build", "dist", "target", "venv", "env", "__pycache__"];
-/// Levels of directories that are looked at.
+/// Directory levels that are searched.
 const DEPTH: usize = 4;
-/// A larger file is not a program that somebody wrote, bytes.
+/// Bytes; a larger file is not a hand-written program.
 const LARGEST: u64 = 1 << 20;
 
 /// What was found.
@@ -31,9 +31,9 @@ const LARGEST: u64 = 1 << 20;
 pub(super) struct Survey {
     /// Programs, from the repository's root, the likeliest first.
     pub(super) scripts: Vec<String>,
-    /// Files of pytest with tests that run on every rank, by path.
+    /// pytest files with tests that run on every rank, by path.
     pub(super) suites: Vec<String>,
-    /// Files of pytest that use several GPUs otherwise, by path.
+    /// pytest files that use several GPUs in another way, by path.
     pub(super) tests: Vec<String>,
     /// The value of `python` in a suite, with PyTorch.
     pub(super) python: String,
@@ -43,12 +43,12 @@ impl Survey {
     /// Looks at the repository at `root`.
     ///
     /// # Errors
-    /// One sentence when it cannot be read.
+    /// One sentence if it cannot be read.
     pub(super) fn of(root: &Path) -> Result<Survey, String> {
         let mut found = Found::default();
         look(root, "", DEPTH, &mut found).map_err(|error| format!("{}: {error}", root.display()))?;
         let Found { mut programs, mut suites, mut tests } = found;
-        // Many marks, near the root, by name.
+        // Sorts by many marks, then nearness to the root, then name.
         programs.sort_by_key(|(marks, path)| (std::cmp::Reverse(*marks), path.matches('/').count(), path.clone()));
         suites.sort();
         tests.sort();
@@ -64,7 +64,7 @@ impl Survey {
 /// Files, in the order of their directories.
 #[derive(Default)]
 struct Found {
-    /// With how many marks each has.
+    /// Programs and the number of marks in each.
     programs: Vec<(usize, String)>,
     suites: Vec<String>,
     tests: Vec<String>,
@@ -79,7 +79,7 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
         }
         if kind.is_dir() {
             if depth > 0 && !FOREIGN.contains(&name.as_str()) {
-                // What cannot be read is not a program that can be run.
+                // A file that cannot be read is not a program that can be run.
                 let _ = look(&entry.path(), &format!("{place}/"), depth - 1, found);
             }
         } else if kind.is_file()
@@ -96,7 +96,7 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
                     found.tests.push(place);
                 }
             } else if marks > 0 {
-                // A library has the calls, too; a program is started.
+                // A library makes these calls, too, but a program can be started.
                 found.programs.push((marks + 10 * usize::from(is_program(&text)), place));
             }
         }
@@ -108,7 +108,7 @@ fn is_program(text: &str) -> bool {
     text.contains("__main__") || text.lines().any(|line| line.starts_with("dist.init_process_group"))
 }
 
-/// The value of `python` in the suite: what the repository says it requires, else what ftest has by default.
+/// The value of `python` in the suite: the repository's stated requirements, or ftest's default ones.
 pub(in crate::commands) fn python(root: &Path) -> String {
     let file = requirements::of_file(&root.join("requirements.txt")).ok().filter(|lines| !lines.is_empty());
     if let Some(lines) = file {
@@ -120,8 +120,8 @@ pub(in crate::commands) fn python(root: &Path) -> String {
     }
 }
 
-/// PyTorch at the usual version, unless `lines` pin another or exclude this one: what is not pinned could be another
-/// tomorrow.
+/// Pins PyTorch to the default version, unless `lines` pin another or exclude this one: an unpinned version could
+/// change tomorrow.
 fn with_torch(lines: &[String]) -> String {
     let Some(usual) = python::default_requirements().into_iter().find(|one| package(one) == "torch") else {
         return String::new();

@@ -14,24 +14,24 @@ use crate::execute::reports;
 
 const WATCH: &str = include_str!("watch.py");
 
-/// What a run of `ftest exec` does for a preflight.
+/// Settings of an `ftest exec` run for a preflight.
 pub(in crate::commands) struct Dry<'a> {
     probe: Option<&'a Probe>,
-    /// Only the first run shows what the command prints to stdout.
+    /// Whether the command's stdout is shown; true only for the first run.
     pub(in crate::commands) shows_output: bool,
     seen: RefCell<Result<Observed, String>>,
 }
 
 impl<'a> Dry<'a> {
-    /// For a run with `probe`.
+    /// Settings for a run with `probe`.
     pub(super) fn new(probe: Option<&'a Probe>, shows_output: bool) -> Dry<'a> {
         Dry { probe, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
     }
 
-    /// Sets what lets the command run without computing, and be watched.
+    /// Sets the variables that let the command run without computing and be watched.
     ///
     /// # Errors
-    /// The system's: there is no room for the watcher.
+    /// A system error: the watcher could not be written.
     pub(in crate::commands) fn prepare(&self, environment: &mut Environment, scratch: &Path) -> io::Result<()> {
         after_torch::install(environment, &observed::directory(scratch), WATCH)?;
         for (variable, value) in [
@@ -49,15 +49,15 @@ impl<'a> Dry<'a> {
         Ok(())
     }
 
-    /// Reads what the command left, before it is removed.
+    /// Reads the files the command left, before they are removed.
     pub(in crate::commands) fn collect(&self, scratch: &Path, code: i32) {
         *self.seen.borrow_mut() = observed::read(scratch, code);
     }
 
-    /// What the run left.
+    /// The observations of the run.
     ///
     /// # Errors
-    /// One sentence on what could not be read.
+    /// One sentence about what could not be read.
     pub(super) fn into_seen(self) -> Result<Observed, String> {
         self.seen.into_inner()
     }

@@ -1,4 +1,5 @@
-//! `ftest exec --preflight`: runs a command on several GPUs without computing anything, and reports where its memory fits.
+//! `ftest exec --preflight`: runs a command on several GPU models without computing anything, and reports on which its
+//! memory fits.
 
 pub(super) mod dry;
 mod observed;
@@ -23,11 +24,10 @@ use probe::Probe;
 use report::{Outcome, Preflight, Probed, Row, Run};
 use rules::{Growth, Verdict};
 
-/// Runs that look for the smallest GPU, at most.
+/// Maximum number of runs to find the smallest GPU.
 const SMALLEST_RUNS: usize = 4;
 
-/// Runs the preflight; gives 0 where everything that was asked for fits, 1 where something does not, 2 for wrong usage, 3 where it
-/// cannot be said.
+/// Runs the preflight; returns 0 if everything asked for fits, 1 if something does not, 2 for wrong usage, 3 if it cannot tell.
 pub fn run(arguments: &ExecArgs) -> i32 {
     exec::exit_code(exec::PROGRAM, plan(arguments))
 }
@@ -63,7 +63,7 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
                 .map_err(|error| Trouble::infra(format!("{}: {error}", path.display())))?;
         }
     }
-    // A reader that is gone is remembered where that matters.
+    // A closed stdout is remembered where that matters.
     let _ = output::stdout().write_all(text.as_bytes());
     Ok(match preflight.fits {
         Some(true) => ExitCode::Passed as i32,
@@ -82,7 +82,8 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Runs the command on all GPUs that it must fit on. Gives a code where a signal ended it: nobody waits for the rest.
+    /// Runs the command on all GPUs that it must fit on. Returns an exit code if a signal ended it: then nobody waits for
+    /// the rest.
     fn ask(&mut self, targets: &[GpuProfile]) -> Result<Option<i32>, Trouble> {
         let mut plans: Vec<ClusterPlan> = targets.iter().map(|target| self.on(target)).collect();
         if plans.is_empty() {
@@ -102,7 +103,7 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// The cluster with this GPU in the place of every other.
+    /// The cluster with every GPU replaced by this one.
     fn on(&self, profile: &GpuProfile) -> ClusterPlan {
         let mut plan = self.base.clone();
         for node in &mut plan.nodes {
@@ -111,7 +112,7 @@ impl Session<'_> {
         plan
     }
 
-    /// Runs the command once; gives its place among the runs.
+    /// Runs the command once; returns its index among the runs.
     fn run(&mut self, plan: &ClusterPlan, probe: Option<&Probe>) -> Result<usize, Trouble> {
         let mut gpus: Vec<&str> = plan.gpus().into_iter().map(|(_, id)| id).collect();
         gpus.sort_unstable();
@@ -158,7 +159,7 @@ impl Session<'_> {
         Ok(self.runs.len() - 1)
     }
 
-    /// A completed run of the first probe: the one with the most memory, which was pressed least.
+    /// A completed run of the first probe: the one with the most memory, and so the least memory pressure.
     fn reference(&self) -> Option<usize> {
         let first = self.probes.first().map(Probe::words);
         let capacity = |at: &usize| self.runs[*at].1.largest().map_or(0, |device| device.capacity_bytes);
@@ -166,13 +167,13 @@ impl Session<'_> {
         (0..self.runs.len()).filter(completed).max_by_key(|at| (capacity(at), usize::MAX - at))
     }
 
-    /// Everything that follows from the runs that were asked for, and the further runs that it takes.
+    /// Draws the conclusions from the requested runs, and makes the additional runs they need.
     fn conclude(&mut self, targets: &[GpuProfile]) -> Result<Preflight, Trouble> {
         let asked = self.runs.len();
         let failed = self.runs.iter().any(|(run, _)| run.outcome == Outcome::Failed);
         let first = self.probes.first().cloned();
         if self.reference().is_none() && !failed {
-            // How much it needs is seen where there is more.
+            // Its actual need shows on a GPU with more memory.
             if let Some(largest) = discrete().max_by_key(|profile| profile.memory.bytes) {
                 let plan = self.on(largest);
                 self.run(&plan, first.as_ref())?;
@@ -208,7 +209,7 @@ impl Session<'_> {
         })
     }
 
-    /// Runs on the smallest GPUs that may do, until it fits on one.
+    /// Runs on the smallest GPUs that might suffice, until it fits on one.
     fn look_for_the_smallest(&mut self, reference: usize, probe: Option<&Probe>) -> Result<(), Trouble> {
         let Observed { architectures, .. } = self.runs[reference].1.clone();
         let need = self.runs[reference].1.need();
@@ -236,7 +237,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs the further probes where the reference ran.
+    /// Runs the other probes on the GPU of the reference run.
     fn probe(&mut self, reference: usize) -> Result<Probed, Trouble> {
         let probes = self.probes.clone();
         let of_reference = self.runs[reference].1.largest().map(|device| device.profile.clone());
@@ -248,7 +249,7 @@ impl Session<'_> {
         for probe in &probes[1..] {
             let at = self.run(&plan, Some(probe))?;
             let (run, _) = &self.runs[at];
-            // One that did not come to its end shows no peak.
+            // A run that did not complete shows no peak.
             if run.outcome == Outcome::Completed {
                 points.push((probe.number, run.needed_bytes));
             }
@@ -256,7 +257,7 @@ impl Session<'_> {
         Ok(Probed { variable: probes[0].name.clone(), line: Growth::of(&points), points })
     }
 
-    /// A row for every model: those that were asked for, then those that were run or follow from `reference`.
+    /// A row for every model: first those asked for, then those that were run or are derived from `reference`.
     fn rows(
         &self,
         targets: &[GpuProfile],
@@ -312,7 +313,7 @@ impl Session<'_> {
     }
 }
 
-/// The models that can be bought and have memory of their own.
+/// The models that can be bought and have their own memory.
 fn discrete() -> impl Iterator<Item = &'static GpuProfile> {
     profile::all().iter().filter(|profile| profile.status != ProfileStatus::Synthetic && !profile.memory.unified)
 }

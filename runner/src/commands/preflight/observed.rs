@@ -1,4 +1,4 @@
-//! What one run of a preflight left: the device reports, and what `watch.py` saw of PyTorch's allocator.
+//! Observations of one preflight run: the device reports, and what `watch.py` recorded about PyTorch's allocator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use super::rules::Need;
 use crate::execute::{gaps, reports};
 
-/// Where, in a run's scratch directory, `watch.py` writes.
+/// Where `watch.py` writes within a run's scratch directory.
 pub(super) fn directory(scratch: &Path) -> PathBuf {
     scratch.join("preflight")
 }
 
-/// A line of the program, and what it allocated that was held when most was.
+/// A line of the program, and its allocations that were live at the peak.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Line {
     /// The file; empty where no Python was running, as in the threads of a backward pass of PyTorch before 2.10.
     pub(super) file: String,
     /// The line.
     pub(super) line: u32,
-    /// The function that it is in.
+    /// The function that contains the line.
     pub(super) function: String,
-    /// The line is that of the forward pass; its derivative was computed.
+    /// The line is in the forward pass; the allocation was made while computing its derivative.
     #[serde(default)]
     pub(super) backward: bool,
-    /// Bytes, as the program asked for them.
+    /// Bytes, as requested by the program.
     pub(super) bytes: u64,
     /// Allocations.
     pub(super) count: u64,
@@ -34,7 +34,7 @@ pub(super) struct Line {
     pub(super) largest: u64,
 }
 
-/// The allocation that PyTorch gave up on.
+/// The allocation at which PyTorch gave up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Refused {
     /// Its size.
@@ -43,9 +43,9 @@ pub(super) struct Refused {
     pub(super) file: String,
     /// The line.
     pub(super) line: u32,
-    /// The function that it is in.
+    /// The function that contains the line.
     pub(super) function: String,
-    /// The line is that of the forward pass; its derivative was computed.
+    /// The line is in the forward pass; the allocation was made while computing its derivative.
     #[serde(default)]
     pub(super) backward: bool,
 }
@@ -55,23 +55,23 @@ pub(super) struct Refused {
 pub(super) struct Allocator {
     /// The device's ordinal in the process.
     pub(super) index: u32,
-    /// What `torch.cuda.max_memory_allocated()` gives, also where the program reset it.
+    /// As `torch.cuda.max_memory_allocated()`, but not affected by resets in the program.
     pub(super) allocated_peak: u64,
-    /// The same of `torch.cuda.max_memory_reserved()`.
+    /// The same for `torch.cuda.max_memory_reserved()`.
     pub(super) reserved_peak: u64,
-    /// How often reserves were given back because memory was short.
+    /// How often reserved memory was released because memory was short.
     #[serde(default)]
     pub(super) retries: u64,
-    /// Errors "out of memory".
+    /// Number of "out of memory" errors.
     #[serde(default)]
     pub(super) ooms: u64,
-    /// What was held when most was, by line, the largest first.
+    /// Allocations live at the peak, by line, largest first.
     #[serde(default)]
     pub(super) at_peak: Vec<Line>,
-    /// False where there were more events than are kept, so that the peak may have been another.
+    /// False if there were more events than are kept, so the true peak may differ.
     #[serde(default)]
     pub(super) history_is_whole: bool,
-    /// The last allocation that was given up on.
+    /// The last allocation at which PyTorch gave up.
     pub(super) refused: Option<Refused>,
 }
 
@@ -88,7 +88,7 @@ struct Watched {
 /// What one process did with one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Use {
-    /// Its global rank, where it has one.
+    /// Its global rank, if it has one.
     pub(super) rank: Option<u32>,
     /// The GPU.
     pub(super) uuid: String,
@@ -96,11 +96,11 @@ pub(super) struct Use {
     pub(super) profile: String,
     /// Its memory.
     pub(super) capacity_bytes: u64,
-    /// The most that was taken of it at once, without the context.
+    /// Peak memory taken from it, without the context.
     pub(super) taken_peak: u64,
-    /// Calls of CUDA for which there was no memory.
+    /// CUDA calls that failed for lack of memory.
     pub(super) refused_calls: u64,
-    /// PyTorch's allocator, where the process has one.
+    /// PyTorch's allocator, if the process has one.
     pub(super) torch: Option<Allocator>,
 }
 
@@ -109,22 +109,22 @@ pub(super) struct Use {
 pub(super) struct Observed {
     /// The command's exit code.
     pub(super) code: i32,
-    /// Of every process and GPU, by rank.
+    /// Use of each GPU by each process, by rank.
     pub(super) uses: Vec<Use>,
-    /// Its version, where there is one.
+    /// PyTorch's version, if there is one.
     pub(super) torch: Option<String>,
-    /// What PyTorch has code for; empty where that is not known.
+    /// The architectures that PyTorch has code for; empty if unknown.
     pub(super) architectures: Vec<String>,
-    /// Libraries that the program called and that did nothing, each once; kernels and matrix products are left out.
+    /// Distinct libraries that the program called and that did nothing; kernels and matrix products are left out.
     pub(super) gaps: Vec<String>,
     /// What could not be observed.
     pub(super) trouble: Vec<String>,
 }
 
-/// Reads what a command that ended with `code` left.
+/// Reads the files left by a command that ended with `code`.
 ///
 /// # Errors
-/// One sentence on a file that is not as it should be.
+/// One sentence about a malformed file.
 pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     let mut watched = BTreeMap::new();
     for entry in std::fs::read_dir(directory(scratch)).into_iter().flatten().flatten() {
@@ -176,7 +176,7 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
 }
 
 impl Observed {
-    /// Whether it ended because a GPU had no more memory: an error that the program survived is none.
+    /// Whether it ended because a GPU ran out of memory; an error that the program survived does not count.
     pub(super) fn is_out_of_memory(&self) -> bool {
         let gave_up = |device: &Use| match &device.torch {
             Some(allocator) => allocator.ooms > 0,
@@ -185,7 +185,7 @@ impl Observed {
         self.code != 0 && self.uses.iter().any(gave_up)
     }
 
-    /// What it needed of the GPU that it needed most of.
+    /// What it needed of the GPU that it used most.
     pub(super) fn need(&self) -> Need {
         let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
         for device in &self.uses {
@@ -248,7 +248,7 @@ mod tests {
         assert!(!observed.is_out_of_memory(), "it went on and ended with 0");
         assert!(read(scratch.path(), 1).unwrap().is_out_of_memory());
 
-        // Memory that CUDA refused and PyTorch then found in its reserves is not why it ended.
+        // If CUDA refused memory and PyTorch then found it in its reserves, that is not why the program ended.
         std::fs::write(directory.join("torch-7.json"), watched.to_string().replace("\"ooms\":1", "\"ooms\":0"))
             .unwrap();
         assert!(!read(scratch.path(), 1).unwrap().is_out_of_memory());

@@ -1,4 +1,4 @@
-//! Values of one variable that a preflight tries, to see how memory grows.
+//! Values of one variable that a preflight tries to see how memory grows.
 
 use std::ffi::{OsStr, OsString};
 
@@ -26,7 +26,7 @@ impl Probe {
     /// Reads the options.
     ///
     /// # Errors
-    /// One that is not a number of a variable, or of another variable than the first.
+    /// A text that does not give a number for a variable, or names a different variable than the first.
     pub(super) fn all(texts: &[String]) -> Result<Vec<Probe>, String> {
         let probes = texts.iter().map(|text| Probe::parse(text)).collect::<Result<Vec<_>, _>>()?;
         match probes.iter().find(|probe| probe.name != probes[0].name) {
@@ -43,7 +43,7 @@ impl Probe {
         format!("{}={}", self.name, self.value)
     }
 
-    /// `word` with the value in the place of the name in braces.
+    /// `word` with the name in braces replaced by the value.
     pub(super) fn put_into(&self, word: &OsStr) -> OsString {
         match word.to_str() {
             Some(text) => text.replace(&format!("{{{}}}", self.name), &self.value).into(),

@@ -1,4 +1,4 @@
-//! What a preflight found, as JSON and as Markdown, which is also what a terminal shows.
+//! The report of a preflight, as JSON and as Markdown; a terminal shows the Markdown.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub(super) const SCHEMA: &str = "ftest.preflight.v1";
 /// Lines of the program that the Markdown shows.
 const LINES: usize = 10;
 
-/// What nobody can know without the numbers, the driver or the GPU.
+/// What cannot be known without the numbers, the driver or the GPU.
 pub(super) const NOT_KNOWN: &[&str] = &[
     "Nothing was computed. A program whose control flow depends on computed values (early stopping, a loss that is tested for NaN, \
      routing of experts, the length of generated text, `nonzero()` and masks) may allocate differently with the real ones.",
@@ -27,7 +27,7 @@ pub(super) const NOT_KNOWN: &[&str] = &[
 pub(super) enum Outcome {
     /// With 0.
     Completed,
-    /// With an error, because a GPU had no more memory.
+    /// With an error, because a GPU ran out of memory.
     OutOfMemory,
     /// With an error of another kind.
     Failed,
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
 /// One run of the command.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
-    /// The GPUs: a profile, or several with commas.
+    /// The GPUs: a profile, or several separated by commas.
     pub(super) gpu: String,
     /// The value that was probed.
     pub(super) probe: Option<String>,
@@ -44,9 +44,9 @@ pub(super) struct Run {
     pub(super) exit_code: i32,
     /// How it ended.
     pub(super) outcome: Outcome,
-    /// What a GPU of this size must have, with the context, bytes. At least so much where it ran out of memory.
+    /// Bytes that a GPU of this size must have, including the context. A lower bound if it ran out of memory.
     pub(super) needed_bytes: u64,
-    /// Of each process and GPU.
+    /// Use of each GPU by each process.
     pub(super) uses: Vec<Use>,
     /// Libraries that were called and did nothing.
     pub(super) not_simulated: Vec<String>,
@@ -54,7 +54,7 @@ pub(super) struct Run {
     pub(super) trouble: Vec<String>,
 }
 
-/// What is known of one GPU model.
+/// What is known about one GPU model.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     /// The profile.
@@ -67,9 +67,9 @@ pub(super) struct Row {
     pub(super) was_run: bool,
     /// True: the preflight was asked for this one.
     pub(super) is_asked_for: bool,
-    /// What is left of its memory; below 0: what is missing. Not known where it ran out of memory.
+    /// Free memory that remains; if negative, memory that is missing. Unknown if it ran out of memory.
     pub(super) headroom_bytes: Option<i64>,
-    /// The largest value of the probed variable that should fit, by a straight line.
+    /// The largest value of the probed variable that should fit, by linear extrapolation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) most: Option<u64>,
 }
@@ -79,7 +79,7 @@ pub(super) struct Row {
 pub(super) struct Probed {
     /// The variable.
     pub(super) variable: String,
-    /// (value, bytes that are needed with the context).
+    /// (value, bytes needed including the context).
     pub(super) points: Vec<(f64, u64)>,
     /// The line through the first and the last.
     pub(super) line: Option<Growth>,
@@ -92,17 +92,17 @@ pub(super) struct Preflight {
     pub(super) schema: &'static str,
     /// The command.
     pub(super) command: Vec<String>,
-    /// PyTorch's version, where there is one.
+    /// PyTorch's version, if there is one.
     pub(super) torch: Option<String>,
-    /// Whether it fits on everything that was asked for; none where that cannot be said.
+    /// Whether it fits on every requested GPU; `None` if that cannot be determined.
     pub(super) fits: Option<bool>,
-    /// Which run the figures are from, an index of `runs`; none where none completed.
+    /// The run that the figures are from, as an index into `runs`; `None` if none completed.
     pub(super) reference: Option<usize>,
     /// The smallest GPU on which a run completed.
     pub(super) smallest: Option<String>,
     /// The runs, in their order.
     pub(super) runs: Vec<Run>,
-    /// Every GPU model, those that were asked for first.
+    /// Every GPU model, requested ones first.
     pub(super) profiles: Vec<Row>,
     /// With `--probe`.
     pub(super) growth: Option<Probed>,
@@ -110,7 +110,7 @@ pub(super) struct Preflight {
     pub(super) not_known: &'static [&'static str],
 }
 
-/// `12.34 GiB`, or `12.34 MiB` of less than 1 GiB.
+/// `12.34 GiB`, or `12.34 MiB` below 1 GiB.
 fn gib(bytes: u64) -> String {
     let (unit, name) = if bytes < 1 << 30 { (1 << 20, "MiB") } else { (1 << 30, "GiB") };
     format!("{:.2} {name}", bytes as f64 / f64::from(unit))

@@ -1,4 +1,4 @@
-//! The arithmetic of a preflight: what a run needed of a GPU, whether another GPU has that, and how it grows.
+//! The arithmetic of a preflight: how much memory a run needed, whether another GPU has that much, and how it grows.
 
 use protocol::profile::context_bytes;
 use serde::Serialize;
@@ -9,17 +9,17 @@ use serde::Serialize;
 pub(super) enum Verdict {
     /// It ran there, or needs less than there is.
     Fits,
-    /// It ran out of memory there, or what it holds at once is more than there is.
+    /// It ran out of memory there, or holds more at once than the GPU has.
     DoesNotFit,
-    /// What it holds at once would fit, and what PyTorch keeps in reserve beside it would not: PyTorch gives reserves back and tries
-    /// again, and only a run shows whether that is enough.
+    /// What it holds at once fits, but not together with what PyTorch keeps in reserve. PyTorch then releases its reserves and
+    /// retries, and only a run shows whether that is enough.
     Unsure,
     /// The program's PyTorch has no code for the GPU.
     Unsupported,
 }
 
 impl Verdict {
-    /// As the report says it.
+    /// The wording in the report.
     pub(super) fn words(self) -> &'static str {
         match self {
             Verdict::Fits => "fits",
@@ -30,14 +30,14 @@ impl Verdict {
     }
 }
 
-/// What the processes of a run needed of one GPU, bytes.
+/// What the processes of a run needed on one GPU, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Need {
     /// Processes with a context on it.
     pub(super) contexts: u64,
-    /// The sum of the most that each reserved.
+    /// The sum of each process's peak reserved memory.
     pub(super) reserved: u64,
-    /// The most that a single one held in tensors at once.
+    /// The most that a single process held in tensors at once.
     pub(super) live: u64,
 }
 
@@ -47,7 +47,7 @@ impl Need {
         self.reserved + self.contexts * context_bytes(capacity)
     }
 
-    /// Whether a GPU of `capacity` bytes has it.
+    /// The verdict for a GPU of `capacity` bytes.
     pub(super) fn on(&self, capacity: u64) -> Verdict {
         if self.total(capacity) <= capacity {
             Verdict::Fits
@@ -59,9 +59,10 @@ impl Need {
     }
 }
 
-/// Whether a PyTorch with code for `architectures` (`torch.cuda.get_arch_list()`: `sm_80`, `sm_90a`, `compute_120`) runs on a GPU of
-/// this compute capability, "8.6". Machine code runs on the same major and at least the same minor version, PTX on anything later
-/// (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"). Without a list nothing is known to be missing.
+/// Whether a PyTorch with code for `architectures` (`torch.cuda.get_arch_list()`: `sm_80`, `sm_90a`, `compute_120`) runs on a GPU
+/// of this compute capability, "8.6". Machine code runs on the same major version with the same or a higher minor version; PTX
+/// runs on anything later (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"). Without a list, any GPU
+/// counts as supported.
 pub(super) fn is_supported(architectures: &[String], capability: &str) -> bool {
     let parse = |digits: &str| digits.split_at_checked(digits.len().checked_sub(1)?).and_then(numbers);
     let Some(wanted) = capability.split_once('.').and_then(numbers) else { return true };
@@ -82,17 +83,17 @@ fn numbers((major, minor): (&str, &str)) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// A straight line through what two probes needed.
+/// A straight line through the memory needs of two probes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Growth {
-    /// Bytes for each unit of the variable.
+    /// Bytes per unit of the variable.
     pub(super) bytes_per_unit: f64,
     /// Bytes at 0.
     pub(super) bytes_at_zero: f64,
 }
 
 impl Growth {
-    /// The line through the first and the last of `points`, (value, bytes); none where they are at one value.
+    /// The line through the first and the last of `points`, (value, bytes); `None` if both have the same value.
     pub(super) fn of(points: &[(f64, u64)]) -> Option<Growth> {
         let (first, last) = (points.first()?, points.last()?);
         let width = last.0 - first.0;
@@ -103,7 +104,7 @@ impl Growth {
         Some(Growth { bytes_per_unit, bytes_at_zero: first.1 as f64 - bytes_per_unit * first.0 })
     }
 
-    /// The largest whole value at which no more than `room` bytes are needed; none where there is no limit, or no such value.
+    /// The largest whole value that needs at most `room` bytes; `None` if there is no limit or no such value.
     pub(super) fn most(&self, room: u64) -> Option<u64> {
         let value = ((room as f64 - self.bytes_at_zero) / self.bytes_per_unit).floor();
         (self.bytes_per_unit > 0.0 && value >= 0.0).then_some(value as u64)
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn verdicts_by_table() {
-        // A context takes 512 MiB of a large GPU and a sixteenth of a small one.
+        // A context takes 512 MiB on a large GPU and a sixteenth of a small one.
         let need = |contexts, reserved, live| Need { contexts, reserved: reserved * GIB / 4, live: live * GIB / 4 };
         for (need, gib, verdict) in [
             (need(1, 94, 80), 24, Verdict::Fits),

@@ -1,4 +1,4 @@
-//! How a case is ended: what still runs of it, its leftovers, its coordinator; every step with a deadline.
+//! How a case is ended: its running processes, its leftovers, its coordinator. Every step has a deadline.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::host::deadline;
 use crate::observation::Role;
 
 impl CaseExecution<'_> {
-    /// Ends what still runs, then collects. Order: ranks, their leftovers, coordinator, streams, reports.
+    /// Ends what still runs, then collects results. Order: ranks, their leftovers, coordinator, streams, reports.
     pub(super) async fn end(&mut self) {
         let cancel = &self.context.cancel;
         if self.tree.is_alive() {
@@ -45,7 +45,8 @@ impl CaseExecution<'_> {
             self.observation.infra_error.get_or_insert(wrong);
         }
         if self.endpoint.is_some() || !normal {
-            // No process is spared now: what a coordinator left is ended too, however it ended.
+            // No process is spared now: whatever the coordinator left is ended too, however the coordinator itself
+            // ended.
             if normal {
                 self.tree.kill_leftovers().await
             } else {
@@ -55,7 +56,8 @@ impl CaseExecution<'_> {
         self.collect().await;
     }
 
-    /// Ends what still runs; those exits do not count. torchrun's workers and srun's tasks are not our children; they are found by their rank.
+    /// Notes what still runs; the exits of these processes do not count. torchrun's workers and srun's tasks are not our
+    /// children; they are found by their rank.
     fn note_unfinished(&mut self) {
         let running: Vec<_> = self.tree.unfinished().collect();
         let mut unfinished: Vec<Role> = running.iter().map(|running| running.role).collect();
@@ -94,7 +96,7 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// Stacks where they help, then SIGTERM and the grace.
+    /// Collects stacks where they help, then sends SIGTERM and waits for the grace period.
     async fn escalate(&mut self) {
         let cancel = &self.context.cancel;
         if self.observation.timed_out || self.observation.cut_short {

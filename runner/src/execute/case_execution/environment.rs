@@ -10,7 +10,7 @@ use crate::execute::python::Python;
 use crate::execute::reports;
 use crate::observation::SHARED;
 
-/// What is looked for beside the results of a case, unless that is the default. What replicas hold is compared between two runs, too.
+/// The sanitizers of a case, unless they are the default. Comparing two runs needs the contents of replicas, too.
 fn sanitizers(case: &Case) -> Option<String> {
     let mut wanted = match (&case.sanitize, &case.deterministic) {
         (None, None) => return None,
@@ -24,7 +24,7 @@ fn sanitizers(case: &Case) -> Option<String> {
 }
 
 impl CaseExecution<'_> {
-    /// The environment of every process of the case but the coordinator.
+    /// The environment of every process of the case except the coordinator.
     pub(super) fn environment(&self, python: Option<&Python>) -> Result<Environment, EnvironmentError> {
         let case = self.case;
         let inherit = case.env_inherit.as_deref();
@@ -46,7 +46,7 @@ impl CaseExecution<'_> {
         Ok(environment)
     }
 
-    /// What goes wrong on purpose, for the ranks and for the coordinator.
+    /// Sets the injected faults, for the ranks and for the coordinator.
     pub(super) fn set_faults(&self, environment: &mut Environment) {
         if !self.case.faults.is_empty() {
             let faults: Vec<_> = self.case.faults.iter().map(|fault| fault.fault.clone()).collect();
@@ -54,7 +54,7 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// What the suite sets comes last and wins.
+    /// Values set by the suite come last and win.
     pub(super) fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
         if let Some(endpoint) = endpoint {
             environment.coordinator(endpoint);

@@ -34,7 +34,7 @@ impl Deref for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // The guard of a test that fails clears up after it.
+        // The guard cleans up after a failing test.
         if !std::thread::panicking() {
             let directory = self.directory().to_owned();
             drop(self.0.take());
@@ -101,7 +101,7 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
     }
     let address = address.display().to_string();
     execution.endpoint = Some(Endpoint { transport: "unix", address, token: String::new(), from: None });
-    // One announcement of a hang, then nothing until its standard input ends.
+    // Announces one hang, then does nothing until its standard input ends.
     let script = format!("echo '{}'; cat", Announcement::Hang("rank 0 waits".to_owned()));
     start(&mut execution, Role::Coordinator, &["sh", "-c", &script]);
     let event = execution.tree.next().await;
@@ -141,7 +141,7 @@ async fn the_last_words_of_the_last_process_are_heard() {
     let mut execution = CaseExecution::new(&case, &context).unwrap();
     start(&mut execution, Role::Launcher(0), &["echo", "over"]);
     let mut events = vec![execution.tree.next().await, execution.tree.next().await];
-    // Its end first: they come in any order.
+    // Put its end first, because they come in any order.
     events.sort_by_key(|event| matches!(event, Event::Line(..)));
     events.into_iter().for_each(|event| execution.tree.keep(event));
     execution.watch(Instant::now() + PATIENCE).await;

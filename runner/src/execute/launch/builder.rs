@@ -1,5 +1,5 @@
-//! From an installation, a Python and a cluster to the environment of a process: of a case, of a fixture's step, of a
-//! command of `ftest exec` or `fgpu`.
+//! Builds the environment of a process from an installation, a Python and a cluster: for cases, fixture steps, and
+//! commands of `ftest exec` or `fgpu`.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub enum EnvironmentError {
     /// A part of ftest is missing.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// A directory cannot be made.
+    /// A directory cannot be created.
     #[error("cannot make {directory}: {source}")]
     Directory {
         /// Its path.
@@ -24,12 +24,12 @@ pub enum EnvironmentError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The libraries that replace NVIDIA's cannot be made.
+    /// The libraries that replace NVIDIA's cannot be created.
     #[error("{0}")]
     Holders(String),
 }
 
-/// An environment in the making. What comes first in `PATH` and the other lists is what was added last.
+/// An environment under construction. In `PATH` and the other lists, the entry added last comes first.
 #[derive(Debug)]
 pub struct EnvironmentBuilder<'a> {
     install: &'a Install,
@@ -38,7 +38,7 @@ pub struct EnvironmentBuilder<'a> {
 }
 
 impl<'a> EnvironmentBuilder<'a> {
-    /// What the user has, for a command that the user typed, in the Python that it needs.
+    /// The user's environment, for a command that the user typed, with the Python it needs.
     pub fn foreground(install: &'a Install, environment: Environment, python: Option<&'a Python>) -> Self {
         let mut builder = EnvironmentBuilder { install, environment, python };
         builder.add_python();
@@ -46,8 +46,9 @@ impl<'a> EnvironmentBuilder<'a> {
         builder
     }
 
-    /// What the user has, without anything by which two machines or an outer run would differ; of that only the names in
-    /// `inherit` where there are some, and none of `unset`. Programs of the installation and the Python come first in `PATH`.
+    /// The user's environment, without anything that would differ between machines or come from an outer run. If `inherit` is
+    /// given, only those names are kept; names in `unset` are removed. Programs of the installation and the Python come first
+    /// in `PATH`.
     pub fn isolated(
         install: &'a Install,
         inherit: Option<&[String]>,
@@ -77,7 +78,8 @@ impl<'a> EnvironmentBuilder<'a> {
         }
     }
 
-    /// Makes two directories below `directory`: `files`, where processes meet, and `tmp` for what programs put into TMPDIR.
+    /// Creates two directories below `directory`: `files`, shared by the processes, and `tmp`, for files that programs put
+    /// into TMPDIR.
     ///
     /// # Errors
     /// [`EnvironmentError::Directory`].
@@ -91,10 +93,10 @@ impl<'a> EnvironmentBuilder<'a> {
         Ok(self)
     }
 
-    /// Loads the shim `shim`, else that of the installation, with its GPUs.
+    /// Loads the shim `shim`, or the installed one, with its GPUs.
     ///
     /// # Errors
-    /// [`EnvironmentError`]: the shim is missing, or its holders cannot be made.
+    /// [`EnvironmentError`]: the shim is missing, or its holders cannot be created.
     pub fn gpus(mut self, shim: Option<&Path>) -> Result<Self, EnvironmentError> {
         let shim = match shim {
             Some(shim) => shim.to_owned(),
@@ -115,19 +117,19 @@ impl<'a> EnvironmentBuilder<'a> {
         Ok(self)
     }
 
-    /// The cluster whose GPUs they are.
+    /// Sets the cluster that the GPUs belong to.
     pub fn cluster(mut self, plan: &ClusterPlan) -> Self {
         self.environment.cluster(plan);
         self
     }
 
-    /// `file` is how processes share the GPUs' memory.
+    /// Sets the file through which processes share the GPUs' memory.
     pub fn machine(mut self, file: &Path) -> Self {
         self.environment.machine(file);
         self
     }
 
-    /// What has been built.
+    /// Returns the finished environment.
     pub fn finish(self) -> Environment {
         self.environment
     }

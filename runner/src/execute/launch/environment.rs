@@ -1,4 +1,4 @@
-//! The environment of a process under the shim: which variables are set, changed and removed, as a value.
+//! The environment of a process under the shim, as a list of variables to set, change and remove.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,9 +10,9 @@ use protocol::plan::ClusterPlan;
 use crate::execute::launch::program;
 use crate::execute::network::port::Namespace;
 
-/// Variables that a launcher or an outer run leaves behind and that would place the ranks of a case wrongly.
+/// Prefixes of variables left by a launcher or an outer run that would place the ranks of a case wrongly.
 const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_", "SLURM_STEP_"];
-/// The same by name.
+/// The same by full name.
 const LAUNCHER_NAMES: &[&str] = &[
     "RANK",
     "LOCAL_RANK",
@@ -42,7 +42,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "PYTHONSTARTUP",
 ];
 
-/// Where the processes of a case, or the steps of a fixture, may write: the directory is gone with them.
+/// A directory that the processes of a case, or the steps of a fixture, may write to; it is removed with them.
 pub const SCRATCH: &str = "FTEST_SCRATCH";
 /// The file into which the setup of a fixture writes its outputs.
 pub const OUTPUT: &str = "FTEST_OUTPUT";
@@ -56,11 +56,11 @@ pub struct Endpoint {
     pub address: String,
     /// The run's token; empty for none.
     pub token: String,
-    /// The network from which it can be reached; ours where there is none.
+    /// The network from which it can be reached; if absent, ours.
     pub from: Option<Namespace>,
 }
 
-/// Changes to an environment; a later change of one variable replaces the earlier.
+/// Changes to an environment; a later change to a variable replaces an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// The value to set, or `None` to remove.
@@ -85,7 +85,7 @@ impl Environment {
         self
     }
 
-    /// What a process started with these changes sees under `name`.
+    /// The value of `name` in a process started with these changes.
     pub fn get(&self, name: impl AsRef<OsStr>) -> Option<OsString> {
         match self.changes.get(name.as_ref()) {
             Some(value) => value.clone(),
@@ -93,7 +93,7 @@ impl Environment {
         }
     }
 
-    /// Puts `entry` before what the variable holds, separated by a colon. Without a `PATH` its default is behind.
+    /// Prepends `entry` to the variable's value, separated by a colon. If `PATH` is unset, its default follows.
     pub fn prepend(&mut self, name: &str, entry: &Path) -> &mut Self {
         let mut value = entry.as_os_str().to_owned();
         let default = || (name == "PATH").then(|| program::PATH.into());
@@ -104,7 +104,7 @@ impl Environment {
         self.set(name, value)
     }
 
-    /// Puts `entry` after what the variable holds, separated by a colon.
+    /// Appends `entry` to the variable's value, separated by a colon.
     pub fn append(&mut self, name: &str, entry: &Path) -> &mut Self {
         let mut value = self.get(name).unwrap_or_default();
         if !value.is_empty() {
@@ -119,14 +119,15 @@ impl Environment {
         self.changes.iter().map(|(name, value)| (name.as_os_str(), value.as_deref()))
     }
 
-    /// Everything that a process started with these changes sees.
+    /// The whole environment of a process started with these changes.
     pub fn whole(&self) -> Vec<(OsString, OsString)> {
         let kept = std::env::vars_os().filter(|(name, _)| !self.changes.contains_key(name));
         let set = self.changes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
         kept.chain(set).collect()
     }
 
-    /// Removes what an outer launcher or an outer ftest left: ranks, ports, CUDA and NCCL settings, our own switches.
+    /// Removes variables left by an outer launcher or an outer ftest: ranks, ports, CUDA and NCCL settings, our own
+    /// switches.
     pub fn isolate(&mut self) -> &mut Self {
         self.isolate_from(std::env::vars_os().map(|(name, _)| name))
     }
@@ -141,7 +142,7 @@ impl Environment {
         self
     }
 
-    /// Removes what is inherited under any other name than these; `LC_*` is every name that begins so.
+    /// Removes all inherited variables except these names; `LC_*` matches every name with that prefix.
     pub fn only(&mut self, names: &[String]) -> &mut Self {
         self.only_of(names, std::env::vars_os().map(|(name, _)| name))
     }
@@ -159,13 +160,13 @@ impl Environment {
         self
     }
 
-    /// Output and threads as a test wants them, and a locale and time zone that are the same everywhere.
+    /// Sets output and threads as tests need them, and a locale and time zone that are the same everywhere.
     pub fn reproducible(&mut self) -> &mut Self {
         self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
     }
 
-    /// Python does not buffer its output and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait for
-    /// a thread that sleeps because Python is gone (the shim's `pthread_exit`), which would cost its 10 s.
+    /// Python does not buffer its output and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait its
+    /// 10 s for a thread that sleeps because Python is gone (the shim's `pthread_exit`).
     pub fn python_defaults(&mut self) -> &mut Self {
         for (name, value) in [
             ("PYTHONUNBUFFERED", "1"),
@@ -180,8 +181,8 @@ impl Environment {
         self
     }
 
-    /// Loads the shim first and finds its holders, also when a compiler of the process links with `-lcuda`. A preload that is
-    /// there stays before it: sanitizers must come first.
+    /// Loads the shim first and makes its holders findable, including for a compiler that links with `-lcuda`. An existing
+    /// preload stays before it, because sanitizers must come first.
     pub fn preload(&mut self, shim: &Path, holders: &Path) -> &mut Self {
         let present = self.get("LD_PRELOAD").unwrap_or_default();
         let already = present.to_string_lossy().split([':', ' ']).any(|entry| Path::new(entry) == shim);
@@ -191,8 +192,8 @@ impl Environment {
         self.append("LIBRARY_PATH", holders).prepend("LD_LIBRARY_PATH", holders)
     }
 
-    /// Lets Triton assemble with `assembler`, whose output the shim runs; for every compute capability, and unless the case says
-    /// which one to take.
+    /// Lets Triton assemble with `assembler`, whose output the shim runs, for every compute capability, unless the case chooses
+    /// an assembler.
     pub fn triton(&mut self, assembler: &Path) -> &mut Self {
         for name in ["TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"] {
             if self.get(name).is_none() {
@@ -202,7 +203,7 @@ impl Environment {
         self
     }
 
-    /// Where the code of kernels is kept, unless the case says where.
+    /// Sets where the code of kernels is kept, unless the case sets it.
     pub fn kernels(&mut self, directory: &Path) -> &mut Self {
         if self.get(env::KERNELS.name).is_none() {
             self.set(env::KERNELS.name, directory);
@@ -210,12 +211,12 @@ impl Environment {
         self
     }
 
-    /// The simulated machines. A name of a profile in the environment no longer counts.
+    /// Sets the simulated machines. A profile name in the environment no longer counts.
     pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
         self.set(env::CLUSTER.name, cluster_json(plan))
     }
 
-    /// Where the coordinator is; NCCL is simulated by it.
+    /// Sets the coordinator's address; NCCL is simulated by it.
     pub fn coordinator(&mut self, endpoint: &Endpoint) -> &mut Self {
         self.set(env::COORDINATOR_TRANSPORT.name, endpoint.transport)
             .set(env::COORDINATOR_ADDR.name, &endpoint.address)
@@ -227,28 +228,28 @@ impl Environment {
         }
     }
 
-    /// Processes that share their GPUs' memory, by way of this file.
+    /// Lets processes share their GPUs' memory through this file.
     pub fn machine(&mut self, file: &Path) -> &mut Self {
         self.set(env::GPUS.name, file)
     }
 
-    /// Where processes note their gaps at once.
+    /// Sets the file where processes note gaps as soon as they occur.
     pub fn journal(&mut self, file: &Path) -> &mut Self {
         self.set(env::JOURNAL.name, file)
     }
 
-    /// `python` and the programs beside it come first in PATH.
+    /// Puts `python` and the programs beside it first in PATH.
     pub fn python(&mut self, bin: &Path) -> &mut Self {
         self.prepend("PATH", bin)
     }
 }
 
-/// The checked cluster as it travels in `FTEST_CLUSTER`.
+/// The checked cluster as passed in `FTEST_CLUSTER`.
 pub fn cluster_json(plan: &ClusterPlan) -> String {
     serde_json::to_string(plan).expect("a plan has string keys only and no number that JSON refuses")
 }
 
-/// The environment of a helper tool: without any preload and without what belongs to a case.
+/// The environment of a helper tool: without any preload and without variables that belong to a case.
 pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Command {
     for name in [
         "LD_PRELOAD",
@@ -265,13 +266,13 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
     command
 }
 
-/// What to do where the cache directory cannot be used.
+/// What to do if the cache directory cannot be used.
 pub const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
 
 /// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
 ///
 /// # Errors
-/// One sentence when none of the three variables is set. [`CACHE_ADVICE`] is in it.
+/// One sentence if none of the three variables is set. It contains [`CACHE_ADVICE`].
 pub fn cache_directory() -> Result<PathBuf, String> {
     cache_directory_from(|name| std::env::var_os(name))
 }
@@ -281,7 +282,7 @@ fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBu
     if let Some(path) = set(env::CACHE.name) {
         return Ok(std::path::absolute(&path).unwrap_or(path));
     }
-    // The XDG specification has relative paths ignored.
+    // The XDG specification requires that relative paths are ignored.
     if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
         return Ok(path.join("ftest"));
     }

@@ -12,13 +12,13 @@ use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
 use crate::execute::launch::holders;
 use crate::host::machine;
 
-/// Where programs are that stand in for NVIDIA's, below a directory of holders.
+/// Subdirectory of a holder directory for programs that replace NVIDIA's.
 pub const PROGRAMS: &str = "bin";
-/// The file that is there when a directory is whole.
+/// The file that marks a complete directory.
 const COMPLETE: &str = ".complete";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The holders for `shim` and, where there is one, a wheel's `torch/lib`; `smi` is there as `bin/nvidia-smi`.
+/// The holders for `shim` and, if given, a wheel's `torch/lib`; `smi` is linked as `bin/nvidia-smi`.
 ///
 /// # Errors
 /// One sentence: what could not be read or written.
@@ -33,8 +33,8 @@ fn directory_in(
     smi: Option<&Path>,
 ) -> Result<PathBuf, String> {
     let mut key = Xxh64::new(0);
-    // A holder needs the shim by its path: another build at the same place keeps its holders unless this program,
-    // which writes them, changed. So the stamp of both counts.
+    // A holder depends on the shim by path: another build at the same path could keep its holders, unless this program,
+    // which writes them, changed. So the stamps of both count.
     let parts = [Some(shim), torch_libraries, smi].map(|path| path.map(Path::to_owned));
     for path in parts.into_iter().chain([std::env::current_exe().ok()]) {
         path.hash(&mut key);
@@ -61,16 +61,16 @@ fn mark_used(complete: &Path) {
     if is_older(complete, DAY)
         && let Ok(file) = File::options().write(true).open(complete)
     {
-        // One that cannot be marked is made again in a month.
+        // A directory that cannot be marked is recreated in a month.
         let _ = file.set_modified(SystemTime::now());
     }
 }
 
-/// Removes the directories that nothing has used for a month: every build of ftest, and every environment, makes one.
+/// Removes directories that nothing has used for a month: every build of ftest, and every environment, creates one.
 fn remove_unused(holders: &Path) {
     for entry in std::fs::read_dir(holders).into_iter().flatten().flatten() {
         let (directory, complete) = (entry.path(), entry.path().join(COMPLETE));
-        // One without the mark is being written, or was not finished.
+        // A directory without the mark is being written, or was not finished.
         let dated = if complete.exists() { complete } else { directory.clone() };
         if is_older(&dated, 30 * DAY) {
             let _ = std::fs::remove_dir_all(directory);
@@ -83,7 +83,7 @@ fn is_older(path: &Path, age: Duration) -> bool {
     modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
-/// `directory/nvidia-smi` for `program`, in one step: several processes may do it at once.
+/// Links `directory/nvidia-smi` to `program` atomically, because several processes may do it at once.
 fn link(directory: &Path, program: &Path) -> std::io::Result<()> {
     let named = |error| holders::at(directory, error);
     std::fs::create_dir_all(directory).map_err(named)?;

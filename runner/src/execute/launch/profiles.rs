@@ -1,12 +1,12 @@
-//! Profiles as the variables of devices name them.
+//! Profiles as named in the device variables.
 
 use protocol::env::{self, BadValue, Variable};
 use protocol::profile;
 
-/// Most devices of one process.
+/// Maximum devices of one process.
 pub(super) const MOST: u64 = 1024;
 
-/// The profile `id` of a value of `variable`.
+/// The profile `id`, given as a value of `variable`.
 pub(super) fn known(variable: &Variable, value: &str, id: &str) -> Result<String, BadValue> {
     match profile::builtin(id.trim()) {
         Some(profile) => Ok(profile.id.clone()),

@@ -1,10 +1,10 @@
-//! Finding the program of a command before anything is started, so that a missing one is an error at once.
+//! Finds the program of a command before anything is started, so that a missing program is reported immediately.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for without `PATH`.
+/// Where programs are looked for if `PATH` is unset.
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Why a program cannot be started.
@@ -15,16 +15,16 @@ pub enum ProgramError {
     NotFound {
         /// As the user wrote it.
         program: String,
-        /// The search path, where one was used.
+        /// The search path, if one was used.
         searched: Option<String>,
     },
-    /// It is there and may not be executed.
+    /// It exists but may not be executed.
     #[error("{0}: not an executable file; `chmod +x` it or name its interpreter")]
     NotExecutable(PathBuf),
 }
 
 impl ProgramError {
-    /// What a shell returns for it.
+    /// The exit code that a shell returns for it.
     pub fn exit_code(&self) -> i32 {
         match self {
             ProgramError::NotFound { .. } => 127,
@@ -33,7 +33,7 @@ impl ProgramError {
     }
 }
 
-/// The file behind `program`: relative to `directory` when it has a slash, else the first executable in `path`.
+/// The file for `program`: relative to `directory` if it contains a slash, else the first executable in `path`.
 ///
 /// # Errors
 /// [`ProgramError`].

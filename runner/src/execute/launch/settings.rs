@@ -26,7 +26,7 @@ pub struct DeviceArguments {
 }
 
 impl DeviceArguments {
-    /// The profile of each device, from the arguments, else the environment, else eight A100.
+    /// The profile of each device, from the arguments, else the environment, else eight A100s.
     ///
     /// # Errors
     /// [`BadValue`] naming the variable behind the wrong value.
@@ -35,7 +35,7 @@ impl DeviceArguments {
     }
 
     fn resolve_with(&self, get: impl Fn(&Variable) -> Option<String>) -> Result<Vec<String>, BadValue> {
-        // A list in the environment gives way to a profile on the command line: the nearer word counts.
+        // A profile on the command line overrides a list in the environment.
         let nearer = self.profile.is_some() || self.device_count.is_some();
         if let Some(list) = self.devices.clone().or_else(|| get(&env::PROFILES).filter(|_| !nearer)) {
             return listed(&list);
@@ -64,7 +64,7 @@ impl DeviceArguments {
             name: "single-node".to_owned(),
             default_backend: "nccl".to_owned(),
             nodes: vec![NodePlan { id: "node0".to_owned(), host: "127.0.0.1".to_owned(), ranks, gpus }],
-            // As in a cluster file that names no fabric.
+            // The default of a cluster file that names no fabric.
             intra_node: fabric("nvlink", 300.0, 3.0),
             inter_node: fabric("infiniband", 200.0, 15.0),
             custom_profiles: Default::default(),
@@ -72,7 +72,7 @@ impl DeviceArguments {
     }
 }
 
-/// Reads a cluster file. The error is what is printed: every mistake with its place and a pointer.
+/// Reads a cluster file. The error is ready to print: every mistake with its place and a pointer.
 ///
 /// # Errors
 /// The rendered mistakes, or why the file cannot be read.

@@ -7,7 +7,7 @@ use protocol::schedule::Schedule;
 
 use super::profiles::{MOST, known, listed};
 
-/// Variables whose `values` are words, one of which is the value.
+/// Variables whose value must be one of the words in `values`.
 const CHOICES: [Variable; 9] = [
     env::MODE,
     env::OOM_POLICY,
@@ -20,7 +20,7 @@ const CHOICES: [Variable; 9] = [
     env::NCCL_FAULT_OPERATION,
 ];
 
-/// Checks a value against its variable; the ones that are free text pass.
+/// Checks a value against its variable; free text always passes.
 ///
 /// # Errors
 /// [`BadValue`].

@@ -1,6 +1,6 @@
-//! The network of a case whose nodes are apart: a network namespace for each node and one for the coordinator, and between them
-//! links with a delay, losses, a rate and cuts. A thread of ours carries the packets, so that no kernel needs netem, and all of it
-//! goes when this process does.
+//! The network of a case whose nodes run in separate namespaces: one network namespace per node and one for the coordinator,
+//! connected by links with delay, loss, rate limits and cuts. One of our threads carries the packets, so the kernel does not need
+//! netem, and everything disappears with this process.
 
 pub(super) mod port;
 mod reset;
@@ -28,7 +28,7 @@ const NETWORK: [u8; 3] = [10, 0, 0];
 /// Why there is no network.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// This machine does not let us: the case is skipped for this reason.
+    /// This machine does not allow it: the case is skipped for this reason.
     #[error(
         "nodes that are apart need network namespaces and /dev/net/tun: {what}: {source}; run as root; a container needs \
          --cap-add NET_ADMIN --cap-add SYS_ADMIN --device /dev/net/tun"
@@ -49,10 +49,10 @@ pub enum NetworkError {
     },
 }
 
-/// The network of a case. Dropping it ends it; the namespaces go with the last process that is in them.
+/// The network of a case. Dropping it ends it; the namespaces disappear with the last process in them.
 #[derive(Debug)]
 pub struct Network {
-    /// Of the nodes, and behind them the coordinator's.
+    /// Those of the nodes, followed by the coordinator's.
     namespaces: Vec<Namespace>,
     names: Vec<String>,
     wires: Wires,
@@ -62,7 +62,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether this machine lets us make one.
+    /// Whether this machine allows making one.
     ///
     /// # Errors
     /// [`NetworkError`].
@@ -70,7 +70,7 @@ impl Network {
         Port::make(address(0)).map(drop).map_err(|(what, source)| refused(what, source))
     }
 
-    /// A network of the nodes of `cluster` as `wanted`.
+    /// A network for the nodes of `cluster`, as specified by `wanted`.
     ///
     /// # Errors
     /// [`NetworkError`].
@@ -98,12 +98,12 @@ impl Network {
         Ok(Network { namespaces, names, wires, stop: Some(stop.into()), thread: Some(thread) })
     }
 
-    /// Where the processes of a node are.
+    /// The namespace of a node's processes.
     pub fn node(&self, index: usize) -> Option<&Namespace> {
         self.namespaces.get(index).filter(|_| index < self.coordinator_index())
     }
 
-    /// Where the coordinator is.
+    /// The namespace of the coordinator.
     pub fn coordinator(&self) -> &Namespace {
         &self.namespaces[self.coordinator_index()]
     }
@@ -141,7 +141,7 @@ impl Network {
         }
     }
 
-    /// Whether a node and the coordinator reach each other.
+    /// Whether a node and the coordinator can reach each other.
     pub fn reaches_coordinator(&self, node: usize) -> bool {
         let wires = self.wires.lock();
         let wire = wires.get(node).and_then(|wires| wires.get(self.coordinator_index()));
@@ -152,7 +152,7 @@ impl Network {
         format!("the link between {} and {}", self.names[one], self.names[other])
     }
 
-    /// What was carried by every link that dropped something, or that a case slowed down: sentences for a case that did not pass.
+    /// The traffic of every link that dropped packets or was slowed down by the case, as sentences for a case that did not pass.
     pub fn account(&self) -> Vec<String> {
         let wires = self.wires.lock();
         let mut sentences = Vec::new();
@@ -172,7 +172,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed when it happened.
+            // A panic in that thread was printed when it happened.
             let _ = thread.join();
         }
     }
@@ -184,20 +184,20 @@ pub(super) fn address(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(first, second, third, u8::try_from(end + 1).unwrap_or(u8::MAX))
 }
 
-/// Each direction of each link loses packets of its own.
+/// Each direction of each link loses packets independently.
 fn seed(seed: u64, from: usize, to: usize) -> u64 {
     seed.wrapping_mul(0x1_0000_0001) ^ ((from as u64) << 8 | to as u64)
 }
 
 fn refused(what: &'static str, source: io::Error) -> NetworkError {
     use io::ErrorKind::{InvalidInput, NotFound, PermissionDenied, Unsupported};
-    // No device, no driver behind it, a system without namespaces: this machine has none.
+    // No device, no driver for it, or a system without namespaces: this machine cannot make a network.
     let lacks = [PermissionDenied, NotFound, Unsupported, InvalidInput].contains(&source.kind())
         || source.raw_os_error().is_some_and(|code| [libc::ENODEV, libc::ENXIO, libc::ENOSYS].contains(&code));
     if lacks { NetworkError::Unavailable { what, source } } else { NetworkError::System { what, source } }
 }
 
-/// " (150 ms) carried 12 packets with 3400 bytes; of others 3 lost": completes a sentence about a link that is not perfect.
+/// " (150 ms) carried 12 packets with 3400 bytes; of others 3 lost": completes a sentence about an imperfect link.
 fn describe(link: &Link, count: Count) -> Option<String> {
     let delay = (!link.delay.is_zero()).then(|| format!("{} ms", link.delay.as_secs_f64() * 1e3));
     let rate = link.gbps.map(|gbps| format!("{gbps} Gbit/s"));

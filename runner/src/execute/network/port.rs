@@ -1,5 +1,5 @@
-//! A network namespace with one interface, whose other side is a descriptor of ours. Both go with the processes that hold them:
-//! nothing has a name that could be left behind.
+//! A network namespace with one interface, whose other side is one of our descriptors. Both disappear with the processes that
+//! hold them: nothing has a name that could be left behind.
 #![expect(
     unsafe_code,
     reason = "a namespace of one thread and the requests that configure an interface have no safe wrapper"
@@ -14,16 +14,16 @@ use std::sync::Arc;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// What programs see as the name of the interface.
+/// The name of the interface that programs see.
 pub(in crate::execute) const INTERFACE: &str = "eth0";
-/// Largest packet, bytes: what Ethernet with jumbo frames has.
+/// Largest packet, bytes: as on Ethernet with jumbo frames.
 pub(super) const MTU: libc::c_int = 9000;
 
 /// A network namespace, held by its descriptor.
 #[derive(Clone, Debug)]
 pub struct Namespace(Arc<OwnedFd>);
 
-/// Two handles of one namespace.
+/// Equal if both are handles of the same namespace.
 impl PartialEq for Namespace {
     fn eq(&self, other: &Namespace) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -39,10 +39,10 @@ impl AsFd for Namespace {
 }
 
 impl Namespace {
-    /// What `work` gives in this namespace, in a thread that ends with it.
+    /// Runs `work` in this namespace, in a thread that ends with it.
     ///
     /// # Errors
-    /// Those of `work`, and the system's refusal to enter.
+    /// Those of `work`, and a failure to enter the namespace.
     pub(in crate::execute) fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         apart(|| {
             move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -55,18 +55,19 @@ impl Namespace {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) namespace: Namespace,
-    /// Reads what programs there send, a packet at a time, and takes what they are to receive. Does not wait.
+    /// Reads packets that programs there send, one at a time, and takes packets for them to receive. Never blocks.
     pub(super) packets: File,
 }
 
 impl Port {
-    /// Makes a namespace with a loopback interface and one of address `address`, in the network of its first three bytes.
+    /// Makes a namespace with a loopback interface and one with address `address`, in the network given by its first
+    /// three bytes.
     ///
     /// # Errors
-    /// The system's refusal, with what was refused.
+    /// The system error, with the failed operation.
     pub(super) fn make(address: Ipv4Addr) -> Result<Port, (&'static str, io::Error)> {
         apart(|| {
-            // SAFETY: affects this thread alone, which has no other use.
+            // SAFETY: affects only this thread, which has no other use.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return Ok(Err(("a network namespace", io::Error::last_os_error())));
             }
@@ -76,7 +77,7 @@ impl Port {
     }
 }
 
-/// In a thread of its own: namespaces belong to threads, and ours is to stay where it is.
+/// Runs `work` in its own thread: namespaces belong to threads, and ours must stay where it is.
 fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("ftest-network".to_owned()).spawn_scoped(scope, work)?;
@@ -84,7 +85,7 @@ fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> 
     })
 }
 
-/// The interfaces of the namespace of this thread.
+/// Sets up the interfaces in this thread's namespace.
 fn furnish(address: Ipv4Addr) -> Result<Port, (&'static str, io::Error)> {
     let of = |what| move |error: io::Error| (what, error);
     let namespace = File::open("/proc/thread-self/ns/net").map_err(of("/proc/thread-self/ns/net"))?;
@@ -128,7 +129,7 @@ fn request(on: &impl AsFd, code: libc::c_ulong, name: &str, value: Value) -> io:
         Value::Number(number) => request.ifr_ifru.ifru_mtu = number,
         Value::Address(address) => {
             let mut bytes = [0; 14];
-            // Behind the port, as in `sockaddr_in`.
+            // After the port, as in `sockaddr_in`.
             bytes[2..6].copy_from_slice(&address.octets().map(|byte| byte as libc::c_char));
             request.ifr_ifru.ifru_addr =
                 libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: bytes };

@@ -1,4 +1,5 @@
-//! The thread between the ends of a network: takes each packet, and gives it to its receiver when its wire says.
+//! The thread between the ends of a network: takes each packet and delivers it to its receiver at the time its wire
+//! sets.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,13 +16,13 @@ use super::port::MTU;
 use super::reset;
 use super::wire::Wire;
 
-/// Packets taken from one end before the others have their turn.
+/// Packets taken from one end before the others get their turn.
 const TURN: usize = 64;
 
 /// All wires, by sender and receiver; none from an end to itself.
 pub(super) type Wires = Arc<Mutex<Vec<Vec<Wire>>>>;
 
-/// A packet on its way. The earliest is the greatest, and of two at one moment the one that was sent first.
+/// A packet on its way. The earliest packet orders greatest; of two due at the same moment, the one sent first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flying {
     arrives: Reverse<(Instant, u64)>,
@@ -46,7 +47,7 @@ pub(super) fn carry(mut ports: Vec<File>, wires: &Wires, stop: &OwnedFd) {
         }
         for from in 0..ports.len() {
             for _ in 0..TURN {
-                // Nothing more is there, or the interface is being taken down.
+                // No more packets, or the interface is being taken down.
                 let Ok(length) = ports[from].read(&mut packet) else { break };
                 let bytes = &packet[..length];
                 let Some(to) = receiver(bytes, ports.len()).filter(|to| *to != from) else { continue };
@@ -82,17 +83,18 @@ fn wait(ports: &[File], stop: &OwnedFd, due: Option<Instant>) -> bool {
     let left = left.and_then(|left| Timespec::try_from(left).ok());
     let mut polled: Vec<PollFd<'_>> = ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
     polled.push(PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN));
-    // An interrupted wait is a short one.
+    // An interrupted wait counts as a short one.
     let _ = poll(&mut polled, left.as_ref());
     polled.last().is_some_and(|stop| stop.revents().is_empty())
 }
 
-/// A receiver that has no room loses the packet, as on any network.
+/// A receiver without room loses the packet, as on any network.
 fn deliver(port: &mut File, bytes: &[u8]) {
     let _ = port.write(bytes);
 }
 
-/// The end that an IPv4 packet is for: its destination's last byte, from 1. None for another protocol, and for nobody.
+/// The receiving end of an IPv4 packet: the last byte of its destination, from 1. `None` for another protocol or an
+/// unknown destination.
 fn receiver(packet: &[u8], ends: usize) -> Option<usize> {
     let destination = packet.get(16..20).filter(|_| packet[0] >> 4 == 4)?;
     let end = usize::from(destination[3]).checked_sub(1)?;

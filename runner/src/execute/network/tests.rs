@@ -1,5 +1,5 @@
-//! A network on the real kernel: what a program in a namespace sees of it. Without the privileges there is nothing to see; the suite
-//! `hosts` is run where they must be there.
+//! Tests a network on the real kernel, as seen by a program in a namespace. Without the privileges there is nothing to test; the
+//! suite `hosts` is run where they must be available.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -28,7 +28,7 @@ fn cluster(nodes: u32) -> ClusterPlan {
     }
 }
 
-/// None where this machine does not allow it.
+/// `None` if this machine does not allow it.
 fn make(wanted: &Wanted) -> Option<Network> {
     match Network::make(wanted, &cluster(2)) {
         Ok(network) => Some(network),
@@ -40,7 +40,7 @@ fn make(wanted: &Wanted) -> Option<Network> {
     }
 }
 
-/// A socket of an end, which waits for so long.
+/// A socket of an end that waits this long.
 fn socket(network: &Network, end: usize, patience: Duration) -> UdpSocket {
     let open = || {
         let socket = UdpSocket::bind((address(end), 7))?;
@@ -50,7 +50,7 @@ fn socket(network: &Network, end: usize, patience: Duration) -> UdpSocket {
     network.namespaces[end].inside(open).unwrap()
 }
 
-/// What comes next. Signals of other tests in this process interrupt a wait with a limit.
+/// Receives the next packet. Signals of other tests in this process interrupt a wait with a limit.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
     loop {
         match socket.recv_from(buffer) {
@@ -66,7 +66,7 @@ fn to(end: usize) -> SocketAddr {
 
 /// Longer than anything here takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Until nothing more is expected.
+/// After this long, nothing more is expected.
 const SILENCE: Duration = Duration::from_millis(300);
 
 #[test]
@@ -93,7 +93,8 @@ fn losses_are_counted_and_a_cut_ends() {
     let Some(network) = make(&Wanted { link, seed: 3, ..Wanted::default() }) else { return };
     let (first, second) = (socket(&network, 0, PATIENCE), socket(&network, 1, SILENCE));
     let mut buffer = [0; 16];
-    // One by one, so that no queue of the kernel overflows: what does not come is lost, and the next one shows that.
+    // One by one, so that no kernel queue overflows. A packet that does not arrive is lost, and the next one shows
+    // that.
     let third = socket(&network, 2, PATIENCE);
     let mut arrived = 0;
     for number in 0..200_u8 {
@@ -105,7 +106,7 @@ fn losses_are_counted_and_a_cut_ends() {
         arrived += 1;
     }
     let lost = 200 - arrived;
-    // Six standard deviations of a binomial distribution around 40: 5.7 each.
+    // Six standard deviations, 5.7 each, of a binomial distribution around 40.
     assert!((6..=74).contains(&lost), "{lost}");
     let expected = format!("carried {arrived} packets with {} bytes; of others {lost} lost", arrived * 29);
     assert!(network.account()[0].ends_with(&expected), "{:?}", network.account());

@@ -4,21 +4,21 @@ use std::time::{Duration, Instant};
 
 use crate::case::network::Link;
 
-/// What waits for a slow link takes at most so long to be sent; what comes then is dropped, as by a switch whose buffer is full.
+/// Maximum queueing time before a slow link. Packets beyond it are dropped, as by a switch with a full buffer.
 const BUFFER: Duration = Duration::from_millis(200);
 
 /// One direction of a link.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) link: Link,
-    /// When everything before has been sent.
+    /// When all earlier packets have been sent.
     free: Option<Instant>,
-    /// State of the generator that decides on losses.
+    /// State of the random generator that decides on losses.
     random: u64,
     cut: Option<Until>,
     /// Connections that a cut stops are reset.
     resets: bool,
-    /// What became of the packets.
+    /// What happened to the packets.
     pub(super) count: Count,
 }
 
@@ -29,7 +29,7 @@ enum Until {
     At(Instant),
 }
 
-/// What became of the packets of a wire.
+/// What happened to the packets of a wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     /// Packets that went through.
@@ -45,7 +45,7 @@ pub(super) struct Count {
 }
 
 impl Wire {
-    /// A direction of `link`; other seeds lose other packets.
+    /// One direction of `link`; different seeds lose different packets.
     pub(super) fn new(link: Link, seed: u64) -> Wire {
         Wire { link, free: None, random: seed, cut: None, resets: false, count: Count::default() }
     }
@@ -70,7 +70,7 @@ impl Wire {
         self.resets && self.is_cut(now)
     }
 
-    /// When a packet of `bytes` that is sent `now` arrives; `None` if it never does.
+    /// When a packet of `bytes` sent `now` arrives; `None` if it never does.
     pub(super) fn pass(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
         if self.is_cut(now) {
             self.count.cut += 1;
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(lost(7), lost(7));
         assert_ne!(lost(7), lost(8));
         let count = lost(7).iter().filter(|lost| **lost).count();
-        // Ten standard deviations of a binomial distribution: 30 each.
+        // Ten standard deviations, 30 each, of a binomial distribution.
         assert!((700..1300).contains(&count), "{count}");
     }
 

@@ -1,4 +1,4 @@
-//! One stream of one process: drained always, written to a file, both ends kept in memory, watched for lines.
+//! One stream of one process: always drained, written to a file, with both ends kept in memory, and watched for lines.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::observation::Captured;
 pub const HEAD: usize = 32 << 10;
 /// Bytes kept from its end.
 pub const TAIL: usize = 96 << 10;
-/// Bytes written to the file; what comes after is searched for the texts of checks and dropped, except for the tail in memory.
+/// Bytes written to the file; everything after is searched for the texts of checks and dropped, except for the tail in memory.
 pub const FILE_LIMIT: u64 = 64 << 20;
 
-/// Gets every line of a stream, without its end.
+/// Receives every line of a stream, without its newline.
 pub type Lines = Box<dyn Fn(Vec<u8>) + Send>;
 
 /// A stream being captured.
@@ -43,7 +43,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Looks for `texts` in what is to come.
+    /// Looks for `texts` in the stream.
     fn new(texts: &BTreeSet<String>) -> Kept {
         Kept { searches: texts.iter().map(|text| Search::new(text)).collect(), ..Kept::default() }
     }
@@ -79,8 +79,8 @@ impl Kept {
 }
 
 impl Capture {
-    /// Starts draining `stream` into `path`, a file that is made when there is something to write; `texts` are looked for in
-    /// all of it, every line also goes to `lines`, and everything to `shown`.
+    /// Starts draining `stream` into `path`, a file that is created when there is something to write. All of it is searched
+    /// for `texts`, every line also goes to `lines`, and everything to `shown`.
     pub fn start(
         stream: impl AsyncRead + Send + Unpin + 'static,
         path: PathBuf,
@@ -93,12 +93,13 @@ impl Capture {
         Capture { kept, task, path }
     }
 
-    /// Waits for the end of the stream, at most until `deadline`, and returns whether it came. Every line has been passed on by then.
+    /// Waits for the end of the stream, at most until `deadline`, and returns whether it came. If so, every line has been passed
+    /// on.
     pub async fn ended(&mut self, deadline: Instant) -> bool {
         self.task.is_finished() || timeout_at(deadline, &mut self.task).await.is_ok()
     }
 
-    /// Waits for the end of the stream, at most until `deadline`, then lets go of it. The flag is whether it ended.
+    /// Waits for the end of the stream, at most until `deadline`, then closes it. The flag tells whether it ended.
     pub async fn finish(mut self, deadline: Instant) -> (Captured, bool) {
         let ended = self.ended(deadline).await;
         if !ended {
@@ -115,7 +116,7 @@ async fn drain(
     lines: Option<Lines>,
     mut shown: Option<Shown>,
 ) {
-    // Not filled in advance: most programs write little.
+    // Not allocated in advance: most programs write little.
     let mut chunk = Vec::with_capacity(64 << 10);
     let mut line = Vec::new();
     let (mut file, mut written) = (None, 0u64);
@@ -128,8 +129,8 @@ async fn drain(
         {
             let mut kept = kept.lock();
             kept.push(bytes);
-            // A full disk must not block the rank: memory still has both ends. What is in the file is the beginning, without
-            // holes, so nothing is written after an error.
+            // A full disk must not block the rank: memory still has both ends. The file holds the beginning without holes,
+            // so nothing is written after an error.
             if kept.write_error.is_none() && written < FILE_LIMIT {
                 let part = &bytes[..bytes.len().min((FILE_LIMIT - written) as usize)];
                 match write(&mut file, &path, part) {
@@ -160,7 +161,7 @@ async fn drain(
     }
 }
 
-/// Makes the file when there is something to write.
+/// Creates the file when there is something to write.
 fn write(file: &mut Option<File>, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = match file {
         Some(file) => file,
@@ -169,7 +170,7 @@ fn write(file: &mut Option<File>, path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// A stream that another process wrote to `path`; empty when there is no such file.
+/// A stream that another process wrote to `path`; empty if there is no such file.
 pub fn from_file(path: &Path) -> Captured {
     let read = || -> io::Result<Captured> {
         let mut file = File::open(path)?;

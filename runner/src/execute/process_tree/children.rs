@@ -1,16 +1,16 @@
-//! The children of a process, from the kernel's own list. A look at all of `/proc` costs milliseconds on a busy machine; a
-//! case that left nothing behind need not pay them.
+//! The children of a process, from the kernel's own list. Scanning all of `/proc` costs milliseconds on a busy machine; a
+//! case that left nothing behind need not pay for that.
 
-/// The children of `pid`, including unreaped ones; `None` where the kernel keeps no such list.
+/// The children of `pid`, including unreaped ones; `None` if the kernel keeps no such list.
 ///
-/// While children come and go, one may be missing: what must not be overlooked is looked for twice.
+/// While children come and go, one may be missing: callers that must not overlook any look twice.
 pub(super) fn of(pid: i32) -> Option<Vec<i32>> {
     let mut children = Vec::new();
-    // A child belongs to the thread that made it, and orphans to any.
+    // A child belongs to the thread that started it, and orphans to any thread.
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         match std::fs::read_to_string(task.path().join("children")) {
             Ok(list) => children.extend(list.split_ascii_whitespace().filter_map(|word| word.parse::<i32>().ok())),
-            // A thread that ended meanwhile has no list and is not there either.
+            // A thread that has just ended has no list and no children.
             Err(_) if !task.path().exists() => {}
             Err(_) => return None,
         }

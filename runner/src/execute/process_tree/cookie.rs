@@ -5,12 +5,13 @@ use std::fmt;
 /// The part of the cookie that the coordinator carries.
 pub const COORDINATOR: &str = "coordinator";
 
-/// A path of words, `run/case`: a mark belongs to every prefix of it.
+/// A path of words, `run/case`: a mark belongs to each of its prefixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cookie(String);
 
 impl Cookie {
-    /// A new run. Below the mark of an outer run, so that ending that one ends this one's processes too.
+    /// The mark of a new run. It is below the mark of an outer run, so that ending the outer run also ends this one's
+    /// processes.
     pub fn run() -> Cookie {
         let own = random_word();
         match std::env::var(protocol::env::COOKIE.name) {
@@ -35,7 +36,7 @@ impl Cookie {
     }
 }
 
-/// Whether a mark is that of a case's coordinator.
+/// Whether a mark belongs to a case's coordinator.
 pub(super) fn is_of_a_coordinator(mark: &str) -> bool {
     mark.rsplit('/').next() == Some(COORDINATOR)
 }
@@ -46,10 +47,10 @@ impl fmt::Display for Cookie {
     }
 }
 
-/// 32 hexadecimal digits that cannot be guessed.
+/// 32 unguessable hexadecimal digits.
 pub fn random_word() -> String {
     let mut bytes = [0u8; 16];
-    // The kernel's generator; a machine without it has no /proc either, and nothing here would work.
+    // From the kernel's generator; a machine without it has no /proc either, and nothing here would work.
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).expect("the kernel gives random bytes");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

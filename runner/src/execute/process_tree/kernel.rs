@@ -1,5 +1,5 @@
-//! What only the kernel can do for a process that is to be started, and Rust calls unsafe. The rest of the
-//! runner's unsafe code is in `network/port.rs`.
+//! Kernel operations for starting a process that need unsafe Rust. The rest of the runner's unsafe code is in
+//! `network/port.rs`.
 #![expect(
     unsafe_code,
     reason = "close_range and clone have no safe wrapper; std's knows neither sessions nor our death"
@@ -17,10 +17,10 @@ use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t};
 
 use super::inherit::{self, UmaskOf};
 
-/// The first descriptor that is none of the three streams.
+/// The first descriptor after the three streams.
 const FIRST: c_uint = 3;
 
-/// Signals that a program may find ignored because ftest's own starter ignored them, as `nohup` and a shell's `&` do.
+/// Signals that a program may find ignored because ftest's parent ignored them, as `nohup` and a shell's `&` do.
 const ORDINARY: [c_int; 12] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -36,17 +36,17 @@ const ORDINARY: [c_int; 12] = [
     libc::SIGUSR2,
 ];
 
-/// Programs inherit no descriptor of ftest's except its streams: one that inherits a pipe of the shell or of
-/// a CI agent keeps it open, and its reader hangs.
+/// Makes programs inherit no descriptors from ftest except its streams: a program that inherits a pipe from the shell
+/// or a CI agent keeps it open, and the reader hangs.
 pub fn keep_descriptors() {
-    // SAFETY: no descriptor is closed here, and none of ours is meant to be inherited by its number.
+    // SAFETY: no descriptor is closed here, and none of ours is meant to be inherited by number.
     let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    // Before Linux 5.11 there is no such call, and programs inherit all descriptors.
+    // Linux before 5.11 lacks this call, and programs inherit all descriptors.
     let _ = done;
 }
 
-/// A write beyond the limit on file sizes answers "File too large", as one on a full disk does, and does not end ftest. A
-/// handler that does nothing: unlike a signal that is ignored, no program inherits it.
+/// Makes a write beyond the file size limit fail with "File too large", like a write on a full disk, instead of ending
+/// ftest. Uses a handler that does nothing: unlike an ignored signal, programs do not inherit it.
 pub fn survive_file_limit() {
     extern "C" fn nothing(_: c_int) {}
     // SAFETY: the structure is plain data, and the handler touches nothing.
@@ -56,11 +56,12 @@ pub fn survive_file_limit() {
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGXFSZ, &action, ptr::null_mut())
     };
-    // It cannot fail for a signal that there is.
+    // It cannot fail for a signal that exists.
     let _ = done;
 }
 
-/// Signals that ask a process to end pass this one by, but not what it starts: for one that stays until its child has ended.
+/// Makes this process, but not its children, ignore signals that ask it to end: for a process that stays until its child has
+/// ended.
 pub(in crate::execute) fn outlive_signals() {
     extern "C" fn nothing(_: c_int) {}
     for signal in ORDINARY.into_iter().filter(|signal| !matches!(*signal, libc::SIGCHLD | libc::SIGTSTP)) {
@@ -70,12 +71,13 @@ pub(in crate::execute) fn outlive_signals() {
             action.sa_sigaction = nothing as extern "C" fn(c_int) as libc::sighandler_t;
             libc::sigaction(signal, &action, ptr::null_mut())
         };
-        // It cannot fail for a signal that there is.
+        // It cannot fail for a signal that exists.
         let _ = done;
     }
 }
 
-/// Ends this process as the signal `number` ends a program. Gives the code that a shell has for it where the signal ends nothing.
+/// Ends this process the way the signal `number` ends a program. If the signal does not end it, returns the code that a shell
+/// uses for it.
 pub(in crate::execute) fn end_by(number: c_int) -> c_int {
     // SAFETY: the structure is plain data; a signal that does not exist is refused.
     unsafe {
@@ -87,7 +89,7 @@ pub(in crate::execute) fn end_by(number: c_int) -> c_int {
     128 + number
 }
 
-/// If our parent ignored SIGCHLD, the kernel would drop our children's exit statuses: resets it to the default.
+/// Resets SIGCHLD to the default: if our parent ignored it, the kernel would drop our children's exit statuses.
 pub fn keep_exit_statuses() {
     // SAFETY: the structure is plain data; no handler is set.
     let done = unsafe {
@@ -95,16 +97,17 @@ pub fn keep_exit_statuses() {
         action.sa_sigaction = libc::SIG_DFL;
         libc::sigaction(libc::SIGCHLD, &action, ptr::null_mut())
     };
-    // It cannot fail for a signal that there is.
+    // It cannot fail for a signal that exists.
     let _ = done;
 }
 
-/// Stops this process until it is continued. SIGSTOP and not SIGTSTP: that one we have caught, and the shell sees the same.
-/// It goes to this thread: one to the process may be taken by another thread, and this one would go on until that runs.
+/// Stops this process until it is continued. Uses SIGSTOP, not SIGTSTP, because we catch the latter; the shell sees no
+/// difference. The signal goes to this thread: another thread might take a signal to the process, and this one would go on
+/// until that thread runs.
 pub(in crate::execute) fn stop_here() {
     // SAFETY: no preconditions.
     let done = unsafe { libc::raise(libc::SIGSTOP) };
-    // It cannot fail for a signal that there is.
+    // It cannot fail for a signal that exists.
     let _ = done;
 }
 
@@ -125,18 +128,18 @@ pub(in crate::execute) struct Spawn<'a> {
     pub(in crate::execute) umask: UmaskOf,
     /// The network namespace that it enters.
     pub(in crate::execute) network: Option<BorrowedFd<'a>>,
-    /// It shares our group, our terminal and what is ignored; else it leads a session of its own.
+    /// Whether it shares our group, terminal and ignored signals; otherwise it leads its own session.
     pub(in crate::execute) foreground: bool,
-    /// What the kernel sends it when this process dies, even if nothing is left to look for it.
+    /// The signal that the kernel sends it when this process dies, even if nothing is left to look for it.
     pub(in crate::execute) at_our_death: Option<c_int>,
 }
 
-/// Bytes of the stack that a child has until it becomes its program.
+/// Stack size of a child until it becomes its program, bytes.
 const STACK: usize = 64 << 10;
-/// How a child ends that could not become its program.
+/// The exit code of a child that could not become its program.
 const FAILED: c_int = 127;
 
-/// What a child needs until it becomes its program. It runs in our memory while our thread is suspended.
+/// Data that a child needs until it becomes its program. It runs in our memory while our thread is suspended.
 struct Child {
     file: *const c_char,
     argv: *const *mut c_char,
@@ -148,19 +151,19 @@ struct Child {
     foreground: bool,
     at_our_death: Option<c_int>,
     parent: pid_t,
-    /// Why it could not.
+    /// Why it could not become its program.
     error: c_int,
 }
 
 impl Spawn<'_> {
-    /// Starts it, in a session of its own unless it is to share ours: it has no terminal to take away, to wait for or to be
-    /// stopped by, no signal is blocked or ignored, and its pid is also that of its group and of its session. Gives the pid.
+    /// Starts it in its own session, unless it is to share ours. It has no terminal to take away, wait for or be stopped by;
+    /// no signal is blocked or ignored; and its pid is also the id of its group and session. Returns the pid.
     ///
-    /// As posix_spawn does it, which cannot set what happens at our death: a fork would copy the page tables of a run that
+    /// Works like posix_spawn, which cannot set what happens at our death. A fork would copy the page tables of a run that
     /// has seen ten thousand cases, and leave the child waiting in line for a processor.
     ///
     /// # Errors
-    /// What the system answers, also to the exec.
+    /// The system error, including that of the exec.
     pub(in crate::execute) fn start(&self) -> io::Result<i32> {
         let file = text(self.file.as_os_str())?;
         let directory = text(self.directory.as_os_str())?;
@@ -187,7 +190,7 @@ impl Spawn<'_> {
             parent: unsafe { libc::getpid() },
             error: 0,
         };
-        // Whole words of 16 bytes, as the ABI wants it of a stack.
+        // Multiples of 16 bytes, as the ABI requires for a stack.
         let mut stack = vec![0_u128; STACK / size_of::<u128>()];
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: the child uses nothing but `child` and its own stack, both of which live until it has become its program or
@@ -205,11 +208,11 @@ impl Spawn<'_> {
             }
             pid
         };
-        // SAFETY: the child wrote it, if anybody did; no copy of it is older than the call above.
+        // SAFETY: only the child may have written it; no copy of it is older than the call above.
         match unsafe { (&raw const child.error).read_volatile() } {
             0 => Ok(pid),
             error => {
-                // SAFETY: our child, for which only we wait; no status is asked for.
+                // SAFETY: this is our child, and only we wait for it; no status is requested.
                 unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
                 Err(io::Error::from_raw_os_error(error))
             }
@@ -240,7 +243,7 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, signal as c_ulong) < 0 {
                     break 'failed errno();
                 }
-                // Our parent may have died before the kernel knew what to do then.
+                // Our parent may have died before the kernel knew what to do in that case.
                 if libc::getppid() != (*child).parent {
                     libc::_exit(FAILED);
                 }
@@ -262,11 +265,11 @@ extern "C" fn become_program(child: *mut c_void) -> c_int {
     }
 }
 
-/// No signal has a handler: those of ours are not to run in a child. None is ignored either, except by a program in the
-/// foreground, which keeps what our parent ignored; SIGPIPE is ignored by us.
+/// Removes all signal handlers, because ours must not run in a child. No signal is ignored either, except that a
+/// program in the foreground keeps what our parent ignored; SIGPIPE is ignored by us.
 ///
 /// # Safety
-/// Only in a child whose signal dispositions are its own.
+/// Call only in a child that has its own signal dispositions.
 unsafe fn default_signals(foreground: bool) {
     // SAFETY: all-zero is a value of this plain C struct, and means the default; signals that do not exist are refused.
     unsafe {
@@ -292,7 +295,7 @@ fn text(word: &OsStr) -> io::Result<CString> {
     CString::new(word.as_bytes()).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "it holds a NUL byte"))
 }
 
-/// The list as C has it, ending with null. Valid as long as `texts`.
+/// A C list of pointers, ending with null. Valid as long as `texts`.
 fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
     texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
 }

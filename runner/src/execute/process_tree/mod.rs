@@ -1,5 +1,5 @@
-//! The processes that belong together: of a case, of `ftest exec`, of a step of a fixture. Started, watched, ended and
-//! reaped in one way.
+//! Groups of processes that belong together: those of a case, of `ftest exec`, or of a fixture step. All are started,
+//! watched, ended and reaped in the same way.
 
 pub mod capture;
 mod children;

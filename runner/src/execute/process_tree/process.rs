@@ -1,4 +1,4 @@
-//! One process of a case: started with its streams captured, its end announced once.
+//! One process of a case: started with its streams captured; its end is announced once.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -35,21 +35,21 @@ pub struct ProcessPlan {
     pub role: Role,
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// What differs from our own environment.
+    /// Changes relative to our own environment.
     pub environment: Environment,
     /// Where it runs, and where a relative program is looked for.
     pub directory: PathBuf,
-    /// Its stdin is a pipe that closes when we end; else it has no input.
+    /// Whether its stdin is a pipe that closes when we end; otherwise it has no input.
     pub lifeline: bool,
-    /// What the kernel sends it when this process is gone, without anybody's help.
+    /// The signal that the kernel sends it when this process is gone.
     pub at_our_death: Option<Signal>,
     /// Where its streams go.
     pub streams: Streams,
     /// Whose umask it gets.
     pub umask: UmaskOf,
-    /// The network that it is in; ours where there is none.
+    /// The network that it is in; if absent, ours.
     pub network: Option<Namespace>,
-    /// What is looked for in them.
+    /// The texts to look for in its streams.
     pub texts: Texts,
 }
 
@@ -67,7 +67,7 @@ pub struct Texts {
 pub enum Event {
     /// It ended.
     Ended(Role, Exit),
-    /// A line of its stdout, without the end.
+    /// A line of its stdout, without the newline.
     Line(Role, Vec<u8>),
 }
 
@@ -76,9 +76,9 @@ pub enum Event {
 pub struct Running {
     /// What it is.
     pub role: Role,
-    /// Its id; valid until [`Event::Ended`] came.
+    /// Its id; valid until [`Event::Ended`] arrives.
     pub pid: i32,
-    /// How it ended, once it did.
+    /// How it ended, once it has.
     pub exit: Option<Exit>,
     handle: Arc<AsyncFd<OwnedFd>>,
     captures: Option<[Capture; 2]>,
@@ -88,7 +88,7 @@ pub struct Running {
 /// Why a process could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is not even a name.
+    /// The command is empty.
     #[error("no program")]
     NoProgram,
     /// There is no such program.
@@ -102,7 +102,7 @@ pub enum StartError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file of a stream cannot be made.
+    /// The file for a stream cannot be created.
     #[error("cannot make {}: {source}", .file.display())]
     Stream {
         /// The file.
@@ -113,7 +113,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// What a shell returns for it.
+    /// The exit code that a shell returns for it.
     pub fn exit_code(&self) -> i32 {
         match self {
             StartError::Program(error) => error.exit_code(),
@@ -123,7 +123,7 @@ impl StartError {
     }
 }
 
-/// What a process gets as its three streams, and our ends of them.
+/// The three streams of a process, and our ends of them.
 struct Channels {
     input: OwnedFd,
     output: OwnedFd,
@@ -178,15 +178,16 @@ impl Channels {
 }
 
 impl ProcessPlan {
-    /// Whether it leads a session, and so a group, of its own; else it shares our group and our terminal.
+    /// Whether it leads its own session, and so its own group; otherwise it shares our group and our terminal.
     pub fn leads_session(&self) -> bool {
         !matches!(self.streams, Streams::Inherited { .. })
     }
 
-    /// Starts it. Its end goes to `events`, and its lines too when `watched`; captured streams go to files below `scratch`.
+    /// Starts it. Its end goes to `events`, and if `watched` its lines do too; captured streams go to files below
+    /// `scratch`.
     ///
     /// # Errors
-    /// [`StartError`]; nothing runs then.
+    /// [`StartError`]; then nothing runs.
     pub(super) fn start(
         &self,
         scratch: &Path,
@@ -200,10 +201,11 @@ impl ProcessPlan {
         Ok(self.run(end, channels, (scratch, events, watched)))
     }
 
-    /// As [`ProcessPlan::start`], as a fork of `server`. Where that cannot be, it is started cold, which is noted in `notes`.
+    /// As [`ProcessPlan::start`], but as a fork of `server`. If that is not possible, it is started cold, which is recorded
+    /// in `notes`.
     ///
     /// # Errors
-    /// [`StartError`]; nothing runs then.
+    /// [`StartError`]; then nothing runs.
     pub(super) async fn start_warm(
         &self,
         (scratch, events, watched): (&Path, &UnboundedSender<Event>, bool),
@@ -261,7 +263,7 @@ impl ProcessPlan {
         spawn.start()
     }
 
-    /// Watches the process that has begun.
+    /// Watches the started process.
     fn run(
         &self,
         end: End,
@@ -288,7 +290,7 @@ impl ProcessPlan {
         let events = events.clone();
         tokio::spawn(async move {
             let exit = end.wait().await;
-            // Held until now, so that the ends of two streams and of the process wake this one once and not thrice.
+            // Held until now, so that the ends of two streams and of the process wake this task once, not three times.
             drop((output, error));
             let _ = events.send(Event::Ended(role, exit));
         });
@@ -297,20 +299,20 @@ impl ProcessPlan {
 }
 
 impl Running {
-    /// Sends a signal to this very process. Needs no new descriptor, as a sweep does.
+    /// Sends a signal to exactly this process. Unlike a sweep, needs no new descriptor.
     pub fn signal(&self, signal: Signal) {
-        // One that has ended has no use for it.
+        // A process that has ended does not need it.
         let _ = rustix::process::pidfd_send_signal(self.handle.get_ref(), signal);
     }
 
-    /// Waits until everything that it wrote to stdout is among the events, at the latest until `deadline`.
+    /// Waits until everything that it wrote to stdout is among the events, at most until `deadline`.
     pub(super) async fn drain_output(&mut self, deadline: Instant) {
         if let Some([stdout, _]) = &mut self.captures {
             stdout.ended(deadline).await;
         }
     }
 
-    /// Lets go of the streams, at the latest at `deadline`, and gives what was seen. The flag is false when somebody
+    /// Closes the streams, at the latest at `deadline`, and returns the observation. The flag is false if some process
     /// still held a stream open.
     pub async fn observe(self, deadline: Instant) -> (ProcessObservation, bool) {
         let exit = self.exit.unwrap_or(Exit::Unkillable);
@@ -333,7 +335,7 @@ struct End {
 
 impl End {
     /// # Errors
-    /// No descriptor is left. Then the child is gone, too.
+    /// No descriptor is left. In that case, the child is gone, too.
     fn of(pid: i32) -> io::Result<End> {
         let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process"))?;
         let open = || -> io::Result<AsyncFd<OwnedFd>> {
@@ -354,7 +356,7 @@ impl End {
         }
     }
 
-    /// Waits for it and takes its status.
+    /// Waits for the child and reaps it.
     async fn wait(self) -> Exit {
         let Ok(_ready) = self.handle.readable().await else { return Exit::Unknown };
         match rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG) {
@@ -377,11 +379,11 @@ pub fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// Puts lines among `events`.
+/// Sends lines to `events`.
 fn lines_of(role: Role, events: &UnboundedSender<Event>) -> Lines {
     let events = events.clone();
     Box::new(move |line| {
-        // The receiver is gone when the case is over.
+        // The receiver is gone once the case is over.
         let _ = events.send(Event::Line(role, line));
     })
 }

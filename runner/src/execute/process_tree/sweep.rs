@@ -1,5 +1,5 @@
-//! Finding and ending every process of a case: by its mark in `/proc/PID/environ` and by descent, so that a process that
-//! left its session, its group or its parent is found too. A process is signalled through a pidfd: never a reused pid.
+//! Finds and ends every process of a case by its mark in `/proc/PID/environ` and by descent, so that a process that left
+//! its session, group or parent is found too. Processes are signaled through a pidfd, so never a reused pid.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use super::cookie::{self, Cookie};
 use crate::execute::clock::{Instant, timeout_at};
 use crate::host::{deadline, variable};
 
-/// How often a group that answers is looked for among our children.
+/// How often to look among our children for a group that still exists.
 const LOOKS: u32 = 20;
 
 /// A process as `/proc` showed it.
@@ -44,11 +44,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Reads one process; `None` when it is gone.
+    /// Reads one process; `None` if it is gone.
     pub(in crate::execute) fn read(pid: i32) -> Option<Process> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         let mut process = parse_stat(&String::from_utf8_lossy(&stat))?;
-        // Unreadable for another user's process; then it is none of ours.
+        // Unreadable for another user's process, which is not ours then.
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         process.cookie = variable::in_environ(&environ, env::COOKIE.name).map(str::to_owned);
         let launcher = Launcher::read(|name| variable::in_environ(&environ, name).map(str::to_owned));
@@ -56,8 +56,8 @@ impl Process {
         Some(process)
     }
 
-    /// This process. Its group and session are 0 where they began outside of our process namespace, as in a container
-    /// that was entered; the system calls cannot express that.
+    /// This process. Its group and session are 0 if they began outside our process namespace, as in a container that
+    /// was entered; the system calls cannot express that.
     pub fn own() -> Option<Process> {
         Process::read(std::process::id() as i32)
     }
@@ -72,24 +72,24 @@ impl Process {
         !matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// A handle that stays with this very process; `None` when it is gone.
+    /// A handle for exactly this process; `None` if it is gone.
     fn open(&self) -> Option<OwnedFd> {
         let pidfd = rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
-        // Opened by number: the number may have passed to another process since it was read.
+        // It was opened by number, and the number may have passed to another process since it was read.
         let now = std::fs::read(format!("/proc/{}/stat", self.pid)).ok()?;
         (parse_stat(&String::from_utf8_lossy(&now))?.start == self.start).then_some(pidfd)
     }
 
-    /// Sends a signal; false when the process is gone.
+    /// Sends a signal; false if the process is gone.
     pub fn signal(&self, signal: Signal) -> bool {
         self.open().is_some_and(|pidfd| rustix::process::pidfd_send_signal(&pidfd, signal).is_ok())
     }
 
-    /// Kills it, and where its session is not ours its whole group, with what that forks meanwhile: a process that becomes
-    /// another all the time has no pid to kill. A session that a case began has only the case's processes.
-    /// False when the process is gone.
+    /// Kills it. If its session is not ours, kills its whole group, including anything forked in the meantime: a process
+    /// that keeps forking and exiting has no stable pid to kill. A session that a case began contains only the case's
+    /// processes. False if the process is gone.
     fn end(&self) -> bool {
-        // Dead or alive, as long as it exists, no other group can have its number.
+        // As long as the process exists, dead or alive, no other group can have its number.
         let Some(pidfd) = self.open() else { return false };
         let own = Process::own().map(|own| own.session);
         if let Some(group) = Pid::from_raw(self.group).filter(|_| Some(self.session) != own) {
@@ -98,7 +98,8 @@ impl Process {
         rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
     }
 
-    /// "python (pid 4711, rank 2)". A program chooses its name: what is not printable in it does not reach a terminal.
+    /// "python (pid 4711, rank 2)". A program chooses its own name, so unprintable characters in it are kept from the
+    /// terminal.
     pub fn describe(&self) -> String {
         let name: String = self.name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
         match self.rank {
@@ -108,7 +109,7 @@ impl Process {
     }
 }
 
-/// The fields of `/proc/PID/stat` that matter; the name may hold spaces and parentheses.
+/// The relevant fields of `/proc/PID/stat`; the name may contain spaces and parentheses.
 fn parse_stat(stat: &str) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
@@ -126,42 +127,43 @@ fn parse_stat(stat: &str) -> Option<Process> {
     })
 }
 
-/// What to look for, and whom to leave alone.
+/// The processes to look for, and those to leave alone.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// Covers the processes.
     pub cookie: Cookie,
-    /// Neither found nor signalled.
+    /// Processes that are neither found nor signaled.
     pub spared: HashSet<i32>,
-    /// The same by their mark.
+    /// The same, by their mark.
     pub spared_cookie: Option<Cookie>,
     /// Our own children, which are reaped elsewhere.
     pub awaited: HashSet<i32>,
-    /// Process groups that were made for what the cookie covers. An orphan that came to us and is in one of them belongs
-    /// to it even when it lost the mark with its environment.
+    /// Process groups created for what the cookie covers. An orphan that was reparented to us and is in one of them
+    /// belongs to it even if it lost the mark with its environment.
     pub groups: HashSet<i32>,
-    /// Some were started by another parent, such as slurmd: only a look at the whole machine finds what they left.
+    /// Whether some were started by another parent, such as slurmd: then only a scan of the whole machine finds what
+    /// they left.
     pub scattered: bool,
 }
 
-/// What a sweep met.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Processes that it had to kill, in words.
+    /// Descriptions of the processes that it had to kill.
     pub killed: Vec<String>,
-    /// Processes that did not go away, in words.
+    /// Descriptions of the processes that did not go away.
     pub unkillable: Vec<String>,
 }
 
 impl Sweep {
-    /// Everything that `cookie` covers.
+    /// A sweep of everything that `cookie` covers.
     pub fn new(cookie: Cookie) -> Sweep {
         let (spared, awaited, groups) = Default::default();
         Sweep { cookie, spared, spared_cookie: None, awaited, groups, scattered: false }
     }
 
     /// Every living process that the cookie covers, and all their descendants; never this process. Dead orphans among
-    /// them that came to us are taken.
+    /// them that were reparented to us are reaped.
     pub fn find(&self) -> Vec<Process> {
         let own = std::process::id() as i32;
         let all = all_but(own);
@@ -171,8 +173,8 @@ impl Sweep {
         self.belonging(all, own)
     }
 
-    /// What [`Sweep::find`] finds, for a case whose own processes ended by themselves: what they left came to this process,
-    /// or descends from what did. Costs a look at our own children instead of one at the whole machine.
+    /// As [`Sweep::find`], for a case whose own processes ended by themselves: anything they left was reparented to this
+    /// process, or descends from such a process. Only scans our own children instead of the whole machine.
     pub fn leftovers(&self) -> Vec<Process> {
         let own = std::process::id() as i32;
         let adopts = ADOPTS.load(Ordering::Relaxed) && !self.scattered;
@@ -183,11 +185,11 @@ impl Sweep {
                 return found;
             }
         }
-        // The number of a group that is gone may have been reused.
+        // The number of a group that no longer exists may have been reused.
         Vec::new()
     }
 
-    /// What belongs among `next` and their descendants.
+    /// The processes among `next` and their descendants that belong to the sweep.
     fn family(&self, mut next: Vec<i32>, own: i32) -> Vec<Process> {
         let mut all: Vec<Process> = Vec::new();
         while !next.is_empty() {
@@ -207,7 +209,7 @@ impl Sweep {
         self.belonging(all, own)
     }
 
-    /// Whether any process is in one of the groups. A process that becomes another between two looks at it is seen here.
+    /// Whether any process is in one of the groups. This catches a process that forks and exits between two scans.
     fn answers(&self) -> bool {
         let groups = self.groups.iter().filter_map(|group| Pid::from_raw(*group));
         groups.into_iter().any(|group| rustix::process::test_kill_process_group(group).is_ok())
@@ -217,7 +219,7 @@ impl Sweep {
         self.cookie.covers(mark) && !self.spared_cookie.as_ref().is_some_and(|spared| spared.covers(mark))
     }
 
-    /// A child of ours that we did not start, in a group of ours.
+    /// Whether the process is our child that we did not start, in one of our groups.
     fn is_orphan(&self, process: &Process, own: i32) -> bool {
         process.parent == own && self.groups.contains(&process.group) && !self.awaited.contains(&process.pid)
     }
@@ -235,7 +237,7 @@ impl Sweep {
             .collect()
     }
 
-    /// Waits until each of `processes` ended, at most until `deadline`; gives those that did not.
+    /// Waits until all of `processes` have ended, at most until `deadline`; returns those that did not.
     pub async fn wait(&self, processes: Vec<Process>, deadline: Instant) -> Vec<Process> {
         let mut left = Vec::new();
         for process in processes {
@@ -258,7 +260,8 @@ impl Sweep {
         left
     }
 
-    /// As [`Sweep::clear`], for a case that ended by itself: when two looks at what came to us find nothing, that is all.
+    /// As [`Sweep::clear`], for a case that ended by itself: it is done when two scans of the processes reparented to us
+    /// find nothing.
     pub async fn clear_leftovers(&self, limit: Duration) -> Swept {
         if self.leftovers().is_empty() && self.leftovers().is_empty() {
             return Swept::default();
@@ -274,7 +277,7 @@ impl Sweep {
         let mut clean = 0;
         self.let_srun_cancel(deadline).await;
         while clean < 2 {
-            // Of all of /proc a look may be so slow that a process that forks has moved on by then.
+            // Scanning all of /proc may be so slow that a forking process has moved on by then.
             let near = self.leftovers();
             let alive = if near.is_empty() { self.find() } else { near };
             if alive.is_empty() {
@@ -301,7 +304,7 @@ impl Sweep {
 }
 
 impl Sweep {
-    /// Lets each srun cancel its step, and the allocation if that is its own: one that is killed leaves both to Slurm.
+    /// Lets each srun cancel its step, and the allocation if srun owns it: a killed srun leaves both to Slurm.
     async fn let_srun_cancel(&self, deadline: Instant) {
         let near = self.leftovers();
         let all = if near.is_empty() { self.find() } else { near };
@@ -314,7 +317,7 @@ impl Sweep {
     }
 }
 
-/// Adds to `chosen` what descends from them among `all`, but not by way of those that are `spared`.
+/// Adds to `chosen` their descendants among `all`, except through `spared` processes.
 fn add_descendants(chosen: &mut HashSet<i32>, all: &[Process], spared: &HashSet<i32>) {
     loop {
         let before = chosen.len();
@@ -329,8 +332,8 @@ fn add_descendants(chosen: &mut HashSet<i32>, all: &[Process], spared: &HashSet<
     }
 }
 
-/// Those of `alive` whose turn it is, and those that come later: coordinators and what they started. When this process is killed
-/// before it is through, they end the rest.
+/// Splits `alive` into those to end now and those to end later: coordinators and what they started. If this process is killed
+/// before it is done, they end the rest.
 fn coordinators_last(alive: Vec<Process>) -> (Vec<Process>, Vec<Process>) {
     let is_one = |process: &&Process| process.cookie.as_deref().is_some_and(cookie::is_of_a_coordinator);
     let mut late: HashSet<i32> = alive.iter().filter(is_one).map(|process| process.pid).collect();
@@ -340,14 +343,14 @@ fn coordinators_last(alive: Vec<Process>) -> (Vec<Process>, Vec<Process>) {
     if turn.is_empty() { (later, Vec::new()) } else { (turn, later) }
 }
 
-/// Takes the exit status of an orphan that came to us; a child of another owner is left alone.
+/// Reaps an orphan that was reparented to us; a child with another owner is left alone.
 fn reap(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
     }
 }
 
-/// Every process but `own`.
+/// Every process except `own`.
 fn all_but(own: i32) -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -357,8 +360,8 @@ fn all_but(own: i32) -> Vec<Process> {
         .collect()
 }
 
-/// Ends the children of this process but `own`, and returns them: orphans that lost mark, group and parent. For the end of
-/// a run, when nothing waits for a child any more.
+/// Ends the children of this process except `own`, and returns them: orphans that lost mark, group and parent. For the end
+/// of a run, when nothing waits for a child any more.
 pub async fn end_strays(own: &[i32], limit: Duration) -> Vec<String> {
     let here = std::process::id() as i32;
     let sweep = Sweep::new(Cookie::from_text(String::new()));
@@ -371,18 +374,18 @@ pub async fn end_strays(own: &[i32], limit: Duration) -> Vec<String> {
         if alive.is_empty() || Instant::now() >= deadline {
             return ended;
         }
-        // Their children become ours when they are gone: until none is left.
+        // Their children become ours when they are gone, so repeat until none is left.
         ended.extend(alive.iter().filter(|process| process.end()).map(Process::describe));
         sweep.wait(alive, deadline).await;
     }
 }
 
-/// Whether orphans of our descendants come to this process.
+/// Whether orphans of our descendants are reparented to this process.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Makes orphans of our descendants ours, so that their end can be seen and their remains taken.
+/// Makes orphans of our descendants our children, so that their end can be seen and they can be reaped.
 pub fn become_subreaper() {
-    // Only where the kernel has it; without it orphans go to init, and the sweep finds them there.
+    // Only if the kernel supports it; otherwise orphans go to init, and the sweep finds them there.
     let adopts = rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok();
     ADOPTS.store(adopts, Ordering::Relaxed);
 }
@@ -450,7 +453,8 @@ mod tests {
     fn an_orphan_without_mark_belongs_to_the_group_that_it_is_in() {
         let (own, leader) = (1, 40);
         let orphan = |pid, parent, group| Process { group, ..process(pid, parent, None) };
-        // The last two are another process's child in a group of that number, and the leader, which is awaited elsewhere.
+        // The last two are another process's child in a group with that number, and the leader, which is awaited
+        // elsewhere.
         let all = vec![orphan(41, own, leader), orphan(42, 41, 42), orphan(43, 7, leader), orphan(leader, own, leader)];
         let mut sweep = Sweep::new(Cookie::from_text("r/1"));
         sweep.groups.insert(leader);

@@ -1,5 +1,5 @@
-//! The processes of one case, of `ftest exec` or of one step of a fixture, from the first to the last. Every end follows
-//! one order: SIGTERM, the grace, SIGKILL, reaping.
+//! The processes of one case, of `ftest exec` or of one fixture step, from the first to the last. They are always ended
+//! in the same order: SIGTERM, the grace, SIGKILL, reaping.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::execute::warm::Server;
 use crate::host::deadline;
 use crate::observation::{Exit, Role};
 
-/// Processes that carry one cookie. The coordinator among them is apart: it ends last, in order.
+/// Processes that carry one cookie. The coordinator is handled separately: it ends last, in order.
 #[derive(Debug)]
 pub struct ProcessTree {
     sweep: Sweep,
@@ -25,7 +25,7 @@ pub struct ProcessTree {
     coordinator: Option<Running>,
     sender: UnboundedSender<Event>,
     received: UnboundedReceiver<Event>,
-    /// Received and booked, not yet given out.
+    /// Received and recorded, but not yet handed out.
     kept: VecDeque<Event>,
 }
 
@@ -43,25 +43,25 @@ impl ProcessTree {
         }
     }
 
-    /// What finds all of them but the coordinator.
+    /// The sweep that finds all of them except the coordinator.
     pub fn sweep(&self) -> &Sweep {
         &self.sweep
     }
 
-    /// Starts a process; its files go to `directory`. Its end will be among the events, and its lines too when `watched`.
+    /// Starts a process; its files go to `directory`. Its end will be among the events, and if `watched` its lines too.
     ///
     /// # Errors
-    /// [`StartError`]; nothing runs then.
+    /// [`StartError`]; then nothing runs.
     pub fn start(&mut self, plan: &ProcessPlan, directory: &Path, watched: bool) -> Result<(), StartError> {
         let running = plan.start(directory, &self.sender, watched)?;
         self.add(running, plan.leads_session());
         Ok(())
     }
 
-    /// As [`ProcessTree::start`], as a fork of `server`; how it was started is noted in `notes`.
+    /// As [`ProcessTree::start`], but as a fork of `server`; how it was started is recorded in `notes`.
     ///
     /// # Errors
-    /// [`StartError`]; nothing runs then.
+    /// [`StartError`]; then nothing runs.
     pub(in crate::execute) async fn start_warm(
         &mut self,
         plan: &ProcessPlan,
@@ -88,27 +88,27 @@ impl ProcessTree {
         }
     }
 
-    /// Those that were started, without the coordinator.
+    /// The started processes, without the coordinator.
     pub fn processes(&self) -> &[Running] {
         &self.processes
     }
 
-    /// Those of them that have not ended.
+    /// Those that have not ended.
     pub fn unfinished(&self) -> impl Iterator<Item = &Running> {
         self.processes.iter().filter(|running| running.exit.is_none())
     }
 
-    /// Whether one of them has not ended.
+    /// Whether any of them has not ended.
     pub fn is_alive(&self) -> bool {
         self.unfinished().next().is_some()
     }
 
-    /// Where events of what it did not start itself may go.
+    /// Where to send events of processes that it did not start itself.
     pub(in crate::execute) fn events(&self) -> &UnboundedSender<Event> {
         &self.sender
     }
 
-    /// Processes are started by somebody else as well, and do not come to us when their parents end.
+    /// Records that something else starts processes as well, which are not reparented to us when their parents end.
     pub(in crate::execute) fn scatter(&mut self) {
         self.sweep.scattered = true;
     }
@@ -133,7 +133,7 @@ impl ProcessTree {
         self.coordinator.take()
     }
 
-    /// The next event, when there is one. May be dropped while it waits; no event is lost.
+    /// Waits for the next event. May be dropped while it waits; no event is lost.
     pub async fn next(&mut self) -> Event {
         match self.try_next() {
             Some(event) => event,
@@ -141,7 +141,7 @@ impl ProcessTree {
         }
     }
 
-    /// The next event, if there is one already.
+    /// The next event, if one has already arrived.
     pub fn try_next(&mut self) -> Option<Event> {
         self.kept.pop_front().or_else(|| {
             let event = self.received.try_recv().ok()?;
@@ -150,7 +150,7 @@ impl ProcessTree {
         })
     }
 
-    /// The next event; none when no process is left or at `deadline`.
+    /// The next event; `None` when no process is left or at `deadline`.
     pub async fn next_while_alive(&mut self, deadline: Instant) -> Option<Event> {
         if !self.is_alive() {
             return None;
@@ -158,7 +158,7 @@ impl ProcessTree {
         timeout_at(deadline, self.next()).await.ok()
     }
 
-    /// Puts an event, or one that was given out, behind those that are there.
+    /// Queues an event, possibly one that was handed out before, behind the others.
     #[cfg(test)]
     pub(in crate::execute) fn keep(&mut self, event: Event) {
         self.kept.push_back(event);
@@ -170,7 +170,7 @@ impl ProcessTree {
                 self.book(&event);
                 event
             }
-            // Not while a sender is ours.
+            // Cannot happen while we own a sender.
             None => std::future::pending().await,
         }
     }
@@ -187,7 +187,7 @@ impl ProcessTree {
         }
     }
 
-    /// Waits until all that the processes wrote to stdout is among the events: that they ended may be known before.
+    /// Waits until all that the processes wrote to stdout is among the events; their end may be known earlier.
     pub async fn drain_output(&mut self) {
         let deadline = Instant::now() + deadline::LEAVING;
         for running in &mut self.processes {
@@ -204,7 +204,7 @@ impl ProcessTree {
             // A stopped process would keep the signal for later.
             process.signal(Signal::CONT);
         }
-        // By their own handles: a sweep sees no process when no descriptor is left.
+        // Through their own handles, because a sweep sees no processes when no descriptor is left.
         let unseen = |running: &&Running| !ranks.iter().chain(&others).any(|process| process.pid == running.pid);
         for running in self.unfinished().filter(unseen) {
             running.signal(Signal::TERM);
@@ -216,7 +216,7 @@ impl ProcessTree {
         }
     }
 
-    /// Gives helpers on their way out the time to go.
+    /// Gives exiting helpers time to finish.
     pub async fn let_leave(&self, cancel: &Cancel) {
         let deadline = Instant::now() + deadline::LEAVING;
         loop {
@@ -231,7 +231,7 @@ impl ProcessTree {
         }
     }
 
-    /// Kills what is left, except the coordinator. What ended is among the events soon after: see
+    /// Kills what is left, except the coordinator. The ends are among the events soon after: see
     /// [`ProcessTree::next_while_alive`].
     pub async fn kill(&self) -> Swept {
         let swept = self.sweep.clear(deadline::KILLED).await;
@@ -239,7 +239,7 @@ impl ProcessTree {
         swept
     }
 
-    /// As [`ProcessTree::kill`], where all processes ended by themselves.
+    /// As [`ProcessTree::kill`], if all processes ended by themselves.
     pub async fn kill_leftovers(&self) -> Swept {
         let swept = self.sweep.clear_leftovers(deadline::KILLED).await;
         self.kill_unfinished();
@@ -250,7 +250,7 @@ impl ProcessTree {
         self.unfinished().for_each(|running| running.signal(Signal::KILL));
     }
 
-    /// Ends everything but the coordinator: SIGTERM, `grace`, SIGKILL, reaping.
+    /// Ends everything except the coordinator: SIGTERM, `grace`, SIGKILL, reaping.
     pub async fn escalate(&mut self, grace: Duration, cancel: &Cancel) -> Swept {
         self.terminate(grace, cancel).await;
         let swept = self.kill().await;
@@ -264,10 +264,10 @@ impl ProcessTree {
         swept
     }
 
-    /// Ends the coordinator: SIGTERM, the time to write its report, SIGKILL. Afterwards no process is spared.
+    /// Ends the coordinator: SIGTERM, the time to write its report, SIGKILL. After that, no process is spared.
     ///
     /// # Errors
-    /// One sentence: it did not end by itself.
+    /// One sentence if it did not end by itself.
     pub async fn stop_coordinator(&mut self, cancel: &Cancel) -> Result<(), String> {
         let Some(running) = self.running_coordinator() else {
             self.spare_nobody();
@@ -314,7 +314,7 @@ impl ProcessTree {
         self.sweep.spared_cookie = None;
     }
 
-    /// How the coordinator ended, once it did.
+    /// How the coordinator ended, once it has.
     pub fn coordinator_exit(&self) -> Option<&Exit> {
         self.coordinator.as_ref()?.exit.as_ref()
     }

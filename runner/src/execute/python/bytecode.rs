@@ -1,13 +1,13 @@
-//! Bytecode of an environment. uv gives environments links to the files of the same wheel; what one of them has compiled of
-//! these, the next one gets as links as well.
+//! Bytecode of an environment. uv links the files of a wheel into every environment that uses it; bytecode that one
+//! environment has compiled for them is linked into the next one as well.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Gives `environment` what `others` have compiled of the files that they share with it. Where that cannot be done, Python
-/// compiles; and it takes no bytecode whose source has another size or time.
+/// Links into `environment` the bytecode that `others` have compiled for files they share with it. Where that fails,
+/// Python compiles; Python never uses bytecode whose source has a different size or time.
 pub(super) fn share(environment: &Path, others: &[PathBuf]) {
     let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
@@ -16,7 +16,7 @@ pub(super) fn share(environment: &Path, others: &[PathBuf]) {
             share_one(&own, &other.join("lib").join(&directory));
         }
         for entry in fs::read_dir(&own).into_iter().flatten().flatten() {
-            // Not through links: an environment ends at its own files.
+            // Does not follow links: an environment ends at its own files.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != "__pycache__" {
                 directories.push(directory.join(entry.file_name()));
             }
@@ -31,7 +31,7 @@ fn share_one(own: &Path, other: &Path) {
         let Some(source) = source_of(&name) else { continue };
         if is_one_file(&own.join(&source), &other.join(&source)) {
             let cache = own.join("__pycache__");
-            // Either may be there already.
+            // Either may exist already.
             let _ = fs::create_dir(&cache);
             let _ = fs::hard_link(entry.path(), cache.join(&name));
         }

@@ -6,15 +6,15 @@ use super::error::Error;
 use super::interpreter::Python;
 use super::{chosen, managed};
 
-/// Programs that run other programs: what they start may be Python.
+/// Programs that run other programs, which may be Python.
 const RUNNERS: &[&str] = &["sh", "bash", "dash", "zsh", "env", "make", "nice", "time", "timeout", "xargs"];
 
-/// Programs that come with what the default environment holds.
+/// Programs that come with the default environment.
 const ENVIRONMENT_ONLY: &[&str] = &["torchrun", "torchfrtrace", "pip", "pip3"];
 
-/// The Python for a command that a person typed: the chosen one, else the managed one. That is made only when the command
-/// can need it, because it takes a gigabyte: Python itself, a script, a program that runs others, or one that only the
-/// environment has.
+/// The Python for a command that a person typed: the chosen one, else the managed one. The managed one takes a gigabyte,
+/// so it is made only if the command can need it: Python itself, a script, a program that runs others, or one that only
+/// the environment has.
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.

@@ -8,7 +8,7 @@ use crate::execute::launch::environment::CACHE_ADVICE;
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user named one that is not there.
+    /// The user named one that does not exist.
     #[error("{variable}={program}: no Python interpreter there", program = .program.display())]
     Chosen {
         /// The variable that names it.
@@ -29,15 +29,15 @@ pub enum Error {
         "no python3 on PATH: install one, name an interpreter with FTEST_PYTHON, or give the case a managed environment with `python:`"
     )]
     NoSystem,
-    /// The machine has neither.
+    /// The machine has neither of the tools.
     #[error("no python3 and no uv on PATH: install one, or name an interpreter with FTEST_PYTHON")]
     NoInterpreter,
     /// A tool failed.
     #[error("{step} failed: {detail}")]
     Step {
-        /// What it was to do.
+        /// What it was supposed to do.
         step: String,
-        /// Its last words.
+        /// The end of its output.
         detail: String,
     },
     /// The environment could not be made.
@@ -46,7 +46,7 @@ pub enum Error {
          a machine without network needs an interpreter that has them: name it with FTEST_PYTHON, or activate its environment"
     )]
     Make {
-        /// What it was to hold.
+        /// What it was supposed to contain.
         requirements: String,
         /// What failed.
         source: Box<Error>,
@@ -56,7 +56,7 @@ pub enum Error {
     Cache {
         /// The file or directory.
         place: PathBuf,
-        /// What the file system answered.
+        /// The file system error.
         source: io::Error,
     },
     /// There is no directory for the cache.
@@ -65,7 +65,7 @@ pub enum Error {
     /// No such environment.
     #[error("no managed environment {key}; `ftest env list` lists them")]
     Unknown {
-        /// What was asked for.
+        /// The requested key.
         key: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Messages of a managed environment about what it lacks: pip, and NVIDIA's libraries outside of ftest.
+//! Messages of a managed environment about what it lacks: pip, and NVIDIA's libraries outside ftest.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,12 +7,12 @@ use std::path::Path;
 use crate::host::whole_file;
 
 const MODULE: &str = "_ftest_hint.py";
-/// Python reads it at every start.
+/// A file that Python reads at every start.
 const START: (&str, &str) = ("_ftest_hint.pth", "import _ftest_hint\n");
 const SCRIPT: &str = "#!/bin/sh\nexec \"$(dirname \"$0\")/python\" -m pip \"$@\"\n";
 
-/// Puts the hints into the environment in `directory`, made for `requirements`, unless they are there. A real pip
-/// is kept. An environment that cannot be written to gets no hints.
+/// Puts the hints into the environment in `directory`, made for `requirements`, unless they exist. A real pip is kept.
+/// An environment that cannot be written to gets no hints.
 pub(super) fn put(directory: &Path, requirements: &[String]) {
     for site in sites(directory) {
         let _ = write(&site.join(MODULE), include_str!("hints/_ftest_hint.py"));
@@ -31,7 +31,7 @@ pub(super) fn put(directory: &Path, requirements: &[String]) {
     }
 }
 
-/// `lib/pythonX.Y/site-packages` of each Python that is there.
+/// `lib/pythonX.Y/site-packages` of each Python in the environment.
 fn sites(directory: &Path) -> Vec<std::path::PathBuf> {
     let versions = fs::read_dir(directory.join("lib")).into_iter().flatten().flatten();
     versions.map(|version| version.path().join("site-packages")).filter(|site| site.is_dir()).collect()
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// An environment with a `torch` that needs what is not there.
+    /// An environment with a `torch` that needs missing libraries.
     fn environment() -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(directory.path()).status();
@@ -78,14 +78,14 @@ mod tests {
         let hint = "Run the program as `fgpu python ...`";
         let (ok, text) = run("import torch", &[]);
         assert!(!ok && text.contains("OSError: libcudart.so.13") && text.contains(hint), "{text}");
-        // Also where other code prints it.
+        // Also if other code prints it.
         let (ok, text) = run("import traceback\ntry: import torch\nexcept OSError: traceback.print_exc()", &[]);
         assert!(ok && text.contains(hint), "{text}");
         let (ok, text) = run("import torch, json; print(torch.version)", &[("WHOLE", "1")]);
         assert_eq!((ok, text.as_str()), (true, "1\n"));
         let found = "import importlib.util, sys; print(importlib.util.find_spec('torch').name)";
         assert_eq!(run(found, &[]), (true, "torch\n".to_owned()));
-        // Under the shim nothing is touched. (The loader passes over a library that is not there.)
+        // Under the shim nothing is changed. (The loader skips a missing library.)
         let shim = [("LD_PRELOAD", "/nowhere/libfakegpu.so")];
         let (ok, text) = run("import sys; print(any('ftest' in str(f) for f in sys.meta_path)); import torch", &shim);
         assert!(!ok && text.contains("False\n") && text.contains("libcudart.so.13") && !text.contains(hint), "{text}");
@@ -102,7 +102,7 @@ mod tests {
         }
         let (ok, text) = python(directory.path(), &["python", "-c", "import pip"], &[]);
         assert!(!ok && text.contains("No module named 'pip': this Python environment is managed by ftest"), "{text}");
-        // One that is really there stays, and comes first.
+        // A real one stays, and comes first.
         let site = sites(directory.path()).remove(0);
         fs::create_dir(site.join("pip")).unwrap();
         fs::write(site.join("pip/__init__.py"), "").unwrap();

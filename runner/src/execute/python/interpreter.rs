@@ -1,4 +1,4 @@
-//! An interpreter of Python, and what it says of its modules.
+//! A Python interpreter, and what it reports about its modules.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub struct Python {
     pub program: PathBuf,
     /// The directory that comes first in PATH.
     pub bin: PathBuf,
-    /// `torch/lib` of its torch, where it has one.
+    /// `torch/lib` of its torch, if it has one.
     pub torch_libraries: Option<PathBuf>,
 }
 
@@ -21,7 +21,7 @@ impl Python {
     /// Describes the interpreter `program`.
     ///
     /// # Errors
-    /// [`Error`] when it does not run.
+    /// [`Error`] if it does not run.
     pub fn describe(program: &Path) -> Result<Python, Error> {
         // find_spec does not import torch, which would fail without the shim.
         const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
@@ -34,7 +34,8 @@ impl Python {
         Ok(Python { program: program.to_owned(), bin, torch_libraries })
     }
 
-    /// The version of `module`, empty where its package has none; none when it cannot be found. It is not imported.
+    /// The version of `module`, empty if its package has none; `None` if the module cannot be found. It is not
+    /// imported.
     pub async fn version_of(&self, module: &str) -> Option<String> {
         const QUESTION: &str = "import importlib.util as u, sys\n\
             name = sys.argv[1]\n\

@@ -1,4 +1,5 @@
-//! How an environment is made: an empty one, the lean packages without what they need, then everything else.
+//! How an environment is made: first an empty one, then the lean packages without their dependencies, then everything
+//! else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::step::{self, run, step};
 use super::tools::Tools;
 use crate::host::whole_file;
 
-/// NVIDIA's libraries for which uv is not to look, with and without the CUDA version in their names.
+/// NVIDIA libraries that uv must not look for, with and without the CUDA version in their names.
 const LIBRARIES: &[&str] = &[
     "cublas",
     "cuda-cccl",
@@ -31,16 +32,16 @@ const LIBRARIES: &[&str] = &[
     "nvshmem",
     "nvtx",
 ];
-/// What else only a GPU can use.
+/// Other packages that only a GPU can use.
 const OTHERS: &[&str] = &["cuda-bindings", "cuda-pathfinder", "cuda-toolkit", "pytorch-triton", "triton"];
 
 /// Where an environment is made.
 pub(super) struct Site<'a> {
     pub(super) directory: &'a Path,
     pub(super) wheels: PathBuf,
-    /// Environments that are there already.
+    /// Environments that exist already.
     pub(super) others: Vec<PathBuf>,
-    /// What its tools carry, where it is not empty.
+    /// The mark that its tools carry, unless empty.
     pub(super) mark: &'a str,
 }
 
@@ -65,21 +66,21 @@ impl Site<'_> {
         self.directory.join("bin/python")
     }
 
-    /// Compiles what uv installed, but for what another environment has compiled; pip has done so itself.
+    /// Compiles what uv installed, except what another environment has compiled; pip compiles by itself.
     fn compile(&self, tools: &Tools) {
         if let Tools::Pip { .. } = tools {
             return;
         }
         bytecode::share(self.directory, &self.others);
-        // As pip does: by the time of the source, not by its content, which every start would have to read.
+        // As pip does: validated by the time of the source, not by its content, which every start would have to read.
         let words = ["-m", "compileall", "-qq", "-j", "0", "--invalidation-mode", "timestamp"];
         let library = self.directory.join("lib").display().to_string();
         let arguments: Vec<String> = words.iter().copied().chain([library.as_str()]).map(str::to_owned).collect();
-        // Packages have files that Python refuses, templates for example: nobody imports these.
+        // Packages contain files that Python cannot compile, such as templates; nobody imports these.
         let _ = step("compiling", self.command(tools, &self.interpreter(), &arguments), &|_| {});
     }
 
-    /// Makes it empty. Gives the command line that installs into it, without what.
+    /// Makes it empty. Returns the command line that installs into it, without the packages.
     fn empty(&self, tools: &Tools, announce: &dyn Fn(&str)) -> Result<Vec<String>, Error> {
         let (place, inside) = (self.directory.display().to_string(), self.interpreter().display().to_string());
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -117,7 +118,7 @@ struct Wanted {
     options: Vec<String>,
     /// Constraints: `numpy<2`.
     limits: Vec<String>,
-    /// Without what they need.
+    /// Installed without their dependencies.
     lean: Vec<String>,
     rest: Vec<String>,
 }
@@ -136,7 +137,7 @@ impl Wanted {
         wanted
     }
 
-    /// Whether the rest says of each file which one it is: then it has everything, and no file may be added.
+    /// Whether the rest pins every file by hash: then it is complete, and no file may be added.
     fn is_locked(&self) -> bool {
         self.rest.iter().any(|line| line.contains(" --hash="))
     }
@@ -152,7 +153,7 @@ struct Installer<'a> {
 }
 
 impl Installer<'_> {
-    /// `what`, from a file: it can have options and hashes, and any length.
+    /// Installs requirements from a file, which can have options and hashes, and any length.
     fn command(&self, file: &str, flags: &[&str], what: &[String]) -> Result<Command, Error> {
         let file = self.write(file, &[self.options.as_slice(), what].concat())?;
         let mut arguments = self.words[1..].to_vec();
@@ -195,7 +196,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
     if let Tools::Uv { uv, .. } = tools
         && run(uv, &["pip", "install", "--help"]).is_ok_and(|help| help.contains("--excludes"))
     {
-        // Whatever requires them: a package that nobody named may require PyTorch.
+        // No matter what requires them: a package that nobody named may require PyTorch.
         let excluded = installer.write("excluded.txt", &excluded(requirements))?;
         installer.words.extend(["--excludes".to_owned(), excluded]);
     }
@@ -205,8 +206,8 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
     }
     let lean = wanted.lean.join(" ");
     let first = installer.command("lean.txt", &["--no-deps"], &wanted.lean)?;
-    // Asked beforehand, the needs install while the large wheel is still being unpacked. Other packages come after it:
-    // they find it there, needing nothing that the shim replaces.
+    // Because the needs are queried beforehand, they install while the large wheel is still being unpacked. Other
+    // packages come after it: they find it installed, needing nothing that the shim replaces.
     let asked = match tools {
         Tools::Pip { .. } if wanted.rest.is_empty() => {
             announce(&format!("asking what {lean} needs"));
@@ -257,7 +258,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
     forget_replaced(site.directory)
 }
 
-/// The packages that uv leaves out, except those that somebody asked for.
+/// The packages that uv leaves out, except those explicitly requested.
 fn excluded(requirements: &[String]) -> Vec<String> {
     let versions = ["", "-cu12", "-cu13"];
     let libraries = LIBRARIES.iter().flat_map(|name| versions.map(|version| format!("nvidia-{name}{version}")));
@@ -296,7 +297,7 @@ fn forget_replaced(directory: &Path) -> Result<(), Error> {
     for place in lean_metadata(directory)? {
         let wrong = |source| Error::Cache { place: place.clone(), source };
         let metadata = fs::read_to_string(&place).map_err(wrong)?;
-        // A new file: the old one may be that of the wheel, which other environments have too.
+        // Writes a new file: the old one may be the wheel's file, shared with other environments.
         whole_file::replace(&place, &[requirement::without_replaced(&metadata).as_bytes()]).map_err(wrong)?;
     }
     Ok(())

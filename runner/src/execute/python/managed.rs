@@ -1,4 +1,5 @@
-//! Managed environments in the user's cache: made lean once per requirements and Python, then reused by every run.
+//! Managed environments in the user's cache: made once per set of requirements and Python, without GPU libraries, then
+//! reused by every run.
 //!
 //! An environment is made at its final place, because its scripts name it, under a file lock; `.complete` is written last.
 
@@ -31,7 +32,7 @@ pub struct Environment {
     pub key: String,
     /// Where it is.
     pub path: PathBuf,
-    /// What it holds; `None` when making it never ended.
+    /// Its requirements; `None` if making it was never finished.
     pub requirements: Option<Vec<String>>,
 }
 
@@ -74,16 +75,16 @@ pub fn ask_index() -> Result<(), Error> {
     Tools::find()?.ask_index()
 }
 
-/// The environment for `requirements` if it is already there.
+/// The environment for `requirements` if it exists already.
 ///
 /// # Errors
-/// [`Error`] when the machine has no tool to find out.
+/// [`Error`] if the machine has no tool to find out.
 pub fn present(requirements: &[String]) -> Result<Option<Python>, Error> {
     Ok(complete(&Plan::new(requirements)?.directory()))
 }
 
-/// The environment for `requirements`, made when it is missing. `announce` gets each step that takes time; the tools
-/// that make it carry `mark`, where it is not empty, so that they can be found and stopped.
+/// The environment for `requirements`, made if it is missing. `announce` gets each step that takes time; the tools that
+/// make it carry `mark`, unless empty, so that they can be found and stopped.
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
@@ -96,7 +97,7 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
     let home = plan.cache.environments();
     fs::create_dir_all(&home).map_err(|source| Error::Cache { place: home.clone(), source })?;
     let _lock = lock(&home, &plan.key, announce)?;
-    // Another run may have made it while this one waited.
+    // Another run may have made it while this run waited.
     if let Some(python) = complete(&directory) {
         return Ok(python);
     }
@@ -127,10 +128,10 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
     Ok(described)
 }
 
-/// How the sentence on what is about to be made begins.
+/// How the message about making an environment begins.
 pub(super) const MAKING: &str = "making a Python environment for";
 
-/// What is about to be made, what it costs and how it is avoided. Sizes are those of PyTorch 2.9 to 2.15.
+/// The message about what is being made, what it costs and how to avoid it. Sizes are those of PyTorch 2.9 to 2.15.
 fn notice(requirements: &[String], directory: &Path) -> String {
     let torch = requirements.iter().any(|one| package(one) == "torch");
     let cost = if torch { " (PyTorch: 0.5 to 0.9 GB to download, 1.4 to 2 GB on disk, once)" } else { "" };
@@ -159,12 +160,12 @@ impl Cache {
         self.0.join("tools/uv")
     }
 
-    /// What uv fetched and unpacked: environments have links to these files.
+    /// Files that uv fetched and unpacked; environments link to them.
     fn wheels(&self) -> PathBuf {
         self.0.join("wheels")
     }
 
-    /// Keeps [`collect`] from taking the wheels away meanwhile.
+    /// Keeps [`collect`] from removing the wheels in the meantime.
     fn wheels_in_use(&self) -> Result<File, Error> {
         let (place, file) = self.lock_of_wheels()?;
         rustix::fs::flock(&file, FlockOperation::LockShared)
@@ -251,8 +252,8 @@ pub fn list() -> Result<Vec<Environment>, Error> {
     Ok(environments)
 }
 
-/// What can be taken from the cache without loss: environments that cannot be used, and wheels. What environments have of
-/// the wheels stays: they share files, not a directory. Gives the environments' keys, and the directory of the wheels.
+/// What can be removed from the cache without loss: unusable environments, and wheels. Environments keep their files from
+/// the wheels, because they share files, not a directory. Returns the environments' keys and the directory of the wheels.
 ///
 /// # Errors
 /// [`Error::Cache`]; [`Error::NoCache`].
@@ -293,7 +294,7 @@ pub fn remove(key: &str, announce: &dyn Fn(&str)) -> Result<(), Error> {
         return Err(unknown());
     }
     let lock = lock(&home, key, announce)?;
-    // First the marker: a half-removed environment is never taken for a whole one.
+    // The marker goes first, so that a half-removed environment is never taken for a complete one.
     let _ = fs::remove_file(home.join(key).join(".complete"));
     clear(&home.join(key))?;
     drop(lock);

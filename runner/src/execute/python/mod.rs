@@ -34,7 +34,7 @@ fn on_path() -> Result<PathBuf, Error> {
 /// The interpreter that the user chose: `FTEST_PYTHON`, else the active virtual or conda environment.
 ///
 /// # Errors
-/// [`Error::Chosen`] when what is named is not there, [`Error::NoSystem`].
+/// [`Error::Chosen`] if the named interpreter does not exist, [`Error::NoSystem`].
 pub fn chosen() -> Result<Option<PathBuf>, Error> {
     chosen_from(|name| variable::get(name).map(PathBuf::from))
 }
@@ -59,8 +59,8 @@ fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<PathBuf>,
     Ok(None)
 }
 
-/// The Python for `need`: the chosen one unchanged, else what is needed. A managed environment is made when it is missing;
-/// `mark` and `announce` as there.
+/// The Python for `need`: the chosen one unchanged, else the needed one. A managed environment is made if it is missing;
+/// for `mark` and `announce` see [`managed::provide`].
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
@@ -72,7 +72,7 @@ pub fn provide(need: &PythonNeed, mark: &str, announce: &dyn Fn(&str)) -> Result
     }
 }
 
-/// Whether [`provide`] has nothing to make for `need`.
+/// Whether [`provide`] would have nothing to make for `need`.
 pub fn is_present(need: &PythonNeed) -> bool {
     match (chosen(), need) {
         (Ok(None), PythonNeed::Managed(requirements)) => matches!(managed::present(requirements), Ok(Some(_))),

@@ -1,5 +1,5 @@
-//! What is shown while an environment is made: a spinner with the elapsed time on a terminal, after the first sentence, which
-//! names the cost; lines elsewhere.
+//! Progress output while an environment is made. On a terminal: a spinner with the elapsed time, after a first message that
+//! names the cost. Elsewhere: lines.
 
 use std::cell::Cell;
 use std::io::IsTerminal;
@@ -48,7 +48,7 @@ impl Steps {
         }
     }
 
-    /// Takes the spinner away.
+    /// Removes the spinner.
     pub fn done(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

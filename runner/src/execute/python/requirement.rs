@@ -1,4 +1,4 @@
-//! Requirements as pip writes them: which are installed lean, and what a lean package still needs of its dependencies.
+//! Requirements in pip's syntax: which are installed lean, and which dependencies a lean package still needs.
 
 use crate::case::python::{COMPILER, is_replaced, package};
 
@@ -10,7 +10,7 @@ pub(super) fn is_lean(requirement: &str) -> bool {
 }
 
 /// What remains of the `Requires-Dist` entries of a lean package: no extras, nothing that the shim replaces, and
-/// nothing that is lean itself and asked for anyway.
+/// nothing that is itself lean and requested anyway.
 pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     requires
         .into_iter()
@@ -23,7 +23,7 @@ pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<
         .collect()
 }
 
-/// Gives Triton, where it is required without a version, the one that these `Requires-Dist` entries of PyTorch ask for.
+/// If Triton is required without a version, gives it the version that these `Requires-Dist` entries of PyTorch ask for.
 pub(super) fn match_compiler(requirements: &mut [String], needs: &[&str]) {
     let Some(asked) = needs.iter().find(|entry| package(entry) == COMPILER) else { return };
     for line in requirements.iter_mut().filter(|line| *line == COMPILER) {
@@ -48,7 +48,7 @@ pub(super) fn without_replaced(metadata: &str) -> String {
     metadata.split_inclusive('\n').filter(is_kept).collect()
 }
 
-/// Sorted, trimmed, each once: equal needs share an environment however they are written.
+/// Sorted, trimmed and deduplicated, so that equal needs share an environment however they are written.
 pub(super) fn canonical(requirements: &[String]) -> Vec<String> {
     let mut canonical: Vec<String> =
         requirements.iter().map(|line| canonical_line(line.trim())).filter(|line| !line.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! One step of making an environment: a tool that runs to its end while the user sees what it downloads.
+//! One step of making an environment: runs a tool to its end while showing the user what it downloads.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,18 +16,18 @@ pub(super) fn command<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]
     command
 }
 
-/// Runs `program` and gives what it wrote on stdout.
+/// Runs `program` and returns its stdout.
 ///
 /// # Errors
-/// [`Error::Step`] when it cannot run or fails.
+/// [`Error::Step`] if it cannot run or fails.
 pub(super) fn run<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: &[S]) -> Result<String, Error> {
     step(&program.display().to_string(), command(program, arguments), &|_| {})
 }
 
-/// Runs a tool to its end, announcing what it downloads, and gives its stdout.
+/// Runs a tool to its end, announcing what it downloads, and returns its stdout.
 ///
 /// # Errors
-/// [`Error::Step`] with its last words.
+/// [`Error::Step`] with the end of its output.
 pub(super) fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) -> Result<String, Error> {
     let wrong = |detail: String| Error::Step { step: step.to_owned(), detail };
     if step.starts_with("installing") {
@@ -68,7 +68,7 @@ pub(super) fn step(step: &str, mut command: Command, announce: &dyn Fn(&str)) ->
     Err(wrong(if last.is_empty() { status.to_string() } else { format!("{status}\n    {last}") }))
 }
 
-/// A line of pip or uv that a person wants to see: a download that takes a while, or the unpacking.
+/// A line of pip or uv worth showing: a download that takes a while, or unpacking.
 fn progress_of(line: &str) -> Option<String> {
     let line = line.trim();
     if let Some(file) = line.strip_prefix("Downloading ") {

@@ -1,4 +1,4 @@
-//! The programs that make environments: uv, so that environments share their packages' files; or else pip.
+//! The programs that make environments: uv, which lets environments share package files, or else pip.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::uv;
 /// The tools that make environments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tools {
-    /// uv, and the interpreter for which it makes them, if the machine has one.
+    /// uv, and the interpreter for which it makes environments, if the machine has one.
     Uv { uv: PathBuf, python: Option<PathBuf>, settings: Vec<(String, String)> },
     /// The venv and pip of an interpreter.
     Pip { python: PathBuf },
@@ -34,7 +34,7 @@ impl Tools {
         }
     }
 
-    /// The interpreter for which they make environments; none where uv brings one.
+    /// The interpreter for which they make environments; `None` if uv provides one.
     pub(super) fn python(&self) -> Option<&Path> {
         match self {
             Tools::Pip { python } => Some(python),
@@ -45,7 +45,7 @@ impl Tools {
     /// Asks the package index for something small, once, and not for long.
     ///
     /// # Errors
-    /// [`Error::Step`] with what it answered.
+    /// [`Error::Step`] with its answer.
     pub(super) fn ask_index(&self) -> Result<(), Error> {
         const WHAT: &str = "pip";
         let nowhere = "/nonexistent";

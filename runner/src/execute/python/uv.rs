@@ -1,4 +1,4 @@
-//! uv where the machine has none: fetched as a wheel, with pip's configuration.
+//! uv on a machine that has none: fetched as a wheel, with pip's configuration.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use super::error::Error;
 use super::step::{command, run, step};
 
-/// What pip fetches: 1.0 is free to change its commands.
+/// The requirement that pip fetches: 1.0 is free to change its commands.
 const UV: &str = "uv>=0.9,<1";
 
-/// Whole or not at all: it is renamed into place.
+/// Fetches it atomically: it is renamed into place.
 pub(super) fn fetch(python: &Path, directory: &Path) -> Result<(), Error> {
     let wrong = |source| Error::Cache { place: directory.to_owned(), source };
     let half = directory.with_extension("new");
@@ -22,19 +22,20 @@ pub(super) fn fetch(python: &Path, directory: &Path) -> Result<(), Error> {
     let words =
         ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--target", &target, UV];
     step("pip install uv", command(python, &words), &|_| {})?;
-    // A wheel of another kind of machine installs as well.
+    // A wheel for another machine type installs as well.
     run(&half.join("bin/uv"), &["--version"])?;
     fs::rename(&half, directory).map_err(wrong)
 }
 
-/// What pip is configured to do, as variables for a uv that nobody configured. Those that are set stay.
+/// pip's configuration, as variables for a uv that is not configured. Variables that are already set stay.
 pub(super) fn settings_of_pip(python: &Path) -> Vec<(String, String)> {
     let listed = run(python, &["-m", "pip", "config", "list"]).unwrap_or_default();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     settings(&listed).into_iter().filter(|(name, _)| !is_set(name)).collect()
 }
 
-/// The same, of what `pip config list` prints: `global.index-url='...'`, with `:env:` for variables, which come first.
+/// The same, from the output of `pip config list`: `global.index-url='...'`, with `:env:` for variables, which take
+/// precedence.
 fn settings(listed: &str) -> Vec<(String, String)> {
     let value = |key: &str| {
         let of = |section: &str| {
@@ -52,7 +53,7 @@ fn settings(listed: &str) -> Vec<(String, String)> {
     set("UV_INDEX_STRATEGY", extra.as_ref().map(|_| "unsafe-best-match".to_owned()));
     set("UV_INDEX", extra);
     let places = value("find-links").unwrap_or_default();
-    // pip passes over a directory that is not there.
+    // pip skips a directory that does not exist.
     let places: Vec<&str> =
         places.split_whitespace().filter(|place| place.contains("://") || Path::new(place).exists()).collect();
     set("UV_FIND_LINKS", Some(places.join(",")).filter(|places| !places.is_empty()));

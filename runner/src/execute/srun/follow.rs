@@ -1,4 +1,4 @@
-//! Files that tasks write, read while they grow: the kernel says when there is more.
+//! Reads files that tasks write while they grow: the kernel notifies us when there is more.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -14,12 +14,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
-/// Bytes of a file that are passed on at once.
+/// Bytes of a file that are passed on at a time.
 const PIECE: usize = 64 << 10;
-/// Bytes of the kernel's notices that are read at once.
+/// Bytes of the kernel's notifications that are read at a time.
 const NOTICES: usize = 16 << 10;
 
-/// The files below one directory that somebody follows, by name.
+/// The followed files below one directory, by name.
 #[derive(Debug)]
 pub(super) struct Directory {
     notices: AsyncFd<OwnedFd>,
@@ -27,10 +27,10 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Notices what happens below `path` from now on.
+    /// Watches `path` from now on.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub(super) fn watch(path: &Path) -> io::Result<Directory> {
         let descriptor = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         inotify::add_watch(&descriptor, path, WatchFlags::MODIFY | WatchFlags::MOVED_TO)?;
@@ -39,11 +39,11 @@ impl Directory {
         Ok(Directory { notices, followed: HashMap::new() })
     }
 
-    /// Makes the empty file `path` in this directory. What is written to it can be read from the stream, which ends once this
+    /// Creates the empty file `path` in this directory. Data written to it can be read from the stream, which ends once this
     /// directory is dropped and everything has been read.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(super) fn follow(&mut self, path: &Path) -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
         File::create_new(path)?;
         let file = File::open(path)?;
@@ -54,7 +54,8 @@ impl Directory {
         Ok(stream)
     }
 
-    /// Wakes the followers of files that have grown; gives the names of the others that have changed. None ends it: notices fail.
+    /// Wakes the followers of files that have grown; returns the names of other changed files. An error means that
+    /// notifications fail.
     pub(super) async fn changed(&self) -> io::Result<Vec<OsString>> {
         let mut ready = self.notices.readable().await?;
         let mut buffer = [MaybeUninit::uninit(); NOTICES];
@@ -82,7 +83,7 @@ impl Directory {
     }
 }
 
-/// Passes on what the file holds, and what is added to it until its directory is gone.
+/// Passes on the contents of the file, and what is added to it until its directory is dropped.
 async fn copy(mut file: File, mut more: watch::Receiver<()>, mut into: DuplexStream) {
     let mut piece = vec![0; PIECE];
     let mut over = false;

@@ -1,5 +1,6 @@
-//! Ranks that Slurm starts. srun is ours, the tasks are not: slurmd starts them. Each task is `ftest __task`, which becomes the parent of
-//! the rank (or of the torchrun of its node), says who it is, and writes down how it ended; what it writes goes to files.
+//! Ranks started by Slurm. srun is our child, but the tasks are not: slurmd starts them. Each task is `ftest __task`, which
+//! becomes the parent of the rank (or of its node's torchrun), reports which task it is, and records how it ended; its output
+//! goes to files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,19 +28,19 @@ const ORDER: &str = "FTEST_TASK";
 /// What every task of a step needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// Where the tasks write down how they do.
+    /// Where the tasks record their state.
     directory: PathBuf,
-    /// The machine on which ftest and the coordinator run, by the id of its boot.
+    /// The machine on which ftest and the coordinator run, by boot id.
     machine: String,
-    /// The same for a reader.
+    /// The same as a host name, for messages.
     host: String,
     /// The mark of the case.
     cookie: String,
     /// Where rank 0 listens.
     port: u16,
-    /// Where the ranks sit on the cluster, by rank.
+    /// The placement of the ranks on the cluster, by rank.
     placements: Option<Vec<Placement>>,
-    /// Each task is a torchrun that logs below this directory; else a rank.
+    /// If set, each task is a torchrun that logs below this directory; otherwise a rank.
     torchrun: Option<PathBuf>,
 }
 
@@ -58,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Puts it where the tasks look for it.
+    /// Puts it into the environment of the tasks.
     pub(super) fn announce(&self, environment: &mut Environment) {
         environment.set(ORDER, serde_json::to_string(self).expect("an order has string keys only"));
     }
@@ -69,7 +70,7 @@ impl Order {
 struct Ended {
     /// The process.
     pid: i32,
-    /// Its end; of one that was not started, why.
+    /// Its exit, or why it was not started.
     exit: Exit,
 }
 
@@ -88,7 +89,7 @@ fn ended(task: u32) -> String {
     format!("{task}.ended")
 }
 
-/// This machine: the id of its boot, and its name.
+/// This machine: its boot id and its name.
 fn here() -> (String, String) {
     let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim().to_owned();
     (read("random/boot_id"), read("hostname"))
@@ -108,10 +109,10 @@ pub(super) fn argv(case: &Case, srun: &Srun, shared: &Shared<'_>, words: Vec<OsS
     flag("chdir", &case.dir.display());
     flag("export", &"ALL");
     flag("input", &"none");
-    // How long the others may go on after one has failed is the case's to say.
+    // The case decides how long the others may go on after one has failed.
     flag("kill-on-bad-exit", &0);
     flag("wait", &0);
-    // Written by each task's own node, byte for byte: what srun passes on is cut into lines.
+    // Written by each task's own node, byte for byte: srun would cut it into lines.
     flag("output", &files.join("%t.stdout").display());
     flag("error", &files.join("%t.stderr").display());
     argv.extend(srun.options.iter().map(OsString::from));

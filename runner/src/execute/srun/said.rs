@@ -1,8 +1,8 @@
-//! What Slurm says on the standard error of srun and of tasks when it does not do what it was asked for.
+//! Messages of Slurm on the standard error of srun and of tasks when it did not do as requested.
 
 use crate::observation::{Captured, Exit, ProcessObservation, Role};
 
-/// Bytes of a stream's end that are looked at.
+/// Bytes at the end of a stream that are examined.
 const END: usize = 16 << 10;
 /// Lines that are quoted.
 const LINES: usize = 4;
@@ -15,7 +15,7 @@ pub(in crate::execute) fn refusal(processes: &[ProcessObservation]) -> Option<St
     })
 }
 
-/// Why nothing was started, where nothing was (`started`), or why Slurm itself ended the step: in its words.
+/// Slurm's message on why nothing was started (see `started`), or why Slurm itself ended the step.
 pub(in crate::execute) fn why(processes: &[ProcessObservation], started: bool) -> Option<String> {
     let srun = processes.iter().find(|process| process.role == Role::Srun)?;
     let said = end_of(&srun.stderr);
@@ -38,7 +38,7 @@ pub fn last_words(said: &str) -> String {
     }
 }
 
-/// Whether Slurm ended the step for a reason of its own or of an administrator.
+/// Whether the line shows that Slurm or an administrator ended the step.
 fn ends_the_step(line: &str) -> bool {
     let ours = line.starts_with("slurmstepd") || line.starts_with("srun:");
     let cancelled = line.contains("CANCELLED AT");
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn slurms_own_words_are_passed_on() {
-        // As 22.05 says it.
+        // As Slurm 22.05 words it.
         let partition = "srun: error: invalid partition specified: nope\nsrun: error: Unable to allocate resources: Invalid partition name specified\n";
         let no_partition = [process(Role::Srun, Exit::Code(1), partition)];
         let said = why(&no_partition, false).unwrap();

@@ -1,5 +1,5 @@
-//! `ftest __task`: what srun starts in each task. It checks that Slurm placed it where the cluster has it, gives the program the variables
-//! of its place, and stays beside it to write down how it ended.
+//! `ftest __task`: started by srun in each task. It checks that Slurm placed it as the cluster requires, gives the program the
+//! variables for its place, and stays to record how the program ended.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,12 +23,13 @@ use crate::observation::Exit;
 
 /// First argument under which `ftest` is a task.
 pub const ARGUMENT: &str = "__task";
-/// What a shell returns for a program that is not there.
+/// The exit code that a shell returns for a missing program.
 const NOT_STARTED: i32 = 127;
 
-/// The task's whole life, with the words of the program. Gives the exit code; where a signal ended the program, it ends by the same.
+/// The task's main function, given the words of the program. Returns the exit code; if a signal ended the program, ends itself by
+/// the same signal.
 pub fn main(words: &[OsString]) -> i32 {
-    // Slurm signals all processes of a step: this one lives as long as its program.
+    // Slurm signals all processes of a step: this one must live as long as its program.
     kernel::outlive_signals();
     let order = std::env::var(ORDER).ok().and_then(|text| serde_json::from_str::<Order>(&text).ok());
     let task = Task::read(|name| std::env::var(name).ok());
@@ -93,7 +94,7 @@ fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), Str
     Ok((pid, wait(pid)))
 }
 
-/// What differs from the environment that srun passed on.
+/// Changes relative to the environment that srun passed on.
 fn environment(order: &Order, task: Task) -> Result<Environment, String> {
     let mut environment = Environment::new();
     environment.remove(ORDER);
@@ -113,7 +114,7 @@ fn environment(order: &Order, task: Task) -> Result<Environment, String> {
     Ok(environment)
 }
 
-/// Where the rank sits: where Slurm has put it, or where the cluster has it if Slurm knows only one node.
+/// The rank's placement: where Slurm has put it, or where the cluster has it if Slurm knows only one node.
 fn placed(order: &Order, task: Task) -> Result<Placement, String> {
     let here =
         Placement { node: task.node, nodes: task.nodes, local_rank: task.local_id, local_size: task.local_tasks };
@@ -159,7 +160,7 @@ mod tests {
         Order { directory, machine: "m".into(), host: "h".into(), cookie, port: 7, placements, torchrun: None }
     }
 
-    /// The third of four ranks that the cluster has two by two.
+    /// The placements of four ranks, two per node.
     fn two_by_two() -> Vec<Placement> {
         let at = |node, local_rank| Placement { node, nodes: 2, local_rank, local_size: 2 };
         vec![at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(alone, Placement { node: 1, nodes: 2, local_rank: 0, local_size: 1 });
         // Both agree.
         assert_eq!(placed(&order(Some(two_by_two())), task(2, 0, 2, 1, 2)).unwrap(), two_by_two()[2]);
-        // One node of Slurm stands for all of the cluster.
+        // One Slurm node represents the whole cluster.
         assert_eq!(placed(&order(Some(two_by_two())), task(2, 2, 4, 0, 1)).unwrap(), two_by_two()[2]);
         // `srun -N2 -n4` without a number per node: three and one.
         let wrong = placed(&order(Some(two_by_two())), task(2, 2, 3, 0, 2)).unwrap_err();

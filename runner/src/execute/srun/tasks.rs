@@ -1,4 +1,5 @@
-//! The tasks of a step as the case sees them: their streams while they are written, their ends as each writes its own down.
+//! The tasks of a step as the case sees them: their streams as they are written, and their ends as each task records its
+//! own.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -28,18 +29,18 @@ pub(in crate::execute) struct Tasks {
     directory: PathBuf,
     tasks: Vec<(Role, [Capture; 2])>,
     ends: Ends,
-    /// Passes on what happens in the directory.
+    /// Passes on changes in the directory.
     noticing: JoinHandle<()>,
 }
 
 type Ends = Arc<Mutex<BTreeMap<u32, Ended>>>;
 
 impl Tasks {
-    /// Makes room for the tasks of `case` in its `scratch` directory, before srun starts them. Their ends, and their lines where a kill
-    /// waits for one, go to `events`; what they write is shown without `secrets` where there are some.
+    /// Prepares the `scratch` directory for the tasks of `case`, before srun starts them. Their ends, and their lines if a kill
+    /// waits for one, go to `events`; if `secrets` is given, their output is shown without these.
     ///
     /// # Errors
-    /// One sentence: a directory or file cannot be made, or the kernel gives no notice of changes.
+    /// One sentence: a directory or file cannot be created, or the kernel cannot notify us of changes.
     pub(in crate::execute) fn prepare(
         case: &Case,
         srun: &Srun,
@@ -93,7 +94,7 @@ impl Tasks {
         numbered.filter(|(task, _)| runs(*task)).map(|(_, (role, _))| *role).collect()
     }
 
-    /// Waits until all that they wrote to stdout is among the events. Only once srun has ended.
+    /// Waits until all that they wrote to stdout is among the events. Call only after srun has ended.
     pub(in crate::execute) async fn drain_output(&mut self, deadline: Instant) {
         self.noticing.abort();
         for (_, [stdout, _]) in &mut self.tasks {
@@ -101,9 +102,9 @@ impl Tasks {
         }
     }
 
-    /// Lets go of the streams, at the latest at `deadline`, and gives what was seen of each task that came to anything.
+    /// Closes the streams, at the latest at `deadline`, and returns the observation of each task that did anything.
     pub(in crate::execute) async fn observe(self, deadline: Instant) -> Vec<ProcessObservation> {
-        // Without its directory every stream comes to its end.
+        // Without its directory, every stream ends.
         self.noticing.abort();
         let mut seen = Vec::new();
         for task in 0..self.tasks.len() as u32 {
@@ -113,12 +114,12 @@ impl Tasks {
         let mut processes = Vec::new();
         for (exit, (role, [stdout, stderr])) in seen.into_iter().zip(self.tasks) {
             let ((stdout, _), (stderr, _)) = (stdout.finish(deadline).await, stderr.finish(deadline).await);
-            // What Slurm itself has to say of a task that never ran.
+            // Slurm's own message about a task that never ran.
             if let Some(exit) = exit.or_else(|| (stderr.bytes > 0).then_some(Exit::Unknown)) {
                 processes.push(ProcessObservation { role, exit, stdout, stderr });
             }
         }
-        // Everything that it held has been captured.
+        // All its contents have been captured.
         let _ = std::fs::remove_dir_all(&self.directory);
         processes
     }
@@ -127,7 +128,7 @@ impl Tasks {
         self.directory.join(started(task)).exists()
     }
 
-    /// As it was noticed, else as it is written: a file of another machine changes without a notice.
+    /// The end as notified, or else as written: changes made by another machine give no notification.
     fn end_of(&self, task: u32) -> Option<Ended> {
         let noticed = self.ends.lock().get(&task).cloned();
         noticed.or_else(|| read(&self.directory, task))
@@ -139,7 +140,7 @@ impl Tasks {
     }
 }
 
-/// Passes on what happens in the directory, until nobody wants to know any more.
+/// Passes on changes in the directory until nobody listens any more.
 async fn notice(watched: Directory, place: PathBuf, roles: Vec<Role>, ends: Ends, events: UnboundedSender<Event>) {
     while let Ok(names) = watched.changed().await {
         for task in names.iter().filter_map(|name| number(name)) {

@@ -1,5 +1,6 @@
-//! Warm starts: Python processes of cases are forked from one that has imported PyTorch, and are otherwise as if they had been
-//! started. What would differ is started cold, with the reason. docs/adr/runner.md has the design.
+//! Warm starts: Python processes of cases are forked from one that has imported PyTorch, and otherwise behave as if started
+//! normally. A process that would behave differently is started cold, and the reason is recorded. docs/adr/runner.md has the
+//! design.
 
 mod notes;
 mod request;
@@ -28,16 +29,16 @@ use crate::case::{Case, Launch, Warm};
 use crate::host::install::Install;
 use crate::host::variable;
 
-/// So many processes of a run are started no faster from a warm process, which has to be made first.
+/// Up to this many processes of a run start no faster from a warm process, which has to be made first.
 const FEW: u32 = 2;
 
 /// What the user prefers for all cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Preference {
-    /// Where it saves time.
+    /// Warm if it saves time.
     #[default]
     WhereItSaves,
-    /// Each that does not refuse.
+    /// Every case that does not opt out.
     Warm,
     /// None.
     Cold,
@@ -69,18 +70,18 @@ pub fn check_environment() -> Result<(), BadValue> {
 
 type Made = Arc<OnceCell<Result<Arc<Server>, String>>>;
 
-/// The interpreter, and what is imported beside PyTorch.
+/// The interpreter, and what is imported besides PyTorch.
 type Kind = (PathBuf, Vec<String>);
 
-/// The warm processes of a run: one for each Python, and for each list of modules that suites name.
+/// The warm processes of a run: one for each Python and each list of modules that suites name.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     preference: Preference,
     made: Mutex<HashMap<Kind, Made>>,
     number: AtomicU64,
-    /// Pythons of which this run starts only a few processes.
+    /// Pythons for which this run starts only a few processes.
     few: Mutex<HashSet<Option<PythonNeed>>>,
-    /// A case for each that is to be made before a case asks for it, in order.
+    /// One case for each warm process to make before a case asks for it, in order.
     warming: Mutex<Vec<Arc<Case>>>,
 }
 
@@ -90,7 +91,8 @@ impl Servers {
         Servers { preference, ..Servers::default() }
     }
 
-    /// Counts what a run of `cases` starts, before the first of them; `repeated` if each runs more than once.
+    /// Counts the processes that a run of `cases` will start, before the first case; `repeated` if each runs more than
+    /// once.
     pub(super) fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
         let mut processes: HashMap<Option<PythonNeed>, u32> = HashMap::new();
         for case in cases.iter().filter(|case| self.preference.of(case)) {
@@ -116,12 +118,12 @@ impl Servers {
         *self.warming.lock() = warming;
     }
 
-    /// The case whose warm process is to be made next, before it asks for it.
+    /// The case whose warm process is to be made next, before the case asks for it.
     pub(super) fn next_to_warm(&self) -> Option<Arc<Case>> {
         self.warming.lock().first().cloned()
     }
 
-    /// The warm process of `case` was made or cannot be.
+    /// Records that the warm process of `case` was made or cannot be made.
     pub(super) fn set_warmed(&self, case: &Case) {
         self.warming.lock().retain(|other| !shares_server(other, case));
     }
@@ -131,15 +133,15 @@ impl Servers {
         self.warming.lock().iter().any(|other| shares_server(other, case))
     }
 
-    /// Whether `case` gets a warm process, where it can.
+    /// Whether `case` gets a warm process if possible.
     fn is_wanted(&self, case: &Case) -> bool {
         let asked = self.preference == Preference::Warm || matches!(case.warm, Warm::Wanted(_));
         self.preference.of(case) && (asked || !self.few.lock().contains(&case.python_need()))
     }
 
-    /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are scripts of
-    /// the environment, in one that has PyTorch, under the shim.
-    /// None where that is not wanted, or for a case that does not ask for it by itself.
+    /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are
+    /// scripts of the environment, if it has PyTorch, under the shim. `None` if that is not wanted, or not possible for a case
+    /// that does not ask for it explicitly.
     ///
     /// # Errors
     /// Why a case that asks for it cannot have it.
@@ -176,10 +178,10 @@ impl Servers {
         fits && case.cluster.is_some() && case.network.is_none()
     }
 
-    /// The warm process of `python` for `case`, made when it is missing.
+    /// The warm process of `python` for `case`, made if it is missing.
     ///
     /// # Errors
-    /// Why there is none, in a sentence. It is not tried again in this run.
+    /// One sentence on why there is none. It is not tried again in this run.
     pub(super) async fn of(
         &self,
         case: &Case,
@@ -205,7 +207,7 @@ impl Servers {
         made.get_or_init(make).await.clone()
     }
 
-    /// Ends them, when no case runs any more.
+    /// Ends the warm processes once no case runs any more.
     pub(super) fn end(&self) {
         self.made.lock().clear();
     }
@@ -216,14 +218,14 @@ fn shares_server(one: &Case, other: &Case) -> bool {
     one.warm == other.warm && one.python_need() == other.python_need()
 }
 
-/// Whether a command's first word names the interpreter. Which one, the warm process compares.
+/// Whether a command's first word names an interpreter. The warm process checks whether it is the right one.
 fn is_python(word: &str) -> bool {
     let name = Path::new(word).file_name().unwrap_or_default();
     name == "python" || name == "python3"
 }
 
-/// Whether a command's first word names a script that was installed beside the interpreter, such as `accelerate`. In which interpreter
-/// it runs, the warm process compares.
+/// Whether a command's first word names a script that was installed beside the interpreter, such as `accelerate`. The warm
+/// process checks in which interpreter it runs.
 fn has_script(python: &Python, word: &str) -> bool {
     let file = python.bin.join(word);
     let mut first = [0; 2];

@@ -1,11 +1,11 @@
-//! How the processes of a case were started, as each of them noted it.
+//! How the processes of a case were started, as recorded by each of them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::observation::{Role, Starts};
 
-/// How a line begins that names a module.
+/// The prefix of a line that names a module.
 const WITHOUT: &str = "without ";
 
 /// The file in a case's scratch directory.
@@ -13,7 +13,7 @@ pub(in crate::execute) fn file(scratch: &Path) -> PathBuf {
     scratch.join("starts")
 }
 
-/// What was noted in `file`; none if nothing was.
+/// The notes in `file`; `None` if there are none.
 pub(in crate::execute) fn read(file: &Path) -> Option<Starts> {
     let text = String::from_utf8_lossy(&std::fs::read(file).ok()?).into_owned();
     let mut starts = Starts::default();
@@ -26,7 +26,7 @@ pub(in crate::execute) fn read(file: &Path) -> Option<Starts> {
             starts.warm += 1;
         }
     }
-    // They are noted as they come.
+    // They are recorded in order of arrival.
     starts.cold.sort();
     Some(starts)
 }

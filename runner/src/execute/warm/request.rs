@@ -18,7 +18,7 @@ const ANSWER: u64 = 4096;
 pub(in crate::execute) struct Request<'a> {
     /// The interpreter.
     pub(in crate::execute) file: &'a Path,
-    /// What it sees as its name and arguments.
+    /// Its name and arguments, as it sees them.
     pub(in crate::execute) arguments: &'a [OsString],
     /// Its whole environment.
     pub(in crate::execute) environment: Vec<(OsString, OsString)>,
@@ -26,11 +26,11 @@ pub(in crate::execute) struct Request<'a> {
     pub(in crate::execute) directory: &'a Path,
     /// stdin, stdout, stderr.
     pub(in crate::execute) streams: [BorrowedFd<'a>; 3],
-    /// It leads a session of its own.
+    /// Whether it leads its own session.
     pub(in crate::execute) session: bool,
-    /// What the kernel sends it when this process dies; 0 for nothing.
+    /// The signal that the kernel sends it when this process dies; 0 for none.
     pub(in crate::execute) at_our_death: i32,
-    /// Where it and its workers note how they were started.
+    /// Where it and its workers record how they were started.
     pub(in crate::execute) notes: &'a Path,
 }
 
@@ -38,7 +38,7 @@ impl Request<'_> {
     /// The fields, then the arguments, then the environment, with a NUL between any two.
     ///
     /// # Errors
-    /// One of them holds a NUL.
+    /// One of them contains a NUL.
     pub(super) fn message(&self) -> Result<Vec<u8>, String> {
         let number = |number: u64| OsString::from(number.to_string());
         let entry = |(name, value): &(OsString, OsString)| {
@@ -53,10 +53,10 @@ impl Request<'_> {
             number(u64::from(std::process::id())),
             OsString::from(self.at_our_death.to_string()),
             number(u64::from(self.session)),
-            // The umask that the warm process has, as all that are started for cases.
+            // The warm process already has the umask of all processes started for cases.
             OsString::new(),
             self.notes.as_os_str().to_owned(),
-            // No descriptors beside the streams.
+            // No descriptors except the streams.
             OsString::new(),
             number(self.arguments.len() as u64),
         ];
@@ -69,7 +69,7 @@ impl Request<'_> {
     }
 }
 
-/// A process that was forked and waits for a word before it becomes what was asked for. Without it, it ends.
+/// A forked process that waits for a go-ahead before it becomes the requested process. Without one, it exits.
 #[derive(Debug)]
 pub(in crate::execute) struct Asked {
     /// Our child.
@@ -98,7 +98,7 @@ impl Asked {
         match (word, pid) {
             (Some("ready"), Some(pid)) => Ok(Asked { pid, report }),
             (_, pid) => {
-                // It ended, or is about to, and came to us.
+                // It has ended or is about to, and was reparented to us.
                 if let Some(pid) = pid.and_then(Pid::from_raw) {
                     let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
                 }

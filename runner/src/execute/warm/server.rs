@@ -1,5 +1,5 @@
-//! One warm process: made, asked for forks, ended. It is our child, and so is each of its forks: this process takes orphans, and the
-//! fork is one by the time we hear of it.
+//! One warm process: made, asked for forks, ended. It is our child, and so is each of its forks: orphans are reparented to this
+//! process, and a fork is an orphan by the time we hear of it.
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
@@ -21,7 +21,7 @@ use crate::execute::process_tree::kernel::Spawn;
 use crate::execute::python::Python;
 use crate::host::deadline;
 
-/// What the interpreter loads by itself; it loads the parts.
+/// The file that the interpreter loads by itself; it loads the parts.
 const FIRST: (&str, &str) = ("sitecustomize.py", include_str!("server/sitecustomize.py"));
 /// The server, in the order in which its parts build on each other.
 const PARTS: [(&str, &str); 7] = [
@@ -35,16 +35,16 @@ const PARTS: [(&str, &str); 7] = [
 ];
 /// The file with the names of the parts, in their order.
 const ORDER: &str = "parts";
-/// Longest first message, bytes.
+/// Maximum length of the first message, bytes.
 const GREETING: u32 = 1 << 20;
 
-/// The first thing that it says.
+/// Its first message.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Greeting {
     /// It is ready, without these modules: names and reasons.
     Ready(Vec<String>),
-    /// No process can be forked from it: why.
+    /// Why no process can be forked from it.
     Unfit(String),
 }
 
@@ -53,18 +53,18 @@ enum Greeting {
 pub(in crate::execute) struct Server {
     pid: Pid,
     directory: PathBuf,
-    /// Gone after a request that was not sent to its end.
+    /// Gone after a request that was not sent completely.
     control: Mutex<Option<UnixStream>>,
-    /// Modules that it should have imported and could not, each with the reason.
+    /// Modules that it should have imported but could not, each with the reason.
     without: Vec<String>,
 }
 
 impl Server {
-    /// Starts it and waits until it has imported PyTorch and `modules`; its files go to `directory`, which is made. Nothing of it is left when
-    /// that fails.
+    /// Starts it and waits until it has imported PyTorch and `modules`; its files go to `directory`, which is created. If that
+    /// fails, nothing is left of it.
     ///
     /// # Errors
-    /// Why no process can be forked from it, in a sentence.
+    /// One sentence on why no process can be forked from it.
     pub(super) async fn start(
         python: &Python,
         modules: &[String],
@@ -105,12 +105,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Modules that it should have imported and could not, each with the reason.
+    /// Modules that it should have imported but could not, each with the reason.
     pub(in crate::execute) fn without(&self) -> &[String] {
         &self.without
     }
 
-    /// Waits for its first word: which modules it lacks.
+    /// Waits for its first message: the modules it lacks.
     async fn greeting(&self) -> Result<Vec<String>, String> {
         let mut control = self.control.lock().await;
         let control = control.as_mut().ok_or("it is gone")?;
@@ -139,10 +139,10 @@ impl Server {
         text.trim_end().lines().last().unwrap_or("it said nothing").to_owned()
     }
 
-    /// Has a process forked. It is our child and waits for [`Asked::go`].
+    /// Requests a fork. The new process is our child and waits for [`Asked::go`].
     ///
     /// # Errors
-    /// Why there is none, in a sentence; then none is left.
+    /// One sentence on why there is none; then no process is left.
     pub(in crate::execute) async fn ask(&self, request: &Request<'_>) -> Result<Asked, String> {
         let message = request.message()?;
         let failed = |error: io::Error| format!("the warm process cannot be asked: {error}");
@@ -152,7 +152,7 @@ impl Server {
         let [stdin, stdout, stderr] = request.streams;
         let asked = async {
             let mut place = self.control.lock().await;
-            // Put back only when the whole message was sent: half of one would be read as the next.
+            // Put back only if the whole message was sent: half a message would be read as the next one.
             let mut control = place.take().ok_or("the warm process is gone")?;
             send(&mut control, &message, &[stdin, stdout, stderr, theirs.as_fd()]).await.map_err(failed)?;
             *place = Some(control);
@@ -182,7 +182,7 @@ async fn send(control: &mut UnixStream, message: &[u8], descriptors: &[BorrowedF
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Our child, not waited for elsewhere: the number is still its own.
+        // It is our child and not waited for elsewhere, so the number is still its own.
         let _ = rustix::process::kill_process(self.pid, Signal::KILL);
         let _ = rustix::process::waitpid(Some(self.pid), WaitOptions::empty());
         let _ = fs::remove_dir_all(&self.directory);

@@ -1,4 +1,4 @@
-//! Filters by table: what they accept, and where wrong ones are wrong.
+//! Table-driven filter tests: what filters accept, and where wrong ones are wrong.
 
 use std::path::Path;
 

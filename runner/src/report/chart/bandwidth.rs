@@ -1,4 +1,4 @@
-//! How much payload moved over time.
+//! Chart of the payload moved over time.
 
 use protocol::report::ClusterReport;
 
@@ -11,11 +11,11 @@ const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 62.0;
 const WIDTH: f64 = 260.0;
 
-/// Payload of all ranks together per second; nothing where no operation with a payload has known times.
+/// Payload per second of all ranks together; empty if no operation with a payload has known times.
 pub fn draw(report: &ClusterReport, spans: &[Span], id: &str) -> Option<String> {
     let end = spans.iter().map(|span| span.ended_us).fold(0.0, f64::max).max(1.0);
     let width = end / SLICES as f64;
-    // From the first rank for which all were present to the last that was done.
+    // From the moment all ranks were present until the last one was done.
     let mut moves: Vec<Option<(f64, f64)>> = vec![None; report.operation_timeline.entries.len()];
     for span in spans {
         let (from, to) = moves[span.entry].get_or_insert((span.met_us, span.ended_us));
@@ -35,7 +35,7 @@ pub fn draw(report: &ClusterReport, spans: &[Span], id: &str) -> Option<String> 
     let (top, bottom) = (12.0, 12.0 + HEIGHT);
     let (across, up) = (WIDTH / SLICES as f64, HEIGHT / most);
     let mut svg = Svg::new(LEFT + WIDTH + 26.0, bottom + 26.0);
-    // Steps that are round in the unit that is shown.
+    // Steps that are round numbers in the displayed unit.
     let unit = 1024f64.powf((most.log2() / 10.0).floor().max(0.0));
     for tick in ticks(most / unit, 5).into_iter().map(|tick| tick * unit) {
         let y = bottom - tick * up;

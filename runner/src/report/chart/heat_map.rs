@@ -1,4 +1,4 @@
-//! How much each node sent to each other.
+//! Heat map of the bytes that each node sent to each other node.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use protocol::report::{ClusterReport, LinkTotals};
 use crate::report::chart::svg::{Anchor, Svg, shortened};
 use crate::report::words;
 
-/// More nodes do not fit a page.
+/// Maximum number of nodes: more do not fit a page.
 const MOST_NODES: usize = 64;
-/// Up to so many nodes the cells have numbers in them.
+/// Up to this many nodes, the cells contain numbers.
 const NUMBERED: usize = 16;
-/// Keys of the legend in a row.
+/// Legend entries per row.
 const KEYS: usize = 3;
 const KEY_WIDTH: f64 = 86.0;
 /// Steps of the color scale.
 const SHADES: usize = 6;
 
-/// The map; nothing where no link saw traffic.
+/// The map; empty if no link saw traffic.
 pub fn draw(report: &ClusterReport, id: &str) -> Option<String> {
     let nodes = nodes(report);
     let cells: BTreeMap<(usize, usize), &LinkTotals> = report
@@ -98,7 +98,7 @@ fn nodes(report: &ClusterReport) -> Vec<&String> {
             nodes.push(node);
         }
     }
-    // A cluster of thousands has few nodes with traffic in a test; those are the ones to see.
+    // In a test, a cluster of thousands has few nodes with traffic; those are shown.
     if nodes.len() > MOST_NODES {
         nodes.retain(|node| report.links.iter().any(|link| link.src == **node || link.dst == **node));
         nodes.truncate(MOST_NODES);
@@ -106,7 +106,7 @@ fn nodes(report: &ClusterReport) -> Vec<&String> {
     nodes
 }
 
-/// 1 to [`SHADES`], even on a logarithmic scale.
+/// 1 to [`SHADES`], evenly spaced on a logarithmic scale.
 fn shade(bytes: u64, least: u64, most: u64) -> usize {
     let (value, low, high) = ((bytes.max(1) as f64).ln(), (least.max(1) as f64).ln(), (most.max(1) as f64).ln());
     if high - low < 1e-9 {

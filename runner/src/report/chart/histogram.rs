@@ -1,4 +1,4 @@
-//! How large the messages were.
+//! Histogram of message sizes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::report::words;
 const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 34.0;
 
-/// Operations by the bytes that each rank gave, in powers of two; nothing where no operation had a payload.
+/// Operations by the bytes that each rank contributed, in powers of two; empty if no operation had a payload.
 pub fn draw(report: &ClusterReport, id: &str) -> Option<String> {
     let mut buckets: BTreeMap<u32, BTreeMap<(&str, &str), usize>> = BTreeMap::new();
     for entry in &report.operation_timeline.entries {
@@ -35,7 +35,7 @@ pub fn draw(report: &ClusterReport, id: &str) -> Option<String> {
         svg.line("grid", (LEFT, y), (LEFT + steps * width, y));
         svg.text("tick", (LEFT - 5.0, y + 4.0), Anchor::End, &format!("{tick}"));
     }
-    // Labels such as `512 KiB` need their room.
+    // Labels such as `512 KiB` need space.
     let every = (52.0 / width).ceil() as u32;
     for bucket in low..=high {
         let x = LEFT + f64::from(bucket - low) * width;

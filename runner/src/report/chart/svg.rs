@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use crate::host::printable;
 
-/// A drawing in the making. Lengths are CSS pixels.
+/// A drawing under construction. Lengths are in CSS pixels.
 #[derive(Debug)]
 pub(crate) struct Svg {
     width: f64,
@@ -28,7 +28,7 @@ impl Svg {
         Svg { width, height, body: String::new() }
     }
 
-    /// A rectangle; `tip` is shown when it is pointed at.
+    /// A rectangle; `tip` is shown when the user points at it.
     pub(crate) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64), tip: &str) {
         let (x, y, width, height) = (Short(x), Short(y), Short(width), Short(height));
         let _ = write!(self.body, r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}""#);
@@ -90,7 +90,7 @@ impl Svg {
     }
 }
 
-/// Two decimals at most.
+/// A number with at most two decimals.
 struct Short(f64);
 
 impl Display for Short {
@@ -115,7 +115,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// At most `longest` characters: the middle goes, since names of nodes differ at their ends.
+/// At most `longest` characters: the middle is removed, because names of nodes differ at their ends.
 pub(crate) fn shortened(name: &str, longest: usize) -> String {
     let characters: Vec<char> = name.chars().collect();
     if characters.len() <= longest {

@@ -1,4 +1,4 @@
-//! What each rank was in and when: waits as thin bars, the rest of an operation as full ones.
+//! Timeline of each rank's operations: waits as thin bars, the rest of an operation as full bars.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::report::chart::svg::{Anchor, Svg, shortened, ticks};
 use crate::report::cluster::{Span, look, message_bytes};
 use crate::report::words;
 
-/// More ranks do not fit a page.
+/// Maximum number of ranks: more do not fit a page.
 const MOST_RANKS: usize = 64;
-/// More operations of a rank at one time share the last lane.
+/// Maximum number of lanes: further concurrent operations of a rank share the last one.
 const MOST_LANES: usize = 4;
 const WIDTH: f64 = 900.0;
 const LANE: f64 = 18.0;
-/// What is narrower merges with what follows at once.
+/// A narrower bar merges with one that follows immediately.
 const NARROW: f64 = 2.0;
 
 /// Bars that are drawn as one.
@@ -26,7 +26,7 @@ struct Block<'r> {
     operations: BTreeMap<&'r str, usize>,
 }
 
-/// The timeline; nothing where no times are known.
+/// The timeline; empty if no times are known.
 pub fn draw(report: &ClusterReport, spans: &[Span], id: &str) -> Option<String> {
     let end = spans.iter().map(|span| span.ended_us).fold(0.0, f64::max).max(1.0);
     let mut ranks: BTreeMap<u32, Vec<&Span>> = BTreeMap::new();

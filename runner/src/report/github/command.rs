@@ -1,13 +1,13 @@
-//! Commands of a workflow in its log, and groups around output.
+//! Workflow commands in a log, and groups around output.
 //!
-//! A line of a log that looks like a workflow command is executed. Output of programs is therefore printed only while
-//! commands are stopped, by a word that no program can know.
+//! A line of a log that looks like a workflow command is executed. So output of programs is printed only while commands
+//! are stopped, by a word that no program can know.
 
 use crate::execute::process_tree::cookie::random_word;
 use crate::host::printable;
 use crate::source::SourceLocation;
 
-/// `text` in a group that can be folded, with no line of it executed.
+/// `text` in a foldable group, such that none of its lines is executed.
 pub fn group(title: &str, text: &str) -> String {
     let (stop, resume) = silence();
     let title = printable::visible(title);
@@ -28,7 +28,7 @@ pub(super) fn command(kind: &str, file: Option<String>, place: &SourceLocation, 
     format!("::{kind} {place}title={}::{}\n", property(&printable::visible(title)), data(message))
 }
 
-/// The text behind `::` of a command.
+/// The text after `::` of a command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

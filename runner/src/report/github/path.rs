@@ -1,8 +1,8 @@
-//! Files as the repository of a workflow names them.
+//! File names relative to the repository of a workflow.
 
 use std::path::{Component, Path, PathBuf};
 
-/// `file`, named from `directory`, as the repository at `workspace` names it.
+/// `file`, given relative to `directory`, as a path in the repository at `workspace`.
 pub(super) fn repository_path(workspace: Option<&Path>, directory: &Path, file: &Path) -> Option<String> {
     if file.as_os_str().is_empty() {
         return None;
@@ -12,7 +12,7 @@ pub(super) fn repository_path(workspace: Option<&Path>, directory: &Path, file: 
     path.strip_prefix(&root).ok().map(|path| path.display().to_string())
 }
 
-/// Without `.` and `..`, by the words alone.
+/// Removes `.` and `..` lexically.
 fn straight(path: &Path) -> PathBuf {
     let mut straight = PathBuf::new();
     for part in path.components() {

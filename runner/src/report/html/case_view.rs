@@ -1,4 +1,4 @@
-//! One case as its part of the page shows it.
+//! One case, as shown in its part of the page.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
 use crate::verdict::Verdict;
 
-/// Most characters of a stream: of the process that explains most, of the others, and in a short view.
+/// Maximum characters of a stream: for the most informative process, for the others, and in a short view.
 const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
-/// Most attempts that are shown: the last ones.
+/// Maximum number of attempts shown: the last ones.
 const MOST_ATTEMPTS: usize = 5;
-/// Most processes that are shown: those that explain most.
+/// Maximum number of processes shown: the most informative ones.
 const MOST_PROCESSES: usize = 64;
-/// Most rows of a table.
+/// Maximum number of table rows.
 const MOST_ROWS: usize = 200;
 
 /// How much of a case is shown.
@@ -34,7 +34,7 @@ pub(super) enum Depth {
     Short,
 }
 
-/// A case with all that is shown of it.
+/// A case with everything that is shown about it.
 #[derive(Debug, Serialize)]
 pub(super) struct CaseView {
     index: usize,
@@ -72,7 +72,7 @@ struct AttemptView {
     processes: Vec<ProcessView>,
     processes_left_out: usize,
     cluster: Option<ClusterView>,
-    /// Why there is no cluster view although there is a report.
+    /// Why there is no cluster view even though there is a report.
     cluster_error: Option<String>,
     files: Vec<(&'static str, String)>,
 }
@@ -99,7 +99,7 @@ struct HangView {
 pub(super) struct GapView {
     /// `library.name`.
     pub(super) name: String,
-    /// What distinguishes uses of one name.
+    /// The detail that distinguishes uses of one name.
     pub(super) detail: String,
     /// Whose.
     pub(super) rank: Option<u32>,
@@ -299,7 +299,7 @@ impl StreamView {
         if !stream.tail.is_empty() {
             text = format!("{}\n[...]\n{}", text.trim_end_matches('\n'), printable::lines(&stream.tail));
         } else if text.is_empty() {
-            // Of a long run the fold lets go of the text.
+            // For a long run, the fold drops the text.
             text = stream.file.as_ref().and_then(|file| end_of(file, limit)).unwrap_or_default();
         }
         let shortened = ends(&text, limit);
@@ -321,7 +321,7 @@ fn end_of(file: &Path, limit: usize) -> Option<String> {
     Some(printable::lines(&String::from_utf8_lossy(&bytes)))
 }
 
-/// A quarter of `limit` from the begin of the text and the rest from its end, by whole lines where that is possible.
+/// A quarter of `limit` from the beginning of the text and the rest from its end, in whole lines if possible.
 fn ends(text: &str, limit: usize) -> Option<String> {
     if text.len() <= limit {
         return None;
@@ -464,7 +464,7 @@ fn global_ranks(of: &[protocol::ids::Rank]) -> String {
     ranks(of.iter().map(|rank| rank.0))
 }
 
-/// A failure in words. A rank that ends between operations fails outside of any, often unnoticed.
+/// A failure in words. A rank that ends between operations fails outside any operation, often unnoticed.
 fn failure(event: &FailureEvent, detail: Option<&str>) -> String {
     let place = match &*event.operation {
         "none" => "outside of operations".to_owned(),
@@ -524,7 +524,7 @@ mod tests {
         assert!(short.len() <= 410 && short.starts_with("line 0\n") && short.ends_with("line 999\n"), "{short}");
         assert!(short.contains("\n[...]\n"));
         assert_eq!(ends("short", 400), None);
-        // One line without an end, of characters that are not one byte.
+        // One line without a newline, of multi-byte characters.
         assert!(ends(&"ü".repeat(1000), 100).is_some());
     }
 

@@ -1,4 +1,4 @@
-//! A run beside an earlier one: verdicts that changed, times that changed, cases that came and went.
+//! Compares a run with an earlier one: changed verdicts, changed times, new and removed cases.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::record::{CaseRun, Run, Runs, store};
 use crate::report::words;
 use crate::verdict::Verdict;
 
-/// Most lines of one list.
+/// Maximum number of lines in one list.
 const MOST: usize = 20;
 /// A smaller change of time is noise.
 const LEAST_US: u64 = 100_000;
-/// So is a change by less than this factor.
+/// A change by less than this factor is noise, too.
 const LEAST_FACTOR: f64 = 1.3;
 
 /// What changed since the earlier run.
@@ -26,23 +26,23 @@ pub struct Comparison {
     pub common: usize,
     /// Time of those cases, then and now.
     pub times: (String, String),
-    /// Cases with another verdict, worse ones first.
+    /// Cases with a different verdict, worse ones first.
     pub changed: Vec<Changed>,
-    /// Changed ones beyond those.
+    /// Number of changed cases beyond those.
     pub more_changed: usize,
-    /// Cases that took much more or much less time, by the difference.
+    /// Cases that took much more or much less time, sorted by the difference.
     pub slower: Vec<Retimed>,
     /// Cases that the earlier run did not have.
     pub new: Vec<String>,
-    /// New ones beyond those.
+    /// Number of new cases beyond those.
     pub more_new: usize,
-    /// Cases of the same suites that only the earlier run had.
+    /// Cases of the same suites that only the earlier run has.
     pub gone: Vec<String>,
-    /// Gone ones beyond those.
+    /// Number of removed cases beyond those.
     pub more_gone: usize,
 }
 
-/// A case with another verdict than before.
+/// A case with a different verdict than before.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Changed {
     /// Its full id.
@@ -64,14 +64,14 @@ pub struct Retimed {
     pub index: usize,
     /// Times before and now.
     pub times: (String, String),
-    /// Lengths of bars for them, percent of the longest.
+    /// Lengths of their bars, in percent of the longest.
     pub bars: (u64, u64),
     /// `+1.2 s` or `-300 ms`.
     pub difference: String,
 }
 
 impl Comparison {
-    /// What changed from `before` to `now`; nothing when they have no finished case in common.
+    /// What changed from `before` to `now`; `None` if they have no finished case in common.
     pub fn of(before: &Run, now: &Run) -> Option<Comparison> {
         let both: Vec<(usize, &CaseRun, &CaseRun)> = now
             .cases
@@ -109,17 +109,17 @@ impl Comparison {
             slower: retimed(&both),
             new,
             more_new,
-            // A filter leaves out cases on purpose; their absence means nothing.
+            // A filter leaves cases out on purpose, so their absence means nothing.
             gone: if now.cases.len() < before.cases.len() / 2 { Vec::new() } else { gone },
             more_gone: if now.cases.len() < before.cases.len() / 2 { 0 } else { more_gone },
         })
     }
 }
 
-/// The run before this one that has a case in common with it: of those kept beside it, the last that is older.
+/// The previous run that has a case in common with this one: the latest older run among those kept beside it.
 pub fn before(run: &Run) -> Option<Run> {
     const LOOKED_AT: usize = 10;
-    // Ids begin with the second; the logs show which of two runs in one second is older.
+    // Ids begin with the time in seconds; the logs show which of two runs in the same second is older.
     let second = |id: &str| id.split('-').next().unwrap_or_default().to_owned();
     let own = store::id(&run.directory);
     let others = Runs::new(Some(run.directory.parent()?)).list().into_iter().rev().filter(|directory| {

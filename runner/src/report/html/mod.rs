@@ -1,7 +1,7 @@
-//! One HTML file that holds a run: no network, no other file, usable on a phone, in the dark and on paper.
+//! One HTML file for a run: needs no network and no other file; usable on a phone, in dark mode and on paper.
 //!
 //! Cases that did not pass are in the page itself; the parts of other cases are inert `<template>`s, so that thousands of
-//! cases cost the browser little. The file has a size that is not exceeded much: see [`Limits`].
+//! cases cost the browser little. The file size is limited, roughly: see [`Limits`].
 
 mod case_view;
 pub mod compare;
@@ -22,19 +22,19 @@ use compare::Comparison;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-/// Verdicts, the worst first.
+/// Verdicts, worst first.
 pub const WORDS: [&str; 7] = ["broken", "timeout", "failed", "not run", "xfailed", "skipped", "passed"];
 
-/// How large the page may become.
+/// Size limits of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of cases with charts and logs; what comes then is short.
+    /// Bytes of cases with charts and logs; further cases are short.
     pub full: usize,
-    /// Bytes of all cases; what comes then is only a line.
+    /// Bytes of all cases; further cases are only a line.
     pub all: usize,
     /// Cases that did not pass, shown before all cases.
     pub listed: usize,
-    /// Those of them that are open at once: drawings cost a browser more than text.
+    /// How many of them are open initially: drawings cost a browser more than text.
     pub open: usize,
 }
 
@@ -81,9 +81,9 @@ struct Count {
 #[derive(Debug, Serialize)]
 struct OpenCase {
     row: Row,
-    /// What is open at once.
+    /// The content, if it is open initially.
     html: Option<String>,
-    /// It is made when it is opened.
+    /// Whether the content is created when it is opened.
     template: bool,
 }
 
@@ -98,7 +98,7 @@ struct SuiteView {
 #[derive(Debug, Serialize)]
 struct Group {
     name: String,
-    /// Several expansions of a matrix; else a single case.
+    /// Whether these are several expansions of a matrix; otherwise a single case.
     several: bool,
     summary: String,
     bad: bool,
@@ -140,7 +140,7 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
     templates.add_template("page", include_str!("page.html"))?;
     let case_html = templates.get_template("case")?;
 
-    // Readers of a report look for what did not pass; that gets the room.
+    // Readers of a report look for cases that did not pass; those get the space.
     let mut order: Vec<usize> = (0..run.cases.len()).filter(|index| has_part(&run.cases[*index])).collect();
     order.sort_by_key(|index| {
         let case = &run.cases[*index];
@@ -208,7 +208,7 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
     templates.get_template("page")?.render(Serde(page))
 }
 
-/// It has a verdict with which a run cannot end with 0.
+/// Whether its verdict prevents the run from exiting with 0.
 pub fn is_bad(case: &CaseRun) -> bool {
     case.verdict().is_some_and(|verdict| !verdict.is_neutral())
 }
@@ -261,7 +261,7 @@ pub fn headline(run: &Run) -> String {
     }
 }
 
-/// How the run ended, where that is worth a sentence.
+/// How the run ended, if that is worth a sentence.
 pub fn ended(run: &Run) -> Option<String> {
     match &run.end {
         None => Some("The run did not end: ftest was killed or is still running.".to_owned()),
@@ -311,7 +311,7 @@ fn rerun(run: &Run, bad: &[usize]) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Gaps of all cases, each with the cases that met it.
+/// Gaps of all cases, each with the cases in which it occurred.
 fn gaps(run: &Run) -> (Vec<(GapView, String)>, usize) {
     const MOST: usize = 100;
     const NAMED: usize = 3;
@@ -336,7 +336,7 @@ fn gaps(run: &Run) -> (Vec<(GapView, String)>, usize) {
     (rows.collect(), left_out)
 }
 
-/// Why cases were skipped, and how many for each reason, the most first.
+/// Why cases were skipped, and how many for each reason, most frequent first.
 pub fn skips(run: &Run) -> Vec<(String, usize)> {
     let mut skips: BTreeMap<String, usize> = BTreeMap::new();
     for case in &run.cases {

@@ -1,4 +1,4 @@
-//! `--chaos`: a case with many seeds of delays, each compared with the case without delays.
+//! `--chaos`: runs a case with many seeds of delays, each compared with the case without delays.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use crate::observation::Observation;
 use crate::verdict::conclusion::{Conclusion, Outcome};
 use crate::verdict::{Verdict, judge};
 
-/// Seeds whose difference is shown.
+/// Maximum number of seeds whose difference is shown.
 const SHOWN: usize = 5;
 
 impl Attempts<'_> {
-    /// Tries the case with `count` seeds; one that ends otherwise than the last attempt fails it.
+    /// Tries the case with `count` seeds; it fails if any of them ends differently from the last attempt.
     pub(super) async fn chaos(&self, count: u32, conclusion: &mut Conclusion) {
         let decided = matches!(conclusion.verdict, Verdict::Passed | Verdict::Failed | Verdict::Timeout);
         let Some(plain) = conclusion.attempts.last().filter(|_| decided && self.case.cluster.is_some()) else { return };
@@ -65,7 +65,7 @@ impl Attempts<'_> {
     }
 }
 
-/// What a run with delays did otherwise.
+/// What a run with delays did differently.
 fn difference(plain: &Outcome, verdict: &Verdict, failures: &[Failure], seen: &Observation) -> Option<String> {
     if *verdict != plain.verdict {
         let why = failures.first().map_or(String::new(), |failure| format!(": {}", failure.got));

@@ -1,4 +1,4 @@
-//! Every key of the language is read, and a damaged file is refused with a place.
+//! Tests that every key of the language is read, and that a damaged file is rejected with a place.
 
 use super::*;
 use crate::case::python::PythonNeed;
@@ -36,7 +36,7 @@ cases:
     gaps: [cublas.x]
 ";
 
-/// What [`WHOLE`] does not use.
+/// Keys that [`WHOLE`] does not use.
 const REST: &str = "ftest: 1
 suite: rest
 description: more
@@ -95,7 +95,7 @@ fn every_key_of_the_tables_is_read_and_no_other() {
         read(&reader, &node, Path::new("/"), &mut Vec::new(), &mut None);
         asked.append(&mut reader.asked.take());
     }
-    // `model` reads clusters; sections with one key of several are read by the key that is there, and refuse any other.
+    // `model` reads clusters; sections that take one of several keys are read by the key present, and reject any other.
     let elsewhere = ["cluster", "cluster_names", "node", "gpu", "fabric", "links", "requires", "do", "only_if"];
     asked.retain(|(section, _)| !elsewhere.contains(section));
     let tables: BTreeSet<(&str, &str)> = language::all()

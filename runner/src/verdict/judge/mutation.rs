@@ -1,5 +1,6 @@
-//! Every check can fail: for each key of `expect`, each comparison of a report value, each rule of the verdict and each kind of finding there is
-//! something that was seen, which passes, and the same with one thing changed, which does not. The lists of what there is are the code's own.
+//! Tests that every check can fail: for each key of `expect`, each comparison of a report value, each rule of the verdict and
+//! each kind of finding there is an observation that passes, and the same with one change that does not. The lists of keys and
+//! kinds are the code's own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,10 +22,10 @@ use crate::verdict::conclusion::{Conclusion, Outcome};
 use crate::verdict::exit_code::ExitCode;
 use crate::verdict::policy;
 
-/// What is different in what was seen.
+/// A change to an observation.
 type Change = fn(&mut Observation);
 
-/// One key of `expect`, a case with it, what is seen that satisfies it, and the change that does not.
+/// One key of `expect`: a case that uses it, an observation that satisfies it, and a change that violates it.
 struct Mutation {
     key: &'static str,
     lines: &'static str,
@@ -98,7 +99,7 @@ fn hang(seen: &mut Observation) {
     seen.timed_out = true;
 }
 
-/// The keys of `expect` and of its parts, but those of [`COMPARISONS`].
+/// The keys of `expect` and of its parts, except those in [`COMPARISONS`].
 const KEYS: &[Mutation] = &[
     mutation("expect.exit", "exit: 0", nothing, |seen| seen.processes[0].exit = Exit::Code(1), "exit"),
     mutation("expect.stdout", "stdout: done", |seen| write(seen, 0, "done"), |seen| write(seen, 0, "do"), "stdout"),
@@ -303,8 +304,8 @@ const KEYS: &[Mutation] = &[
     ),
 ];
 
-/// Keys that say how another is applied or shown, and judge nothing themselves. What `fatal`, `capture` and the parts of a snapshot do is tested
-/// where they are.
+/// Keys that determine how another key is applied or shown, and check nothing themselves. `fatal`, `capture` and the parts of a
+/// snapshot are tested where they are defined.
 const MODIFIERS: &[&str] = &[
     "exit.fatal",
     "output.fatal",
@@ -379,7 +380,7 @@ fn every_key_of_expect_has_an_example_that_fails() {
         sections.iter().flat_map(|section| section.keys().map(|key| name(section, key.name))).collect();
     let own: Vec<String> = KEYS.iter().map(|row| row.key.to_owned()).collect();
     let compared = COMPARISONS.iter().map(|(key, ..)| format!("report.{key}"));
-    // Both are about whether there is a value at all.
+    // Both check whether there is a value at all.
     let present = ["report.exists", "report.absent"].map(str::to_owned);
     let modifiers = MODIFIERS.iter().map(|key| (*key).to_owned());
     let covered: BTreeSet<String> = own.into_iter().chain(compared).chain(present).chain(modifiers).collect();
@@ -435,7 +436,7 @@ fn every_kind_of_finding_fails_a_case_that_does_not_expect_it() {
     }
 }
 
-/// A rule of the verdict, what it takes, and what becomes of the case.
+/// A rule of the verdict, the change that triggers it, and the resulting verdict.
 const RULES: &[(&str, &str, Change, Verdict)] = &[
     ("infra", "", |seen| seen.infra_error = Some("no shim".to_owned()), Verdict::Broken),
     ("fixture", "", |seen| seen.fixture_error = Some(FixtureError::default()), Verdict::Broken),
@@ -454,7 +455,7 @@ const RULES: &[(&str, &str, Change, Verdict)] = &[
     ("deterministic", "deterministic: true", runs_again_otherwise, Verdict::Failed),
 ];
 
-/// The kinds of failure that the sources of checks and verdicts name.
+/// The kinds of failure named in the sources of checks and verdicts.
 fn kinds_in_the_sources() -> BTreeSet<String> {
     let kind = Regex::new(r#"(?:kind: |failure\(\s*)"([a-z]+)"(?:\.into\(\)|,)"#).unwrap();
     let mut kinds = BTreeSet::new();
@@ -520,7 +521,7 @@ fn every_verdict_has_the_exit_code_that_is_documented() {
         Verdict::Skipped { reason: reason() },
         Verdict::Xfailed { reason: reason() },
     ] {
-        // docs/cli.md. Without a wildcard: a new verdict does not compile before it has its code here.
+        // See docs/cli.md. Without a wildcard, so that a new verdict does not compile until its code is added here.
         let expected = match verdict {
             Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. } => 0,
             Verdict::Failed | Verdict::Timeout => 1,

@@ -1,4 +1,4 @@
-//! Verdicts: what counts more than what, and what happens to snapshots.
+//! Tests of verdicts: which outcomes take precedence, and what happens to snapshots.
 
 use std::fs;
 use std::path::Path;

@@ -1,15 +1,15 @@
-//! Results whose elements CUDA's kernels put in another order than the CPU's. What compiled programs and DTensor know of
-//! a result's strides are CUDA's.
+//! Results whose elements CUDA's kernels lay out in a different order than the CPU's. Compiled programs and DTensor
+//! expect CUDA's strides.
 
 use super::one;
 use crate::compute::value::{Arguments, Value, call};
 
-/// `tensor` without gaps, the last dimension fastest.
+/// `tensor` contiguous, with the last dimension fastest.
 pub(super) fn by_rows(tensor: &Value) -> Value {
     if tensor.is_none() { tensor.clone() } else { tensor.then("aten::contiguous", [Value::int(0)]) }
 }
 
-/// The CPU's kernel of the same name, with every result by rows.
+/// The CPU kernel of the same name, with every result in row-major order.
 pub(super) fn twin_by_rows(arguments: Arguments) -> Vec<Value> {
     arguments.on_cpu().iter().map(by_rows).collect()
 }
@@ -26,13 +26,13 @@ pub(super) fn ordered_like(values: &Value, like: &Value) -> Value {
     target.then("aten::copy_", [values.clone(), Value::bool(false)])
 }
 
-/// A point by point operator whose CPU kernel forgets the order of its input's dimensions.
+/// A pointwise operator whose CPU kernel does not preserve the order of its input's dimensions.
 pub(super) fn twin_like_input(arguments: Arguments) -> Vec<Value> {
     let input = arguments.get("self");
     arguments.on_cpu().iter().map(|result| ordered_like(result, &input)).collect()
 }
 
-/// `_linalg_svd(Tensor A, ...)` -> (U, S, Vh): cuSOLVER gives Vh by rows.
+/// `_linalg_svd(Tensor A, ...)` -> (U, S, Vh): cuSOLVER returns Vh in row-major order.
 pub(super) fn svd(arguments: Arguments) -> Vec<Value> {
     let mut results = arguments.on_cpu();
     if let Some(last) = results.last_mut() {
@@ -41,7 +41,7 @@ pub(super) fn svd(arguments: Arguments) -> Vec<Value> {
     results
 }
 
-/// `linalg_eig(Tensor self)` -> (eigenvalues, eigenvectors): the vectors by rows.
+/// `linalg_eig(Tensor self)` -> (eigenvalues, eigenvectors): the vectors in row-major order.
 pub(super) fn eig(arguments: Arguments) -> Vec<Value> {
     call("aten::linalg_eig", [arguments.get("self")]).iter().map(by_rows).collect()
 }
@@ -53,14 +53,14 @@ pub(super) fn eig_into(arguments: Arguments) -> Vec<Value> {
     results.iter().zip(outs).map(|(result, out)| super::into(&out, result)).collect()
 }
 
-/// `binary_cross_entropy_backward.grad_input`, whose CPU kernel does not resize what it writes to.
+/// `binary_cross_entropy_backward.grad_input`, whose CPU kernel does not resize its output.
 pub(super) fn binary_cross_entropy_backward(arguments: Arguments) -> Vec<Value> {
     let given = ["grad_output", "self", "target", "weight", "reduction"].map(|name| arguments.get(name));
     let result = one("aten::binary_cross_entropy_backward", given);
     vec![super::into(&arguments.get("grad_input"), &result)]
 }
 
-/// `_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided)`, in the order that cuFFT's batches leave
+/// `_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided)`, in the order produced by cuFFT's batches
 /// (aten/src/ATen/native/cuda/SpectralOps.cpp).
 pub(super) fn real_to_complex(arguments: Arguments) -> Vec<Value> {
     let (input, dimensions) = (arguments.get("self"), arguments.get("dim").as_ints());
@@ -107,7 +107,7 @@ fn transformed(sizes: &[i64], strides: &[i64], dimensions: &[i64]) -> Vec<i64> {
     result
 }
 
-/// `log_sigmoid_forward(Tensor self)` -> (output, buffer): CUDA keeps nothing for the backward.
+/// `log_sigmoid_forward(Tensor self)` -> (output, buffer): CUDA keeps nothing for the backward pass.
 pub(super) fn log_sigmoid(arguments: Arguments) -> Vec<Value> {
     let input = arguments.get("self");
     let output = one("aten::log_sigmoid_forward", [input.clone()]);
@@ -185,7 +185,7 @@ fn sizes_of_grid(arguments: &Arguments) -> Value {
 mod tests {
     use super::*;
 
-    /// Worked out by hand: the transformed dimensions are the innermost, in their order; the others keep the input's order.
+    /// Computed by hand: the transformed dimensions are innermost, in order; the others keep the input's order.
     #[test]
     fn a_transform_puts_its_dimensions_innermost() {
         // Contiguous, transformed along the last: contiguous.

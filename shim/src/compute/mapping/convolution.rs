@@ -1,4 +1,4 @@
-//! Convolutions and samplers that cuDNN has a name of its own for.
+//! Convolutions and samplers for which cuDNN has separate operators.
 
 use super::arranged::by_rows;
 use super::{add, into, mul};
@@ -36,9 +36,9 @@ pub(super) fn any_backward(arguments: Arguments) -> Vec<Value> {
     arranged(arguments, &["grad_output", "input", "weight"])
 }
 
-/// The CPU's results, laid out as CUDA's kernels lay them: cuDNN has none of doubles with channels last, and a big output padding
-/// is not for cuDNN. Where the CPU's kernel of a transposed convolution over volumes forgets that one of the tensors `given` has
-/// its channels last, cuDNN does not.
+/// The CPU's results in the layout of CUDA's kernels: cuDNN has no channels-last kernel for doubles, and does not handle large
+/// output padding. If one of the tensors `given` is channels-last, the CPU kernel of a transposed 3D convolution does not
+/// preserve that, but cuDNN does.
 fn arranged(arguments: Arguments, given: &[&str]) -> Vec<Value> {
     let lies_by_rows = arguments.get("input").data_type() == DOUBLE || has_big_output_padding(&arguments);
     let volumes = given.iter().any(|name| is_channels_last_3d(&arguments.get(name)));
@@ -151,19 +151,19 @@ pub(super) fn grid_sampler_backward(arguments: Arguments) -> Vec<Value> {
     )
 }
 
-/// One value per channel, in the shape that goes with `like`: (1, C, 1, ...).
+/// One value per channel, in a shape that broadcasts with `like`: (1, C, 1, ...).
 pub(super) fn per_channel(values: &Value, like: &Value) -> Value {
     let sizes: Vec<i64> = (0..like.sizes().len()).map(|place| if place == 1 { -1 } else { 1 }).collect();
     values.then("aten::reshape", [Value::ints(&sizes)])
 }
 
-/// Sum over everything but channels.
+/// Sum over everything except channels.
 pub(super) fn sum_per_channel(tensor: &Value) -> Value {
     let places: Vec<i64> = (0..tensor.sizes().len() as i64).filter(|place| *place != 1).collect();
     tensor.then("aten::sum.dim_IntList", [Value::ints(&places), Value::bool(false), Value::NONE])
 }
 
-/// `values * factor`, where there is a factor.
+/// `values * factor`, if there is a factor.
 pub(super) fn times(values: &Value, factor: &Value, like: &Value) -> Value {
     if factor.is_none() { values.clone() } else { mul(values, &per_channel(factor, like)) }
 }

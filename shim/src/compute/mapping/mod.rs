@@ -1,5 +1,5 @@
-//! Operators that need more than the CPU kernel of the same name: those that only CUDA has, put together from others, and
-//! those whose CUDA side is chosen above the kernels.
+//! Operators that need more than the CPU kernel of the same name: those that only CUDA has, composed from others, and
+//! those whose CUDA variant is chosen above the kernels.
 
 mod arranged;
 mod attention;
@@ -135,12 +135,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
-/// How the table has an operator computed.
+/// How an operator in the table is computed.
 pub(super) fn of(name: &str) -> Option<Method> {
     TABLE.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
 }
 
-/// `tensor` in another datatype, as c10 numbers it.
+/// `tensor` converted to a datatype, given as c10's number.
 fn to(tensor: &Value, data_type: i64) -> Value {
     if tensor.is_none() || tensor.data_type() == data_type {
         return tensor.clone();
@@ -176,7 +176,7 @@ fn scale(tensor: &Value, factor: f64) -> Value {
     tensor.then("aten::mul.Scalar", [Value::double(factor)])
 }
 
-/// A tensor with no elements, where CUDA would give one that only CUDA reads.
+/// A tensor without elements, in place of one that only CUDA reads.
 fn empty(data_type: i64) -> Value {
     let no_options = [Value::int(data_type), Value::NONE, Value::NONE, Value::NONE, Value::NONE];
     one("aten::empty.memory_format", std::iter::once(Value::ints(&[0])).chain(no_options))

@@ -1,27 +1,27 @@
-//! Operators that the bridge knows by name without a mapping: those that it calls itself, those that stay PyTorch's own, and those
+//! Operators that the bridge knows by name but has no mapping for: those that it calls itself, those left to PyTorch, and those
 //! whose arguments may be on several devices.
 
-/// Has a kernel for CUDA in every PyTorch: its handle shows how handles look.
+/// Has a CUDA kernel in every PyTorch: its handle shows the layout of handles.
 pub(in crate::compute) const ADD: &str = "aten::add.Tensor";
 /// Makes the tensor on which the layout is found.
 pub(in crate::compute) const SCALAR_TENSOR: &str = "aten::scalar_tensor";
-/// Answers with a boolean, whose tag is not known before.
+/// Returns a boolean, whose tag is not known in advance.
 pub(in crate::compute) const IS_FLOATING_POINT: &str = "aten::is_floating_point";
 /// Copies a result into the GPU's memory.
 pub(in crate::compute) const COPY: &str = "aten::copy_";
 /// Copies a list of tensors.
 pub(in crate::compute) const COPY_ALL: &str = "aten::_foreach_copy_";
 
-/// Looks at the bytes of two tensors: it shows what an observer of operators gets.
+/// Reads the bytes of two tensors: used to find what an observer of operators gets.
 pub(in crate::compute) const EQUAL: &str = "aten::equal";
-/// Copies from one device to another, by the operators that they call.
+/// Copy from one device to another, through the operators that they call.
 pub(in crate::compute) const MOVING: [&str; 2] = ["aten::to", "aten::cpu"];
-/// Copies only what is marked as conjugated.
+/// Copies only tensors marked as conjugated.
 pub(in crate::compute) const RESOLVE_CONJ: &str = "aten::resolve_conj";
-/// Copies only what is marked as negated.
+/// Copies only tensors marked as negated.
 pub(in crate::compute) const RESOLVE_NEG: &str = "aten::resolve_neg";
 
-/// Libraries of operators that are PyTorch's own, or that do on CUDA what they do on the CPU.
+/// Operator libraries that are PyTorch's own, or that behave the same on CUDA and the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
 
 /// CUDA kernels that compute nothing: they look at shapes, allocate, call other operators, or talk to the runtime. They stay
@@ -65,7 +65,7 @@ const KEPT: [&str; 36] = [
     "_empty_affine_quantized",
 ];
 
-/// Operators on sparse and quantized tensors that only look at the parts of their arguments.
+/// Operators on sparse and quantized tensors that only access the parts of their arguments.
 const KEPT_SPECIAL: [&str; 30] = [
     "_coalesced_",
     "_dimI",
@@ -105,7 +105,7 @@ fn base<'a>(name: &'a str, namespaces: &[&str]) -> Option<&'a str> {
     operator.split('.').next().filter(|_| namespaces.contains(&namespace))
 }
 
-/// True for an operator that the CPU's kernel of the same name computes, where it has one.
+/// True for an operator that is computed by the CPU kernel of the same name, if there is one.
 pub(in crate::compute) fn has_twin(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| !KEPT.contains(&base))
 }
@@ -115,8 +115,8 @@ pub(in crate::compute) fn has_special_twin(name: &str) -> bool {
     base(name, &["aten"]).is_some_and(|base| !KEPT.contains(&base) && !KEPT_SPECIAL.contains(&base))
 }
 
-/// True for an operator whose CUDA kernel lets the host wait for the stream: its result is a number, or as large as the data
-/// has it.
+/// True for an operator whose CUDA kernel makes the host wait for the stream: its result is a number, or its size depends on
+/// the data.
 pub(in crate::compute) fn waits(name: &str) -> bool {
     const WAITING: [&str; 13] = [
         "_local_scalar_dense",
@@ -136,8 +136,8 @@ pub(in crate::compute) fn waits(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| WAITING.contains(&base) || base.starts_with("_to_sparse"))
 }
 
-/// True for an operator whose results after the first are logarithms for its backward pass, -inf for what cannot be: attention
-/// and CTC loss.
+/// True for an operator whose results after the first are logarithms for its backward pass, with -inf for impossible outcomes:
+/// attention and CTC loss.
 pub(in crate::compute) fn keeps_logarithms(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| base.contains("attention") || base.contains("ctc_loss"))
 }
@@ -147,7 +147,7 @@ pub(in crate::compute) fn divides_by_list(name: &str) -> bool {
     name.starts_with("aten::_foreach_div") && name.ends_with(".ScalarList")
 }
 
-/// True for an operator on a GPU's tensor that takes indices from the CPU.
+/// True for an operator on a GPU tensor that accepts CPU indices.
 pub(in crate::compute) fn takes_indices_of_cpu(name: &str) -> bool {
     const PREFIXES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))

@@ -1,12 +1,12 @@
-//! Batch and layer normalization as CUDA does them, which keeps the statistics of half precision in float32; batch
-//! normalization of cuDNN and of synchronized layers; the backward of fused RMS normalization.
+//! Batch and layer normalization as on CUDA, which keeps half-precision statistics in float32; batch normalization of
+//! cuDNN and of synchronized layers; the backward of fused RMS normalization.
 
 use super::arranged::ordered_like;
 use super::convolution::{per_channel, sum_per_channel, times};
 use super::{FLOAT, add, mul, scale, sub, to};
 use crate::compute::value::{Arguments, Value, call, one};
 
-/// Half precision, whose statistics the CPU keeps in the datatype of the parameters.
+/// Whether this is half precision, for which the CPU keeps the statistics in the datatype of the parameters.
 fn keeps_half_statistics(input: &Value, parameters: &[Value]) -> bool {
     /// `c10::ScalarType`
     const HALF: i64 = 5;
@@ -16,7 +16,7 @@ fn keeps_half_statistics(input: &Value, parameters: &[Value]) -> bool {
     is_half(input) && (given.peek().is_none() || given.any(is_half))
 }
 
-/// Calls `body` with float32 copies of `tensors`, and gives those copies' values back to them: running statistics.
+/// Calls `body` with float32 copies of `tensors` (running statistics), and writes the values back.
 fn widened<R>(tensors: &[Value], body: impl FnOnce(&[Value]) -> R) -> R {
     let copies: Vec<Value> = tensors.iter().map(|tensor| to(tensor, FLOAT)).collect();
     let result = body(&copies);
@@ -29,7 +29,7 @@ fn widened<R>(tensors: &[Value], body: impl FnOnce(&[Value]) -> R) -> R {
 }
 
 /// `native_batch_norm`, `_native_batch_norm_legit` and its form without running statistics -> (output, save_mean,
-/// save_invstd); without training the last two have a place per channel, too.
+/// save_invstd); the last two have one element per channel even without training.
 pub(super) fn native_batch_norm(arguments: Arguments) -> Vec<Value> {
     let [input, weight, bias, running_mean, running_var] = named(&arguments);
     let (training, momentum, eps) =
@@ -209,7 +209,7 @@ fn is_double(tensor: &Value) -> bool {
     tensor.data_type() == DOUBLE
 }
 
-/// (input - mean) * invstd, wide.
+/// (input - mean) * invstd, widened.
 fn normalized(input: &Value, mean: &Value, invstd: &Value) -> Value {
     let centred = sub(&wide(input), &per_channel(mean, input));
     mul(&centred, &per_channel(invstd, input))
@@ -225,7 +225,8 @@ pub(super) fn element(arguments: Arguments) -> Vec<Value> {
     vec![to(&result, input.data_type())]
 }
 
-/// `batch_norm_gather_stats_with_counts`: the statistics of all ranks, by their counts; and without: by one count for all.
+/// `batch_norm_gather_stats_with_counts`: the statistics of all ranks, weighted by their counts; the variant without
+/// counts uses one count for all.
 pub(super) fn gather(arguments: Arguments) -> Vec<Value> {
     let (means, invstds, epsilon) = (arguments.get("mean"), arguments.get("invstd"), arguments.get("eps"));
     let ranks = means.sizes().first().copied().unwrap_or(0);

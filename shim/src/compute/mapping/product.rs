@@ -3,8 +3,8 @@
 use super::{into, to};
 use crate::compute::value::{Arguments, Value, call};
 
-/// `mm.dtype`, `bmm.dtype`, `addmm.dtype`, `baddbmm.dtype`: the factors are widened first, which is what the accumulation in
-/// the result's datatype gives.
+/// `mm.dtype`, `bmm.dtype`, `addmm.dtype`, `baddbmm.dtype`: the factors are widened first, which gives the same as
+/// accumulating in the result's datatype.
 pub(super) fn wider(arguments: Arguments) -> Vec<Value> {
     let wanted = arguments.get("out_dtype").as_int().unwrap_or(super::FLOAT);
     let wide = |name: &str| to(&arguments.get(name), wanted);

@@ -29,7 +29,7 @@ pub(super) fn dropout(arguments: Arguments, generator: Value) -> Vec<Value> {
     vec![result, super::to(&mask, BOOL)]
 }
 
-/// `_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)`; `p` is what is kept.
+/// `_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)`; `p` is the fraction kept.
 pub(super) fn fused_dropout(arguments: Arguments, generator: Value) -> Vec<Value> {
     let (input, keep) = (arguments.get("self"), arguments.get("p").as_double().unwrap_or(1.0));
     let mask = kept(&input, keep, generator, input.data_type());

@@ -1,4 +1,4 @@
-//! How much of its arguments an operator reads: mostly all of what it does not only write.
+//! How much of its arguments an operator reads: usually all of every argument that it does not only write.
 
 use crate::compute::cxx::IValue;
 use crate::compute::operator::Operator;
@@ -8,14 +8,14 @@ use crate::compute::operator::Operator;
 pub(in crate::compute) enum Part {
     /// It is only written, or ignored.
     Nothing,
-    /// Elements are picked or moved: which of them count is not known.
+    /// Elements are picked or moved; which ones matter is not known.
     Picked,
     /// Its numbers go into the result.
     All,
 }
 
-/// Operators in place that do not look at what was there. Those that write only some elements count: the rest may have been
-/// written before, or never be read.
+/// In-place operators that ignore the old contents. This includes those that write only some elements: the rest may have
+/// been written before, or may never be read.
 const OVERWRITING: [&str; 25] = [
     "_copy_from",
     "_foreach_copy_",
@@ -44,7 +44,7 @@ const OVERWRITING: [&str; 25] = [
     "copy_sparse_to_sparse_",
 ];
 
-/// Operators that move elements, or look at those that another argument names. A buffer that is full in part is right for them.
+/// Operators that move elements, or read those that another argument selects. A partially filled buffer is fine for them.
 const PICKING: [&str; 42] = [
     "_chunk_cat",
     "_embedding_bag",
@@ -90,10 +90,10 @@ const PICKING: [&str; 42] = [
     "where",
 ];
 
-/// The same of those in place, whose name only ends differently.
+/// In-place variants of these, whose names differ only in their ending.
 const PICKING_IN_PLACE: [&str; 2] = ["tril_", "triu_"];
 
-/// Operators that look at nothing: they put weights into one buffer, also those that are not drawn yet.
+/// Operators that read nothing: they put weights into one buffer, even weights that are not initialized yet.
 const PACKING: [&str; 1] = ["_cudnn_rnn_flatten_weight"];
 
 /// How much the call reads of the argument at `place`.

@@ -62,12 +62,12 @@ fn rest(value: &Value) -> Value {
     value.then("aten::rsub.Scalar", [Value::int(1), Value::int(1)])
 }
 
-/// value * (1 - value): the derivative of the sigmoid at its value.
+/// value * (1 - value): the derivative of the sigmoid, from its value.
 fn slope(value: &Value) -> Value {
     mul(value, &rest(value))
 }
 
-/// 1 - value²: the derivative of tanh at its value.
+/// 1 - value²: the derivative of tanh, from its value.
 fn tanh_slope(value: &Value) -> Value {
     rest(&mul(value, value))
 }
@@ -112,7 +112,7 @@ fn over_rows(tensor: &Value) -> Value {
 }
 
 /// `_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias, Tensor? hidden_bias)`
-/// -> (hy, workspace); the workspace holds the three gates, the state before, and the hidden part of the new gate.
+/// -> (hy, workspace); the workspace holds the three gates, the previous state, and the hidden part of the new gate.
 pub(super) fn gru_cell(arguments: Arguments) -> Vec<Value> {
     let input = with_bias(arguments.get("input_gates"), &arguments.get("input_bias"));
     let hidden = with_bias(arguments.get("hidden_gates"), &arguments.get("hidden_bias"));
@@ -129,8 +129,8 @@ pub(super) fn gru_cell(arguments: Arguments) -> Vec<Value> {
     vec![result, joined(&[&reset, &update, &new, &before, hidden_new])]
 }
 
-/// `_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias)` -> gradients of the input's gates, the
-/// hidden gates, the state before, and both biases.
+/// `_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias)` -> gradients of the input gates, the
+/// hidden gates, the previous state, and both biases.
 pub(super) fn gru_cell_backward(arguments: Arguments) -> Vec<Value> {
     let gradient = arguments.get("grad_hy");
     let [reset, update, new, before, hidden_new] = &parts(&arguments.get("workspace"), 5)[..] else {

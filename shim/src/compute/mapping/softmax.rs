@@ -1,4 +1,4 @@
-//! Softmax that widens: CUDA reads float16 and gives float32 in one kernel, the CPU wants one datatype.
+//! Softmax that widens: CUDA reads float16 and returns float32 in one kernel; the CPU requires one datatype.
 
 use super::{FLOAT, to};
 use crate::compute::value::{Arguments, Value, call};

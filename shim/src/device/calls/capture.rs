@@ -1,4 +1,4 @@
-//! Stream capture: `cudaStreamBeginCapture` and what goes with it.
+//! Stream capture: `cudaStreamBeginCapture` and related functions.
 
 use std::ffi::{c_uint, c_ulonglong};
 
@@ -12,7 +12,7 @@ pub(crate) fn begin(handle: usize, mode: c_uint) -> CudaResult {
     capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, None)
 }
 
-/// Data of edges is for programmatic launches, which are ordinary ones here.
+/// Edge data is for programmatic launches, which are ordinary launches here.
 pub(crate) fn begin_to_graph(
     handle: usize,
     graph: usize,
@@ -52,7 +52,7 @@ pub(crate) fn is_capturing(handle: usize, out: Out<c_uint>) -> CudaResult {
     Ok(out.set(status)?)
 }
 
-/// What each layout of `cudaStreamGetCaptureInfo` begins with; without a capture nothing else is written.
+/// The common start of all layouts of `cudaStreamGetCaptureInfo`; without a capture, nothing else is written.
 fn info(handle: usize, status: Out<c_uint>, id: Out<c_ulonglong>) -> CudaResult<Option<Info>> {
     let stream = stream::resolve(handle)?;
     capture::legacy_is_usable(&stream)?;
@@ -70,7 +70,7 @@ fn describe(info: Option<Info>, graph: Out<usize>, nodes: Out<usize>, edges: Out
     count.set_if_wanted(info.count);
 }
 
-/// Of CUDA 10 to 12: status and id. The name has the layout of [`info_v3`] in CUDA 13.
+/// For CUDA 10 to 12: status and id. In CUDA 13, the name has the layout of [`info_v3`].
 pub(crate) fn info_by_version(
     handle: usize,
     status: Out<c_uint>,
@@ -115,7 +115,7 @@ pub(crate) fn info_v3(
     Ok(())
 }
 
-/// Adds (0) to what the stream's next node comes after, or replaces (1) it.
+/// Adds to (0) or replaces (1) the dependencies of the stream's next node.
 pub(crate) fn update(handle: usize, nodes: Out<usize>, count: usize, flags: c_uint) -> CudaResult {
     context::enter()?;
     if flags > 1 {
@@ -129,7 +129,7 @@ pub(crate) fn update_v2(handle: usize, nodes: Out<usize>, _edges: usize, count: 
     update(handle, nodes, count, flags)
 }
 
-/// The name has the layout of [`update_v2`] in CUDA 13.
+/// In CUDA 13, the name has the layout of [`update_v2`].
 pub(crate) fn update_by_version(
     handle: usize,
     nodes: Out<usize>,

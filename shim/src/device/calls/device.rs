@@ -1,4 +1,4 @@
-//! What a device is and how it is set: attributes, limits, stream priorities, PCI addresses, peers.
+//! Properties and settings of a device: attributes, limits, stream priorities, PCI addresses, peers.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::Ordering;
@@ -90,7 +90,7 @@ pub(crate) fn peer_attribute(out: Out<c_int>, number: c_uint, from: c_int, to: c
     Ok(out.set(c_int::from(value))?)
 }
 
-/// `cudaCtxResetPersistingL2Cache`: which lines of a cache stay longer changes no result.
+/// `cudaCtxResetPersistingL2Cache`: which cache lines stay longer does not change any result.
 pub(crate) fn reset_persisting() -> CudaResult {
     context::enter().map(drop)
 }

@@ -1,4 +1,4 @@
-//! What error codes are called.
+//! Names of error codes.
 
 use std::ffi::{CStr, c_char};
 
@@ -25,7 +25,7 @@ pub(crate) fn driver_string(code: u32, out: Out<*const c_char>) -> CudaResult {
     answer(code, out, |row| row.3)
 }
 
-/// What a code means, in CUDA's words.
+/// The meaning of a code, in CUDA's words.
 pub(crate) fn text(code: u32) -> &'static str {
     find(code).and_then(|row| row.3.to_str().ok()).unwrap_or("unknown error")
 }
@@ -48,7 +48,7 @@ fn find(code: u32) -> Option<&'static Row> {
     CODES.binary_search_by_key(&code, |row| row.0).ok().map(|index| &CODES[index])
 }
 
-/// (code, runtime's name, driver's name, text), by code. Names and texts are what NVIDIA's runtime of CUDA 13.2 answers.
+/// (code, runtime's name, driver's name, text), by code. Names and texts are those of NVIDIA's CUDA 13.2 runtime.
 #[rustfmt::skip]
 const CODES: &[Row] = &[
     (0, c"cudaSuccess", c"CUDA_SUCCESS", c"no error"),

@@ -40,7 +40,7 @@ pub(crate) fn clone(out: Out<usize>, graph: usize) -> CudaResult {
     Ok(out.set(graph.copy(false).1)?)
 }
 
-/// Adds a node behind others.
+/// Adds a node after others.
 pub(crate) fn add(
     out: Out<usize>,
     graph: usize,
@@ -57,7 +57,7 @@ pub(crate) fn add(
     Ok(out.set(graph.add(operation, device, after.list(count)?)?)?)
 }
 
-/// Gives a node another operation of the same kind.
+/// Replaces a node's operation with another of the same kind.
 fn replace(entry: &mut Entry, operation: Operation) -> CudaResult {
     let is_library = matches!(entry.operation, Operation::Work(_));
     if is_library || entry.operation.node_type() != operation.node_type() {
@@ -72,12 +72,12 @@ pub(crate) fn set(node: usize, operation: Operation) -> CudaResult {
     graph_of(node)?.change(node, |entry| replace(entry, operation))
 }
 
-/// Changes a node of an executable graph, named by the node of the graph that it was made of.
+/// Changes a node of an executable graph, given by the node of the graph it was made from.
 pub(crate) fn set_in(exec: usize, node: usize, operation: Operation) -> CudaResult {
     exec::resolve(exec)?.change(node, |entry| replace(entry, operation))
 }
 
-/// Looks at a node's operation.
+/// Reads a node's operation.
 pub(crate) fn look<T>(node: usize, look: impl FnOnce(&Operation) -> Option<T>) -> CudaResult<T> {
     graph_of(node)?.change(node, |entry| look(&entry.operation).ok_or(CudaError::INVALID_VALUE))
 }
@@ -129,7 +129,7 @@ pub(crate) fn set_host_in(exec: usize, node: usize, params: Out<HostParams>) -> 
     set_in(exec, node, params.get()?.operation()?)
 }
 
-/// `cudaKernelNodeParams`, `CUDA_KERNEL_NODE_PARAMS_v1`; the driver's second version goes on with a kernel and a context.
+/// `cudaKernelNodeParams`, `CUDA_KERNEL_NODE_PARAMS_v1`; the driver's second version adds a kernel and a context.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct KernelParams {
@@ -144,7 +144,7 @@ pub(crate) struct KernelParams {
 const _: () = assert!(size_of::<KernelParams>() == 56 && size_of::<MemsetParams>() == 40);
 
 impl KernelParams {
-    /// A kernel that only leaves a gap has no effect.
+    /// A kernel that is only a gap has no effect.
     pub(crate) fn operation(self, library: Library, call: &'static str) -> CudaResult<Operation> {
         let device = context::enter()?;
         let kernel = Kernel::find(self.function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
@@ -310,7 +310,7 @@ pub(crate) fn set_child_in(exec: usize, node: usize, child: usize) -> CudaResult
     exec::resolve(exec)?.replace_child(node, &*resolve(child)?)
 }
 
-/// Fills C's array of `count` places with handles; without an array, the answer is how many there are.
+/// Fills a C array of `count` elements with handles; without an array, returns how many there are.
 fn give(handles: &[usize], out: Out<usize>, count: Out<usize>) -> CudaResult {
     if out.is_null() {
         return Ok(count.set(handles.len())?);
@@ -333,7 +333,7 @@ pub(crate) fn root_nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> Cu
     give(&handles, out, count)
 }
 
-/// Edges have no data here: zeros say that the whole of one node comes after the whole of the other.
+/// Edges have no data here: zeros mean that one node as a whole comes after the other.
 fn clear(data: Out<u64>, count: Out<usize>) -> CudaResult {
     if !data.is_null() {
         for place in 0..count.get()? {
@@ -456,7 +456,7 @@ pub(crate) fn instantiate(out: Out<usize>, graph: usize, flags: c_ulonglong) -> 
 pub(crate) struct InstantiateParams {
     flags: c_ulonglong,
     stream: usize,
-    /// What goes wrong, and at which node: answers.
+    /// Outputs: what goes wrong, and at which node.
     node: usize,
     result: c_uint,
 }
@@ -487,7 +487,7 @@ pub(crate) fn launch(exec: usize, handle: usize) -> CudaResult {
     exec::resolve(exec)?.launch(&stream::resolve(handle)?)
 }
 
-/// Nothing: launches read the graph where it is.
+/// Does nothing: launches read the graph in place.
 pub(crate) fn upload(exec: usize, handle: usize) -> CudaResult {
     context::enter()?;
     stream::resolve(handle)?;
@@ -562,7 +562,7 @@ pub(crate) fn print(graph: usize, path: Text, _flags: c_uint) -> CudaResult {
     std::fs::write(path.get()?, text + "}\n").map_err(|_| CudaError::OPERATING_SYSTEM)
 }
 
-/// User objects: only objects without synchronization of their destructor (1) exist.
+/// User objects: the only valid flag is no destructor synchronization (1).
 pub(crate) fn create_object(
     out: Out<usize>,
     data: usize,
@@ -585,7 +585,7 @@ pub(crate) fn release_object(object: usize, count: c_uint) -> CudaResult {
     user_object::release(object, count as usize)
 }
 
-/// With the flag (1) the graph gets the caller's references.
+/// With the flag (1), the caller's references are moved to the graph.
 pub(crate) fn hold_object(graph: usize, object: usize, count: c_uint, flags: c_uint) -> CudaResult {
     if flags > 1 {
         return Err(CudaError::INVALID_VALUE);

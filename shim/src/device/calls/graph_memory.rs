@@ -1,4 +1,4 @@
-//! Nodes of graphs that allocate and free: `cudaGraphAddMemAllocNode`, `cuGraphAddMemAllocNode` and kin.
+//! Graph nodes that allocate and free: `cudaGraphAddMemAllocNode`, `cuGraphAddMemAllocNode` and kin.
 
 use super::abi::{AccessDescription, PoolProperties};
 use super::graph::{add, look};
@@ -42,7 +42,7 @@ pub(crate) fn add_free(out: Out<usize>, graph: usize, after: Out<usize>, count: 
     add(out, graph, after, count, || Ok(Operation::Free(allocation::at(address)?)))
 }
 
-/// The pool is described as it was: pinned memory of the device.
+/// The pool is described as at creation: pinned memory of the device.
 pub(crate) fn allocation_params(node: usize, out: Out<AllocationParams>) -> CudaResult {
     let params = look(node, |operation| match operation {
         Operation::Allocate(allocation) => Some(AllocationParams {

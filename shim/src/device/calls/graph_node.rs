@@ -1,4 +1,5 @@
-//! Nodes of graphs by a union of parameters (`cudaGraphAddNode`, `cuGraphAddNode`), and conditional nodes, which have no other way.
+//! Graph nodes created from a union of parameters (`cudaGraphAddNode`, `cuGraphAddNode`), and conditional nodes, which can only
+//! be created that way.
 
 use std::ffi::{c_int, c_uint};
 
@@ -10,7 +11,7 @@ use crate::boundary::library::Library;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::structure::{Choice, Conditional, Operation, resolve};
 
-/// `cudaGraphNodeParams`, `CUgraphNodeParams`: the kind, and what a node of that kind has.
+/// `cudaGraphNodeParams`, `CUgraphNodeParams`: the kind, and the parameters of that kind.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct NodeParams {
@@ -22,7 +23,7 @@ pub(crate) struct NodeParams {
 
 const _: () = assert!(size_of::<NodeParams>() == 256);
 
-/// `cudaConditionalNodeParams`, `CUDA_CONDITIONAL_NODE_PARAMS`, which goes on with a context.
+/// `cudaConditionalNodeParams`, `CUDA_CONDITIONAL_NODE_PARAMS`, which also has a context.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ConditionalParams {
@@ -33,7 +34,7 @@ struct ConditionalParams {
     bodies: *const usize,
 }
 
-/// What a library has in layouts of its own, at an address.
+/// Parameters in a library-specific layout, at an address.
 #[derive(Clone, Copy)]
 pub(crate) struct Own {
     pub(crate) library: Library,

@@ -7,7 +7,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::ipc::{self, Handle};
 use crate::device::{context, stream};
 
-/// `cudaIpcMemLazyEnablePeerAccess`, the one flag, and the one that must be given.
+/// `cudaIpcMemLazyEnablePeerAccess`, the only flag, which must be given.
 const LAZY_PEER_ACCESS: c_uint = 1;
 
 pub(crate) fn memory_handle(out: Out<Handle>, address: usize) -> CudaResult {

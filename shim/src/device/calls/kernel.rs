@@ -1,4 +1,4 @@
-//! Attributes of kernels: from their code, or assumed where we have none.
+//! Attributes of kernels: from their code, or assumed if we have no code.
 
 use std::ffi::{c_int, c_uint};
 
@@ -8,15 +8,15 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::Kernel;
 use crate::device::{Device, attribute};
 
-/// The answer for a kernel without code here: a middling register count and no static shared memory.
+/// Assumed for a kernel without code here: a medium register count and no static shared memory.
 const ASSUMED_REGISTERS: u32 = 32;
 
-/// What a kernel needs.
+/// The resource needs of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Of a thread.
     pub(crate) registers: u32,
-    /// Static shared memory of a block, bytes.
+    /// Static shared memory per block, bytes.
     pub(crate) shared_bytes: u32,
     /// Dynamic shared memory that a launch may ask for, bytes.
     pub(crate) max_dynamic: u32,
@@ -25,13 +25,13 @@ pub(crate) struct Figures {
     pub(crate) local_bytes: u32,
     /// Of a block.
     pub(crate) max_threads: u32,
-    /// Compute capability that it was written for, and that it is compiled for, times ten.
+    /// Compute capability that it was written for (and compiled for), times ten.
     pub(crate) written_for: u32,
     pub(crate) compiled_for: u32,
     pub(crate) required_cluster: Option<[u32; 3]>,
 }
 
-/// The figures of a kernel. Those of one without code here are assumed: a gap.
+/// The figures of a kernel. For a kernel without code here they are assumed, which is a gap.
 pub(crate) fn figures(device: &Device, kernel: &Kernel, library: Library, call: &'static str) -> CudaResult<Figures> {
     let (major, minor) = attribute::capability(device);
     let compiled_for = (major * 10 + minor) as u32;
@@ -91,7 +91,7 @@ pub(crate) fn one_attribute(device: &Device, kernel: &Kernel, number: c_uint, ca
     Ok(value as c_int)
 }
 
-/// Sets an attribute. Dynamic shared memory is kept for launches; a value that the device could not keep is refused.
+/// Sets an attribute. Dynamic shared memory is kept for launches; a value that the device could not support is refused.
 pub(crate) fn set_attribute(device: &Device, kernel: &Kernel, number: c_uint, value: c_int) -> CudaResult {
     let limit = device.gpu.profile.limits.shared_memory_per_block_optin as c_int;
     let code = kernel.code(device).ok();

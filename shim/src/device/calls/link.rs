@@ -1,4 +1,4 @@
-//! `cuLink*`: several texts of PTX become one image.
+//! `cuLink*`: links several PTX texts into one image.
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ use crate::device::{attribute, context};
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     texts: Mutex<Vec<String>>,
-    /// The program has its address until the link is destroyed.
+    /// The program uses its address until the link is destroyed.
     image: OnceLock<Vec<u8>>,
     /// Addresses of the options, whose logs the program reads; they stay valid as long as the link.
     options: (c_uint, usize, usize),

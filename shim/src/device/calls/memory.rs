@@ -1,4 +1,4 @@
-//! Memory: `cudaMalloc` and kin, host memory, what a pointer is.
+//! Memory: `cudaMalloc` and related functions, host memory, pointer attributes.
 
 use std::ffi::c_uint;
 
@@ -10,7 +10,7 @@ use crate::device::memory::{self, HostKind, Kind};
 use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};
 use crate::report::finding;
 
-/// Device memory on `device`; shared with the driver's calls.
+/// Allocates device memory on `device`; shared with the driver's calls.
 pub(crate) fn allocate(device: &'static Device, size: usize) -> CudaResult<usize> {
     capture::unsafe_call()?;
     memory::allocate(device, size, Kind::Plain)
@@ -21,7 +21,7 @@ pub(crate) fn malloc(out: Out<usize>, size: usize) -> CudaResult {
     Ok(out.set(allocate(device, size)?)?)
 }
 
-/// Frees memory of any of `cudaMalloc`, `cudaMallocAsync` and `cudaMallocManaged`, once the devices are done with it.
+/// Frees memory from `cudaMalloc`, `cudaMallocAsync` or `cudaMallocManaged`, once the devices are done with it.
 pub(crate) fn release(address: usize) -> CudaResult {
     if address == 0 {
         return Ok(());
@@ -48,7 +48,7 @@ fn release_at(address: usize) -> CudaResult {
     Ok(())
 }
 
-/// Managed memory is on the device while that has room, and in host memory beyond.
+/// Managed memory is on the device while it has room, and in host memory beyond that.
 pub(crate) fn allocate_managed(device: &'static Device, size: usize, flags: c_uint) -> CudaResult<usize> {
     if size == 0 || !(1..=2).contains(&flags) {
         return Err(CudaError::INVALID_VALUE);

@@ -1,5 +1,5 @@
-//! The bodies of calls that libcuda and libcudart share. Each makes the primary context current where the thread has none, as the
-//! runtime does; libcuda asks for a context before (`in_context!`).
+//! The bodies of calls that libcuda and libcudart share. Each makes the primary context current if the thread has none, as the
+//! runtime does; libcuda requires a context first (`in_context!`).
 
 pub(crate) mod abi;
 pub(crate) mod capture;

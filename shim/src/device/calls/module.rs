@@ -1,4 +1,4 @@
-//! Loading of modules and libraries, which are one kind of handle here: the log of the PTX compiler, kernels and variables by name.
+//! Loads modules and libraries, which are one kind of handle here: the log of the PTX compiler, kernels and variables by name.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -12,14 +12,14 @@ use crate::device::program::{self, NotLoaded};
 use crate::device::{self, Device, attribute, context};
 use crate::settings::GapPolicy;
 
-/// `CUjit_option`: where the messages about errors go, and their number of bytes.
+/// `CUjit_option`: the buffer for error messages, and its size in bytes.
 const ERROR_LOG: c_uint = 5;
 const ERROR_LOG_BYTES: c_uint = 6;
-/// The same for what is worth knowing.
+/// The same for informational messages.
 const INFO_LOG: c_uint = 3;
 const INFO_LOG_BYTES: c_uint = 4;
 
-/// Options of a load as C passes them: numbers, and values that are pointers or integers.
+/// Options of a load, as passed by C: numbers, and values that are pointers or integers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) count: c_uint,
@@ -44,7 +44,7 @@ impl Options {
         })
     }
 
-    /// Fills the logs: the one for errors with `text`, the other with nothing. Afterwards the sizes are those of what is there.
+    /// Fills the logs: the error log with `text`, the other with nothing. Afterwards, the sizes are those of the content.
     pub(super) fn log(self, text: &str) {
         for (buffer, bytes, text) in [(ERROR_LOG, ERROR_LOG_BYTES, text), (INFO_LOG, INFO_LOG_BYTES, "")] {
             let (Some(buffer), Some(bytes)) = (self.place(buffer), self.place(bytes)) else { continue };
@@ -117,7 +117,7 @@ fn load_code(
     }
 }
 
-/// The device that a library is loaded for: libraries do not need a context.
+/// The device that a library is loaded for, because libraries do not need a context.
 pub(crate) fn any_device() -> CudaResult<&'static Device> {
     context::required().or_else(|_| device::current())
 }
@@ -159,7 +159,7 @@ fn answer(out: Out<usize>, bytes: Out<usize>, found: CudaResult<(usize, usize)>)
     Ok(())
 }
 
-/// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: either answer may be unwanted.
+/// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: either result may be unwanted.
 pub(crate) fn global(out: Out<usize>, bytes: Out<usize>, module: usize, name: Text) -> CudaResult {
     answer(out, bytes, variable(context::required()?, module, name, false))
 }
@@ -169,7 +169,7 @@ pub(crate) fn managed(out: Out<usize>, bytes: Out<usize>, library: usize, name: 
     answer(out, bytes, variable(any_device()?, library, name, true))
 }
 
-/// How many kernels a module has. Machine code is not read: a gap.
+/// How many kernels a module has. Machine code is not read, which is a gap.
 pub(crate) fn count(out: Out<c_uint>, module: usize, library: Library, call: &'static str) -> CudaResult {
     let out = out.required()?;
     let count = match kernel::program_of(module)? {
@@ -182,7 +182,7 @@ pub(crate) fn count(out: Out<c_uint>, module: usize, library: Library, call: &'s
     Ok(out.set(count as c_uint)?)
 }
 
-/// Where a parameter is, and its bytes (`cuFuncGetParamInfo`).
+/// The offset and size of a parameter (`cuFuncGetParamInfo`).
 pub(crate) fn parameter(
     function: usize,
     index: usize,
@@ -214,7 +214,7 @@ fn params(kernel: &Kernel, call: &'static str) -> CudaResult<Vec<(usize, usize)>
     Ok(entry.params.iter().map(|param| (param.offset as usize, param.size as usize)).collect())
 }
 
-/// `cuModuleGetLoadingMode`: lazily, which is the default since CUDA 12.2 and what happens here.
+/// `cuModuleGetLoadingMode`: lazy, which is the default since CUDA 12.2 and the behavior here.
 pub(crate) fn loading_mode(out: Out<c_int>) -> CudaResult {
     const LAZY: c_int = 2;
     Ok(out.required()?.set(LAZY)?)

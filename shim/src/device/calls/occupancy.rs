@@ -1,4 +1,4 @@
-//! Occupancy: how many blocks of a kernel fit on an SM, and which block fills it best.
+//! Occupancy: how many blocks of a kernel fit on an SM, and which block size fills it best.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use crate::device::{Device, attribute};
 
 const WARP: u32 = 32;
 
-/// `CUoccupancyB2DSize`: dynamic shared memory of a block of so many threads.
+/// `CUoccupancyB2DSize`: dynamic shared memory for a block with the given number of threads.
 pub(crate) type SharedBytesOf = Option<unsafe extern "C" fn(c_int) -> usize>;
 
 fn blocks_of(device: &Device, figures: &Figures, threads: u32, dynamic_shared: usize) -> u32 {
@@ -32,7 +32,7 @@ pub(crate) fn blocks(device: &Device, figures: &Figures, threads: c_int, dynamic
     Ok(blocks_of(device, figures, threads as u32, dynamic_shared) as c_int)
 }
 
-/// The block size that keeps the most threads of an SM busy, the larger of two that keep as many, and the blocks that fill the
+/// The block size that keeps the most threads of an SM busy (the larger one in a tie), and the number of blocks that fill the
 /// device with it: the search of NVIDIA's cuda_occupancy.h.
 ///
 /// # Safety

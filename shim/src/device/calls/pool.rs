@@ -45,7 +45,7 @@ pub(crate) fn create(out: Out<usize>, properties: Out<PoolProperties>) -> CudaRe
     Ok(out.set(pool::create(device))?)
 }
 
-/// The device of a pool: pinned memory (1) on a device (1), not to be shared (0).
+/// The device of a pool: pinned memory (1) on a device (1), not shared (0).
 pub(crate) fn described(properties: PoolProperties, call: &'static str) -> CudaResult<&'static Device> {
     if properties.allocation_type != 1 {
         return Err(CudaError::INVALID_VALUE);
@@ -99,12 +99,12 @@ pub(crate) fn get_attribute(pool: usize, attribute: c_uint, value: Out<u8>) -> C
     }
 }
 
-/// Every device of the node can reach a pool's memory; nothing has to be kept to make it so.
+/// Every device of the node can access a pool's memory, so nothing needs to be recorded.
 pub(crate) fn set_access(pool: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
     reachable(device::get(pool::resolve(pool)?.device as c_int)?, list, count)
 }
 
-/// Whether the devices of C's list can have the access that it says to memory of `owner`.
+/// Whether the devices in a C list can have the requested access to memory of `owner`.
 pub(crate) fn reachable(owner: &'static Device, list: Out<AccessDescription>, count: usize) -> CudaResult {
     for index in 0..count {
         let entry = Out(list.required()?.0.wrapping_add(index)).get()?;
@@ -126,7 +126,7 @@ pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocatio
     Ok(out.set(if may { 3 } else { 0 })?)
 }
 
-/// Memory of graphs. None of what is freed is kept back, so what is reserved is what is used.
+/// Memory of graphs. Freed memory is not kept back, so reserved equals used.
 pub(crate) fn graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
     let (now, most) = allocation::used(device::get(ordinal)?.ordinal);
     Ok(value.set(match attribute {
@@ -150,7 +150,7 @@ pub(crate) fn trim_graphs(ordinal: c_int) -> CudaResult {
     device::get(ordinal).map(drop)
 }
 
-/// The pool that `cudaMallocAsync` uses, by device; the default pool until another is set.
+/// The pool that `cudaMallocAsync` uses, by device; the default pool unless another is set.
 struct Current(dataplane::lock::Mutex<std::collections::BTreeMap<u32, usize>>);
 
 static CURRENT: Current = Current(dataplane::lock::Mutex::new(std::collections::BTreeMap::new()));

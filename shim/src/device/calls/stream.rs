@@ -99,7 +99,7 @@ pub(crate) type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 /// `cudaStreamCallback_t`
 pub(crate) type Callback = Option<unsafe extern "C" fn(usize, c_uint, *mut c_void)>;
 
-/// A pointer of the program that its own function gets back on our thread.
+/// A pointer of the program that is passed to its own function on our thread.
 struct Carried(*mut c_void);
 
 // SAFETY: the program gave the pointer to be used on another thread; that is what the call is for.
@@ -174,7 +174,7 @@ pub(crate) fn event_record(event: usize, stream: usize) -> CudaResult {
     Ok(())
 }
 
-/// External (1) is for captures: the event is not a part of the graph, but recorded by each launch.
+/// External (1) is for captures: the event is not part of the graph, but recorded by each launch.
 pub(crate) fn event_record_with_flags(event: usize, stream: usize, flags: c_uint) -> CudaResult {
     if flags == 0 {
         return event_record(event, stream);

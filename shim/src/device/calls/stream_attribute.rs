@@ -1,4 +1,4 @@
-//! `cudaStreamSetAttribute` and kin, and managed memory that is given to a stream.
+//! `cudaStreamSetAttribute` and related functions, and managed memory attached to a stream.
 
 use std::ffi::c_uint;
 
@@ -25,7 +25,7 @@ pub(crate) fn copy(to: usize, from: usize) -> CudaResult {
     Ok(())
 }
 
-/// `cudaStreamAttachMemAsync`: managed memory is one memory for the host and all streams, so whom it is given to changes nothing.
+/// `cudaStreamAttachMemAsync`: managed memory is the same memory for the host and all streams, so attaching it has no effect.
 pub(crate) fn attach(handle: usize, address: usize, length: usize, flags: c_uint) -> CudaResult {
     const GLOBAL: c_uint = 1;
     const HOST: c_uint = 2;

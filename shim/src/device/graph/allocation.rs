@@ -1,5 +1,5 @@
-//! Memory that nodes of graphs allocate and free: which addresses are whose, and which of them outlive a launch (CUDA programming
-//! guide, "Graph memory nodes"). It is there from when its node is added, so that its address never changes.
+//! Memory that graph nodes allocate and free: who owns which addresses, and which of them outlive a launch (CUDA programming
+//! guide, "Graph memory nodes"). It exists as soon as its node is added, so that its address never changes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::device::{Device, all, fresh};
 use crate::sanitizer::init;
 use crate::sanitizer::races::{self, Access};
 
-/// Memory of one or more nodes that allocate, one after the other's end.
+/// Memory of one or more allocating nodes that use it one after the other.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) device: u32,
@@ -28,15 +28,15 @@ pub(crate) struct Allocation {
     freed_in: Mutex<Option<usize>>,
 }
 
-/// By address: all there are.
+/// All allocations, by address.
 static KNOWN: Mutex<BTreeMap<usize, Weak<Allocation>>> = Mutex::new(BTreeMap::new());
-/// By address: those that a launch allocated and nothing has freed yet.
+/// Allocations made by a launch and not freed yet, by address.
 static LEFT: Mutex<BTreeMap<usize, Arc<Allocation>>> = Mutex::new(BTreeMap::new());
-/// By device: bytes now and at most.
+/// Current and peak bytes, by device.
 static USED: Mutex<BTreeMap<u32, (u64, u64)>> = Mutex::new(BTreeMap::new());
 
 impl Allocation {
-    /// New memory for nodes of the graph behind `owner`.
+    /// New memory for nodes of the graph `owner`.
     ///
     /// # Errors
     /// `INVALID_VALUE` for 0 bytes, `MEMORY_ALLOCATION`.
@@ -58,20 +58,20 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Whether a node of the graph behind `owner`, which frees it, is the last that has to do with it.
+    /// Whether it can be reused: the last node that uses it is one of the graph `owner` that frees it.
     pub(super) fn is_free_again(&self, owner: usize) -> bool {
         self.owner == owner && *self.freed_in.lock() == Some(owner)
     }
 
-    /// Another node allocates it.
+    /// Records that another node allocates it.
     pub(super) fn reuse(&self) {
         *self.freed_in.lock() = None;
     }
 
-    /// A node of `graph` is to free it.
+    /// Records that a node of `graph` will free it.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if one does already: twice in its own graph, or in that and in another.
+    /// `INVALID_VALUE` if one already does: twice in its own graph, or in that and another.
     pub(super) fn free_in(&self, graph: usize) -> CudaResult {
         let mut freed = self.freed_in.lock();
         if freed.is_some_and(|before| before == self.owner || graph == self.owner) {
@@ -81,14 +81,14 @@ impl Allocation {
         Ok(())
     }
 
-    /// The node that allocates is reached: nobody wrote its memory.
+    /// Called when the allocating node is reached: its memory counts as uninitialized.
     pub(super) fn begin(&self, stream: &Arc<Stream>) {
         if init::is_wanted() {
             fresh::handed_out(self.address, self.size, stream);
         }
     }
 
-    /// The node that frees, or `function`, is reached: whoever gets the memory next writes to it.
+    /// Called when the freeing node, or `function`, is reached: whoever gets the memory next writes to it.
     pub(super) fn end(&self, function: &'static str, stream: &Arc<Stream>) {
         races::work(&[stream.lane()], function, &[Access { address: self.address, bytes: self.size, writes: true }]);
     }
@@ -116,10 +116,10 @@ pub(crate) fn at(address: usize) -> CudaResult<Arc<Allocation>> {
     KNOWN.lock().get(&address).and_then(Weak::upgrade).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// What a launch of a graph does to memory beyond it.
+/// The effect of a graph launch on memory that outlives it.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
-    /// All that its nodes allocate or free.
+    /// All memory that its nodes allocate or free.
     all: Vec<Arc<Allocation>>,
     /// Allocated and not freed.
     left: Vec<Arc<Allocation>>,
@@ -143,10 +143,10 @@ impl Balance {
         }
     }
 
-    /// A launch begins; `frees` whatever an earlier one left.
+    /// Begins a launch; `frees` whether it frees what an earlier one left.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if something that it allocates was not freed since, or it frees what is not allocated.
+    /// `INVALID_VALUE` if something that it allocates was not freed since, or it frees unallocated memory.
     pub(super) fn begin(&self, frees: bool) -> CudaResult {
         let mut left = LEFT.lock();
         let is_there = |allocation: &Arc<Allocation>| left.contains_key(&allocation.address);
@@ -160,7 +160,7 @@ impl Balance {
         Ok(())
     }
 
-    /// All of it was given to `stream`: the memory stays until that is done.
+    /// Called after everything was submitted to `stream`: the memory stays until that is done.
     pub(super) fn end(&self, stream: &Arc<Stream>) {
         if !self.all.is_empty() {
             let held = self.all.clone();
@@ -173,7 +173,7 @@ fn take(address: usize) -> CudaResult<Arc<Allocation>> {
     LEFT.lock().remove(&address).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Frees in stream order what a launch left.
+/// Frees, in stream order, memory that a launch left.
 ///
 /// # Errors
 /// `INVALID_VALUE` if nothing is allocated there, or its own graph frees it.
@@ -184,7 +184,7 @@ pub(crate) fn free_in_order(address: usize, function: &'static str, stream: &Arc
     Ok(())
 }
 
-/// Frees what a launch left, once its device is done.
+/// Frees memory that a launch left, once its device is done.
 ///
 /// # Errors
 /// As [`free_in_order`].
@@ -194,12 +194,12 @@ pub(crate) fn free(address: usize) -> CudaResult {
     Ok(())
 }
 
-/// Bytes of a device that graphs have: now, and at most since [`reset_most`].
+/// Bytes of a device held by graphs: current, and peak since [`reset_most`].
 pub(crate) fn used(device: u32) -> (u64, u64) {
     USED.lock().get(&device).copied().unwrap_or_default()
 }
 
-/// The most that there was becomes what there is.
+/// Resets the peak to the current value.
 pub(crate) fn reset_most(device: u32) {
     if let Some((now, most)) = USED.lock().get_mut(&device) {
         *most = *now;

@@ -1,5 +1,6 @@
-//! Stream capture: which streams record into which graph, what each one's next node comes after, and what must not happen
-//! meanwhile (CUDA programming guide, "Creating a graph using stream capture", and the runtime manual's stream management).
+//! Stream capture: which streams record into which graph, what each stream's next node depends on, and what must not happen
+//! in the meantime (CUDA programming guide, "Creating a graph using stream capture", and the runtime manual's stream
+//! management).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::device::Device;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{Kind, Stream};
 
-/// `cudaStreamCaptureMode`: what the program promises not to call meanwhile, and in which threads.
+/// `cudaStreamCaptureMode`: what the program promises not to call during a capture, and in which threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Global,
@@ -65,13 +66,13 @@ struct State {
 #[derive(Debug)]
 struct Member {
     stream: Arc<Stream>,
-    /// Handles of the nodes that its next one comes after.
+    /// Handles of the nodes that its next node depends on.
     after: Vec<usize>,
-    /// What the program was last shown of that, as C's array.
+    /// The dependencies last returned to the program, as a C array.
     shown: Vec<usize>,
 }
 
-/// What a program may know of a capture.
+/// What a program may query about a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Info {
     /// `cudaStreamCaptureStatus`: none, active, invalidated.
@@ -84,12 +85,12 @@ pub(crate) struct Info {
 }
 
 static CAPTURES: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
-/// How many there are: in the usual case nobody looks further.
+/// Number of captures: in the usual case nobody looks further.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Whether PyTorch's operators may come, which have to compute while they are captured.
+/// Whether PyTorch operators may be captured, which have to compute during capture.
 static REHEARSES: AtomicBool = AtomicBool::new(false);
 
-/// From now on copies and fills that are captured are done once, so that operators behind them find numbers that make sense.
+/// From now on, captured copies and fills are done once, so that operators after them find meaningful numbers.
 pub(crate) fn rehearse_all() {
     REHEARSES.store(true, Ordering::Relaxed);
 }
@@ -108,7 +109,8 @@ pub(crate) fn exchange_mode(mode: u32) -> CudaResult<u32> {
     Ok(MODE.replace(mode))
 }
 
-/// Until dropped, this thread is not shown that its streams are capturing: what it runs now is not what the program captures.
+/// Until dropped, hides from this thread that its streams are capturing: what it runs now is not part of the program's
+/// capture.
 pub(crate) struct Hidden(bool);
 
 impl Hidden {
@@ -116,7 +118,7 @@ impl Hidden {
         Self(IS_HIDDEN.replace(true))
     }
 
-    /// The reverse: until dropped, this thread is shown its captures again.
+    /// The reverse: until dropped, this thread sees its captures again.
     pub(crate) fn pause() -> Self {
         Self(IS_HIDDEN.replace(false))
     }
@@ -128,7 +130,7 @@ impl Drop for Hidden {
     }
 }
 
-/// Whether this thread is not shown captures.
+/// Whether captures are hidden from this thread.
 pub(crate) fn is_hidden() -> bool {
     IS_HIDDEN.get()
 }
@@ -147,13 +149,14 @@ fn containing(stream: &Stream) -> Option<Arc<Capture>> {
     all().into_iter().find(|capture| capture.state.lock().place(stream).is_some())
 }
 
-/// Whether `stream` captures into a graph that the program has.
+/// Whether `stream` captures into a graph owned by the program.
 pub(crate) fn is_into_given(stream: &Stream) -> bool {
     containing(stream).is_some_and(|capture| capture.is_given)
 }
 
-/// An operator that only shows the shapes of its results got these bytes (address and length), and will write them. Nothing does so while a
-/// GPU captures: what was in them before, such as a graph's inputs in its own pool, is there at the first launch.
+/// An operator that only determines the shapes of its results got these bytes (address and length), and will write them. On a
+/// GPU, nothing writes them during capture: their previous content, such as a graph's inputs in its own pool, is still there at
+/// the first launch.
 pub(crate) fn handed_out(stream: &Stream, (address, bytes): (usize, usize), is_new: bool) {
     let Some(capture) = containing(stream) else { return };
     capture.rehearse(|undo| {
@@ -192,7 +195,7 @@ fn blocking_on(stream: &Stream) -> impl Iterator<Item = Arc<Capture>> {
     })
 }
 
-/// The legacy stream cannot be asked about while a blocking stream captures (CUDA Runtime API, `cudaStreamIsCapturing`).
+/// The legacy stream cannot be queried while a blocking stream captures (CUDA Runtime API, `cudaStreamIsCapturing`).
 ///
 /// # Errors
 /// `CAPTURE_IMPLICIT`.
@@ -211,10 +214,10 @@ fn invalidate(captures: impl Iterator<Item = Arc<Capture>>) -> bool {
     })
 }
 
-/// Work that cannot be captured is given to a stream.
+/// Called when work that cannot be captured is submitted to a stream.
 ///
 /// # Errors
-/// As [`of`]; `CAPTURE_UNSUPPORTED` if the stream captures, which then is invalid.
+/// As [`of`]; `CAPTURE_UNSUPPORTED` if the stream captures; the capture is then invalid.
 pub(crate) fn refuse(stream: &Stream) -> CudaResult {
     match of(stream)? {
         None => Ok(()),
@@ -225,7 +228,7 @@ pub(crate) fn refuse(stream: &Stream) -> CudaResult {
     }
 }
 
-/// The host waits for a stream, or asks how far it is.
+/// Called when the host waits for a stream, or queries its progress.
 ///
 /// # Errors
 /// As [`refuse`].
@@ -233,10 +236,10 @@ pub(crate) fn host_waits(stream: &Stream) -> CudaResult {
     refuse(stream)
 }
 
-/// The host waits for a device.
+/// Called when the host waits for a device.
 ///
 /// # Errors
-/// `CAPTURE_UNSUPPORTED` if one of its streams captures, which then is invalid.
+/// `CAPTURE_UNSUPPORTED` if one of its streams captures; the capture is then invalid.
 pub(crate) fn host_waits_for(device: &Device) -> CudaResult {
     let is_there = |capture: &Arc<Capture>| {
         capture.state.lock().members.iter().any(|member| member.stream.device == device.ordinal)
@@ -244,8 +247,8 @@ pub(crate) fn host_waits_for(device: &Device) -> CudaResult {
     if invalidate(all().into_iter().filter(is_there)) { Err(CudaError::CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
-/// A call that may wait for the device although it does not say so (`cudaMalloc`): forbidden by the modes of the captures under
-/// way and of this thread (`cudaThreadExchangeStreamCaptureMode`).
+/// A call that may implicitly wait for the device (`cudaMalloc`) is forbidden depending on the modes of the current captures
+/// and of this thread (`cudaThreadExchangeStreamCaptureMode`).
 ///
 /// # Errors
 /// `CAPTURE_UNSUPPORTED`; the captures that forbid it are invalid then.
@@ -265,7 +268,7 @@ pub(crate) fn unsafe_call() -> CudaResult {
     if invalidate(all().into_iter().filter(forbids)) { Err(CudaError::CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
-/// `stream` begins to capture into a new graph, or behind `after` in one of the program's.
+/// Makes `stream` begin to capture into a new graph, or after `after` in a graph of the program.
 ///
 /// # Errors
 /// `CAPTURE_UNSUPPORTED` for the legacy stream, `ILLEGAL_STATE` for one that captures already, `INVALID_VALUE` for nodes
@@ -299,7 +302,7 @@ pub(crate) fn begin(stream: &Arc<Stream>, mode: Mode, into: Option<(Arc<Graph>, 
     Ok(())
 }
 
-/// Ends the capture that began in `stream`; gives the graph's handle.
+/// Ends the capture that began in `stream`; returns the graph's handle.
 ///
 /// # Errors
 /// `ILLEGAL_STATE` for a stream that does not capture, `CAPTURE_UNMATCHED` for one that joined, `CAPTURE_WRONG_THREAD`;
@@ -316,7 +319,7 @@ pub(crate) fn end(stream: &Stream) -> CudaResult<usize> {
     finish(&capture)
 }
 
-/// What is known of the capture that `stream` takes part in.
+/// Information about the capture that `stream` takes part in.
 pub(crate) fn info(stream: &Stream) -> Option<Info> {
     let capture = containing(stream)?;
     let mut state = capture.state.lock();
@@ -352,7 +355,7 @@ pub(crate) fn depend(stream: &Stream, nodes: &[usize], only: bool) -> CudaResult
     Ok(())
 }
 
-/// An event is recorded in a stream: None if that does not capture.
+/// Called when an event is recorded in a stream; `None` if the stream does not capture.
 ///
 /// # Errors
 /// As [`of`].
@@ -364,7 +367,8 @@ pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
     Ok(Some(Captured { capture: capture.id, after }))
 }
 
-/// A stream waits for an event, given what that is in a capture and whether it was never recorded. True if this is part of a capture, and done.
+/// Called when a stream waits for an event, given the event's state in a capture and whether it was never recorded. True if this
+/// is part of a capture, and handled.
 ///
 /// # Errors
 /// As [`of`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
@@ -410,18 +414,18 @@ pub(crate) fn wait(stream: &Arc<Stream>, captured: Option<Captured>, is_fresh: b
     }
 }
 
-/// The host waits for an event, asks for it or measures with it.
+/// Called when the host waits for an event, queries it or measures with it.
 ///
 /// # Errors
-/// `CAPTURED_EVENT` if it was recorded last in a capture, which is invalid then.
+/// `CAPTURED_EVENT` if it was last recorded in a capture; the capture is then invalid.
 pub(crate) fn host_uses(captured: Option<Captured>) -> CudaResult {
     let Some(captured) = captured else { return Ok(()) };
     invalidate(all().into_iter().filter(|capture| capture.id == captured.capture));
     Err(CudaError::CAPTURED_EVENT)
 }
 
-/// A stream is about to end, and the capture that began in it. One that it took part in goes on (graphMemoryNodes of cuda-samples
-/// destroys one that was joined).
+/// Called when a stream is about to be destroyed: ends the capture that began in it. A capture that it only joined goes on
+/// (graphMemoryNodes of cuda-samples destroys one that was joined).
 pub(crate) fn ends(stream: &Stream) {
     let Some(capture) = containing(stream) else { return };
     if capture.origin == stream.id {
@@ -431,7 +435,7 @@ pub(crate) fn ends(stream: &Stream) {
     }
 }
 
-/// Takes a capture from the list; gives its graph's handle.
+/// Takes a capture from the list; returns its graph's handle.
 fn finish(capture: &Capture) -> CudaResult<usize> {
     let result = capture.close();
     let mut captures = CAPTURES.lock();
@@ -464,12 +468,13 @@ impl State {
 }
 
 impl Capture {
-    /// From now on it fails.
+    /// Invalidates it: from now on it fails.
     pub(crate) fn invalidate(&self) {
         self.state.lock().is_invalid = true;
     }
 
-    /// Adds a node behind the work of all `streams`, the first of which gives the device. All of them go on behind it.
+    /// Adds a node after the work of all `streams`, the first of which determines the device. All of them continue
+    /// after it.
     ///
     /// # Errors
     /// `CAPTURE_INVALIDATED`, and what [`Graph::add`] refuses.
@@ -494,7 +499,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Adds a node that allocates behind the work of `stream`; gives the address.
+    /// Adds an allocating node after the work of `stream`; returns the address.
     ///
     /// # Errors
     /// As [`Capture::add`] and [`Graph::memory`].
@@ -508,16 +513,17 @@ impl Capture {
         Ok(address)
     }
 
-    /// Adds a node that frees behind the work of `stream`.
+    /// Adds a freeing node after the work of `stream`.
     ///
     /// # Errors
-    /// As [`Capture::add`]; `INVALID_VALUE` for memory that is not of a graph, or is freed already. The capture is invalid then.
+    /// As [`Capture::add`]; `INVALID_VALUE` for memory that does not belong to a graph, or is already freed. The capture is then
+    /// invalid.
     pub(crate) fn free(&self, stream: &Arc<Stream>, address: usize) -> CudaResult {
         let added = allocation::at(address).and_then(|allocation| self.add(&[stream], Operation::Free(allocation)));
         added.inspect_err(|_| self.invalidate())
     }
 
-    /// Lets the operators of PyTorch note what they change of memory while they show the shapes of their results.
+    /// Lets PyTorch operators record the memory they change while they determine the shapes of their results.
     pub(crate) fn rehearse(&self, note: impl FnOnce(&mut Undo)) {
         note(&mut self.state.lock().undo);
     }
@@ -537,7 +543,7 @@ impl Capture {
     }
 }
 
-/// The graph behind a handle, and nodes of it, into which a capture may go.
+/// The graph behind a handle, and nodes of it, to capture into.
 ///
 /// # Errors
 /// `INVALID_VALUE`.

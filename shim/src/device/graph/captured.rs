@@ -1,4 +1,4 @@
-//! What an event that was recorded in a capture is.
+//! The state of an event that was recorded in a capture.
 
 /// The nodes before it.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Conditions of conditional nodes: values that kernels set while a graph runs, by a handle.
+//! Conditions of conditional nodes: values that kernels set through a handle while a graph runs.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use dataplane::lock::Mutex;
 
 use crate::device::error::{CudaError, CudaResult};
 
-/// By handle; kernels have nothing else.
+/// Keyed by handle; kernels have nothing else.
 static CONDITIONS: Mutex<Option<HashMap<u64, Weak<Condition>>>> = Mutex::new(None);
 
 /// A `cudaGraphConditionalHandle`. It lives as long as the graphs that have it.
@@ -16,12 +16,12 @@ static CONDITIONS: Mutex<Option<HashMap<u64, Weak<Condition>>>> = Mutex::new(Non
 pub(crate) struct Condition {
     handle: u64,
     value: AtomicU32,
-    /// What it is at the begin of each launch; `None` where it stays what it was.
+    /// Its value at the start of each launch; `None` if it keeps its value.
     default: Option<u32>,
 }
 
 impl Condition {
-    /// One of this value.
+    /// Creates a condition with this value.
     pub(super) fn create(value: u32, is_default: bool) -> Arc<Self> {
         static HANDLES: AtomicU64 = AtomicU64::new(1);
         let handle = HANDLES.fetch_add(1, Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl Condition {
         condition
     }
 
-    /// What programs and kernels call it by.
+    /// The handle used by programs and kernels.
     pub(crate) fn handle(&self) -> u64 {
         self.handle
     }
@@ -54,10 +54,10 @@ impl Drop for Condition {
     }
 }
 
-/// A kernel sets one.
+/// Called when a kernel sets a condition.
 ///
 /// # Errors
-/// `INVALID_HANDLE` for a handle of none.
+/// `INVALID_HANDLE` for an invalid handle.
 pub(crate) fn set(handle: u64, value: u32) -> CudaResult {
     let found = CONDITIONS.lock().get_or_insert_default().get(&handle).and_then(Weak::upgrade);
     found.ok_or(CudaError::INVALID_HANDLE)?.value.store(value, Ordering::Release);

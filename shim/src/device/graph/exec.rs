@@ -1,5 +1,5 @@
 //! Graphs that can be launched: a copy of a graph, in an order that keeps its dependencies. A launch issues every operation
-//! again, one after the other in the stream that it is launched in.
+//! again, one after the other, in its stream.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ type Watch = fn(usize, &Arc<Stream>, bool);
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
-/// From now on `told` is called before and after each launch of a graph that has marks, once for each, by the thread that launches.
+/// From now on, `told` is called by the launching thread before and after each launch of a graph that has marks, once per mark.
 pub(crate) fn watch(told: Watch) {
     let _ = WATCH.set(told);
 }
@@ -34,9 +34,9 @@ pub(crate) fn watch(told: Watch) {
 #[derive(Debug)]
 pub(crate) struct Exec {
     pub(crate) flags: u64,
-    /// Its own; the nodes' origins are the nodes that the program knows.
+    /// Its own copy; the nodes' origins are the nodes that the program knows.
     graph: Arc<Graph>,
-    /// Says to the graph that it was made of that it lives.
+    /// Tells the graph that it was made from that it is alive.
     _instance: Arc<()>,
     state: Mutex<State>,
 }
@@ -44,17 +44,17 @@ pub(crate) struct Exec {
 #[derive(Debug)]
 struct State {
     plan: Arc<Plan>,
-    /// For the nodes of other devices than that of the launch.
+    /// For nodes on devices other than that of the launch.
     streams: BTreeMap<u32, Arc<Stream>>,
 }
 
-/// What a launch goes through.
+/// The sequence that a launch executes.
 #[derive(Debug)]
 struct Plan {
     entries: Vec<Entry>,
     branches: Branches,
     marks: BTreeSet<usize>,
-    /// Of all its conditional nodes.
+    /// The conditions of all its conditional nodes.
     conditions: Vec<Arc<Condition>>,
     balance: Balance,
 }
@@ -101,11 +101,11 @@ impl Plan {
     }
 }
 
-/// What is not the same in a graph that is to replace another, as `cudaGraphExecUpdateResult` numbers it.
+/// A difference in a graph that is to replace another, numbered as in `cudaGraphExecUpdateResult`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) result: u32,
-    /// Node of the new graph; 0 if it is about none.
+    /// Node of the new graph; 0 if the difference is not about a node.
     pub(crate) node: usize,
 }
 
@@ -116,10 +116,10 @@ const TOPOLOGY: u32 = 2;
 const NODE_TYPE: u32 = 3;
 const PARAMETERS: u32 = 5;
 
-/// Makes one of a graph; gives its handle.
+/// Makes an executable graph from a graph; returns its handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` for a graph with a cycle; `NOT_SUPPORTED` for another of a graph that allocates or frees.
+/// `INVALID_VALUE` for a graph with a cycle; `NOT_SUPPORTED` for a second one of a graph that allocates or frees.
 pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
     graph.sequence()?;
     let instance = graph.instance()?;
@@ -132,15 +132,15 @@ pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
 /// The one behind a handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` when it names no live one.
+/// `INVALID_VALUE` if it names no live one.
 pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Exec>> {
     EXECS.get(handle).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Ends one; launches that are under way still end.
+/// Destroys it; launches in progress still finish.
 ///
 /// # Errors
-/// `INVALID_VALUE` when it names no live one.
+/// `INVALID_VALUE` if it names no live one.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     EXECS.remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
 }
@@ -153,10 +153,10 @@ impl Drop for Exec {
 }
 
 impl Exec {
-    /// Gives every operation to `stream`; into a graph, as a child, where that captures.
+    /// Submits every operation to `stream`; if that captures, adds the graph as a child.
     ///
     /// # Errors
-    /// Of captures and of the first operation that fails. Those before it are under way then.
+    /// Those of captures, and of the first operation that fails. Earlier operations are then already submitted.
     pub(crate) fn launch(&self, stream: &Arc<Stream>) -> CudaResult {
         if let Some(capture) = capture::of(stream)? {
             self.graph.must_not_have_memory()?;
@@ -203,7 +203,7 @@ impl Exec {
         Ok(())
     }
 
-    /// Waits for the value of a condition, and gives what it chooses to `stream`.
+    /// Waits for the value of a condition, and submits the chosen body to `stream`.
     fn decide(&self, node: &Conditional, stream: &Arc<Stream>) -> CudaResult {
         let value = || -> CudaResult<usize> {
             stream.synchronize();
@@ -232,10 +232,10 @@ impl Exec {
         Arc::clone(state.streams.entry(device).or_insert_with(make))
     }
 
-    /// Changes the operation of the node that is a copy of `node`; `change` gives the new one.
+    /// Changes the operation of the node that is a copy of `node`; `change` returns the new operation.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if there is none, and what `change` refuses.
+    /// `INVALID_VALUE` if there is none, and errors of `change`.
     pub(crate) fn change(&self, node: usize, change: impl FnOnce(&mut Entry) -> CudaResult) -> CudaResult {
         self.graph.change(node, change)?;
         self.state.lock().plan = Plan::of(&self.graph)?;
@@ -245,7 +245,7 @@ impl Exec {
     /// Takes over a graph, with the same nodes and edges, for a child node.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if there is no such node; `GRAPH_EXEC_UPDATE_FAILURE` where the graphs differ.
+    /// `INVALID_VALUE` if there is no such node; `GRAPH_EXEC_UPDATE_FAILURE` if the graphs differ.
     pub(crate) fn replace_child(&self, node: usize, graph: &Graph) -> CudaResult {
         self.change(node, |entry| match &entry.operation {
             Operation::Child(own) => update(own, graph).map_err(|_| CudaError::GRAPH_EXEC_UPDATE_FAILURE),
@@ -256,7 +256,7 @@ impl Exec {
     /// Takes over the operations of a graph with the same nodes and edges.
     ///
     /// # Errors
-    /// The first difference that cannot be taken over; nothing is changed then.
+    /// The first difference that cannot be taken over; then nothing is changed.
     pub(crate) fn update(&self, graph: &Graph) -> Result<(), Difference> {
         update(&self.graph, graph)?;
         if let Ok(plan) = Plan::of(&self.graph) {
@@ -266,7 +266,7 @@ impl Exec {
     }
 }
 
-/// Work of `stream` from now on comes after what `other` was given.
+/// From now on, work of `stream` comes after everything submitted to `other`.
 fn follow(stream: &Arc<Stream>, other: &Arc<Stream>) {
     races::wait(stream.lane(), &races::point(other.lane()));
     stream::hold_up(stream, other.tail());
@@ -310,7 +310,7 @@ fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {
     Ok(())
 }
 
-/// Whether an executable graph can take over `new` in the place of `old`: a kernel or a copy with others of its kind.
+/// Whether an executable graph can replace `old` with `new`: a kernel or copy with another of its kind.
 fn may_replace(old: &Operation, new: &Operation) -> bool {
     match (old, new) {
         (Operation::Kernel(old), Operation::Kernel(new)) => std::ptr::eq(old.device, new.device),

@@ -1,4 +1,5 @@
-//! Operations, which a live stream issues at once and a graph at each of its launches. A graph: its nodes in the order in which they were added, what each comes after, and an order in which they can run.
+//! Operations, which a live stream issues immediately and a graph at each launch. A graph: its nodes in the order in which they
+//! were added, their dependencies, and an order in which they can run.
 
 mod conditional;
 mod memory;
@@ -25,29 +26,29 @@ use crate::device::launch::KernelCall;
 use crate::device::stream::Stream;
 use crate::sanitizer::races;
 
-/// Work of a library: it is issued again at every launch of its graph.
+/// Work of a library, which is issued again at every launch of its graph.
 pub(crate) trait Work: Send + Sync {
-    /// Gives it to a stream that is not capturing.
+    /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
-    /// Of the library, as CUDA's code.
+    /// The library's errors, as CUDA codes.
     fn issue(&self, stream: &Arc<Stream>) -> CudaResult;
 
-    /// What `cudaGraphDebugDotPrint` and messages call it.
+    /// Its name in `cudaGraphDebugDotPrint` and in messages.
     fn name(&self) -> &str;
 
-    /// A number that whoever watches launches gets ([`super::exec::watch`]), once for each launch of a graph that has it.
+    /// A number passed to the observer of launches ([`super::exec::watch`]), once for each launch of a graph that has it.
     fn mark(&self) -> Option<usize> {
         None
     }
 }
 
-/// A program's function that is called in stream order, and what it gets.
+/// A program's function that is called in stream order, and its argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostCall {
     /// `cudaHostFn_t`
     pub(crate) function: unsafe extern "C" fn(*mut std::ffi::c_void),
-    /// Address that the function is given.
+    /// Address passed to the function.
     pub(crate) data: usize,
 }
 
@@ -69,7 +70,7 @@ pub(crate) enum Operation {
     Child(Arc<Graph>),
     /// Only in graphs.
     Conditional(Arc<Conditional>),
-    /// Of a library: a kernel as far as CUDA can see.
+    /// Work of a library: a kernel as far as CUDA can see.
     Work(Arc<dyn Work>),
 }
 
@@ -97,7 +98,7 @@ impl Operation {
         }
     }
 
-    /// One word for people; a kernel's own name.
+    /// One word for messages; for a kernel, its own name.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Empty => "empty".to_owned(),
@@ -115,7 +116,7 @@ impl Operation {
         }
     }
 
-    /// What findings call it as a node, where not by the name of the work.
+    /// Its name as a node in findings, if different from the name of the work.
     pub(crate) fn node_name(&self) -> Option<&'static str> {
         match self {
             Self::Copy(_) => Some("memcpy node"),
@@ -125,10 +126,10 @@ impl Operation {
         }
     }
 
-    /// What CUDA refuses before it is given to a stream or put into a graph.
+    /// Checks made by CUDA before it is submitted to a stream or put into a graph.
     ///
     /// # Errors
-    /// Of each kind of operation.
+    /// Depend on the kind of operation.
     pub(crate) fn check(&self) -> CudaResult {
         match self {
             Self::Copy(copy) => copy.check().map(drop),
@@ -137,10 +138,10 @@ impl Operation {
         }
     }
 
-    /// Gives it to a stream that is not capturing.
+    /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
-    /// Of each kind of operation.
+    /// Depend on the kind of operation.
     pub(crate) fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         match self {
             Self::Empty => Ok(()),
@@ -170,8 +171,8 @@ impl Operation {
         }
     }
 
-    /// Does it once within a capture, so that operators of PyTorch behind it find numbers that make sense. Kernels and host
-    /// functions, of which nobody knows what they write, wait for the first launch.
+    /// Does it once within a capture, so that PyTorch operators after it find meaningful numbers. Kernels and host
+    /// functions, whose writes are unknown, wait for the first launch.
     pub(crate) fn rehearse(&self, undo: &mut Undo) {
         match self {
             Self::Copy(copy) => copy.rehearse(undo),
@@ -182,11 +183,11 @@ impl Operation {
     }
 }
 
-/// The handles of all graphs, also of those in child nodes.
+/// The handles of all graphs, including those in child nodes.
 pub(crate) static GRAPHS: Handles<Graph> = Handles::new(10);
 static NODES: Handles<Node> = Handles::new(11);
 
-/// A `cudaGraphNode_t`: which graph it is in. The rest is there, by its handle.
+/// A `cudaGraphNode_t`: which graph it is in. The rest is stored there, by its handle.
 #[derive(Debug)]
 struct Node {
     graph: Weak<Graph>,
@@ -198,35 +199,35 @@ pub(crate) struct Entry {
     pub(crate) handle: usize,
     /// The node that it is a copy of; 0 in a graph that is not a copy.
     pub(crate) origin: usize,
-    /// The device that it was captured on; None where it runs on the device of the launch.
+    /// The device that it was captured on; `None` if it runs on the device of the launch.
     pub(crate) device: Option<u32>,
     pub(crate) operation: Operation,
-    /// Handles of the nodes that it comes after.
+    /// Handles of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
     pub(crate) is_enabled: bool,
-    /// The line on which it was captured or added, if that is known and somebody wants to know.
+    /// The line on which it was captured or added, if known and needed.
     pub(crate) site: SiteId,
 }
 
 /// A graph in an order in which it can run.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
-    /// Its nodes, and those of child graphs in the place of these.
+    /// Its nodes, with child graphs replaced by their nodes.
     pub(crate) entries: Vec<Entry>,
-    /// For each, the places of those that it comes directly after.
+    /// For each, the indices of its direct dependencies.
     pub(crate) after: Vec<Vec<usize>>,
 }
 
 /// A graph.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    /// Whether it is part of a child node or of an executable graph, and ends with that.
+    /// Whether it is part of a child node or an executable graph, and is destroyed with it.
     is_child: bool,
     entries: Mutex<Vec<Entry>>,
-    /// What the program keeps alive for it.
+    /// Objects that the program keeps alive for it.
     pub(crate) held: Held,
     conditions: Mutex<Vec<Arc<Condition>>>,
-    /// Lives as long as the executable graph that was made of it last.
+    /// Lives as long as the executable graph that was last made from it.
     instance: Mutex<Weak<()>>,
     /// Its own handle, if a program can have it.
     handle: OnceLock<usize>,
@@ -256,12 +257,12 @@ impl Graph {
         (graph, handle)
     }
 
-    /// What a program holds.
+    /// The handle that a program holds.
     pub(crate) fn handle(&self) -> usize {
         self.handle.get().copied().unwrap_or(0)
     }
 
-    /// Makes a condition for its nodes; gives its handle.
+    /// Makes a condition for its nodes; returns its handle.
     pub(crate) fn condition(&self, value: u32, is_default: bool) -> u64 {
         let condition = Condition::create(value, is_default);
         let handle = condition.handle();
@@ -269,7 +270,7 @@ impl Graph {
         handle
     }
 
-    /// Its condition of that handle.
+    /// Its condition with that handle.
     ///
     /// # Errors
     /// `INVALID_VALUE` if it has none.
@@ -278,7 +279,7 @@ impl Graph {
         conditions.iter().find(|known| known.handle() == handle).cloned().ok_or(CudaError::INVALID_VALUE)
     }
 
-    /// True if nodes of it, or of its child graphs, are conditional.
+    /// True if any of its nodes, or of its child graphs' nodes, are conditional.
     pub(crate) fn is_conditional(&self) -> bool {
         self.entries.lock().iter().any(|entry| match &entry.operation {
             Operation::Conditional(_) => true,
@@ -287,10 +288,10 @@ impl Graph {
         })
     }
 
-    /// Adds a node; gives its handle.
+    /// Adds a node; returns its handle.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for a dependency that is not in this graph, or is listed twice, and for memory that is freed twice.
+    /// `INVALID_VALUE` for a dependency that is not in this graph or is listed twice, and for memory that is freed twice.
     pub(crate) fn add(
         self: &Arc<Self>,
         operation: Operation,
@@ -321,15 +322,15 @@ impl Graph {
         self.entries.lock().clone()
     }
 
-    /// True if it has a node of that handle.
+    /// True if it has a node with that handle.
     pub(crate) fn has(&self, node: usize) -> bool {
         self.entries.lock().iter().any(|entry| entry.handle == node)
     }
 
-    /// Changes the node with this handle, or that is a copy of it.
+    /// Changes the node with this handle, or its copy.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if there is none, and whatever `change` refuses.
+    /// `INVALID_VALUE` if there is none, and errors of `change`.
     pub(crate) fn change<T>(&self, node: usize, change: impl FnOnce(&mut Entry) -> CudaResult<T>) -> CudaResult<T> {
         let mut entries = self.entries.lock();
         let entry = entries.iter_mut().find(|entry| entry.handle == node || (node != 0 && entry.origin == node));
@@ -339,8 +340,8 @@ impl Graph {
     /// Adds or removes edges.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for nodes of other graphs, an edge that is there already or is not there, and one from a node to itself;
-    /// `NOT_SUPPORTED` to remove some from a graph that allocates or frees.
+    /// `INVALID_VALUE` for nodes of other graphs, an edge that already exists or does not exist, and one from a node to itself;
+    /// `NOT_SUPPORTED` for removing edges from a graph that allocates or frees.
     pub(crate) fn connect(&self, edges: &[(usize, usize)], is_new: bool) -> CudaResult {
         if !is_new {
             self.must_not_have_memory()?;
@@ -363,10 +364,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Takes a node out, with its edges.
+    /// Removes a node with its edges.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if it is not in this graph; `NOT_SUPPORTED` for one that allocates or frees.
+    /// `INVALID_VALUE` if it is not in this graph; `NOT_SUPPORTED` for a node that allocates or frees.
     pub(crate) fn remove(&self, node: usize) -> CudaResult {
         self.must_not_have_memory()?;
         let mut entries = self.entries.lock();
@@ -377,7 +378,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The nodes that come before any of `nodes`, and those themselves.
+    /// The nodes that come before any of `nodes`, and `nodes` themselves.
     pub(crate) fn until(&self, nodes: &[usize]) -> BTreeSet<usize> {
         let entries = self.entries.lock();
         let places: HashMap<usize, &Entry> = entries.iter().map(|entry| (entry.handle, entry)).collect();
@@ -391,7 +392,7 @@ impl Graph {
         found
     }
 
-    /// A copy with nodes and child graphs of its own, and its handle.
+    /// A copy with its own nodes and child graphs, and its handle.
     pub(crate) fn copy(&self, is_child: bool) -> (Arc<Self>, usize) {
         let conditions = self.conditions.lock().clone();
         let (copy, handle) = Self::empty(is_child, conditions, self.held.copy()).publish();
@@ -415,8 +416,8 @@ impl Graph {
         (copy, handle)
     }
 
-    /// The nodes in an order in which each comes after all that it depends on: among those that could be next, the one that
-    /// was added first. Child graphs are in the place of their nodes; nodes that are switched off are left out.
+    /// The nodes in an order in which each comes after all that it depends on: among those that could be next, the one
+    /// added first. Child graphs are expanded in place; disabled nodes are left out.
     ///
     /// # Errors
     /// `INVALID_VALUE` for a graph with a cycle.
@@ -426,7 +427,8 @@ impl Graph {
         Ok(sequence)
     }
 
-    /// Appends its nodes, which come after those at the places `before`; gives the places of those after which all of it is done.
+    /// Appends its nodes, which come after those at the indices `before`; returns the indices of the nodes after which all of it
+    /// is done.
     fn append_to(&self, sequence: &mut Sequence, before: &[usize]) -> CudaResult<Vec<usize>> {
         let entries = self.entries();
         let places: HashMap<usize, usize> =
@@ -478,7 +480,7 @@ impl Drop for Graph {
     }
 }
 
-/// Places in an order in which each comes after those that `edges` lists for it; of several, the lowest first. None for a cycle.
+/// Indices in an order in which each comes after those that `edges` lists for it, lowest first. `None` for a cycle.
 fn topological(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut missing: Vec<usize> = edges.iter().map(Vec::len).collect();
     let mut followers = vec![Vec::new(); edges.len()];
@@ -502,7 +504,7 @@ fn topological(edges: &[Vec<usize>]) -> Option<Vec<usize>> {
 /// The graph behind a handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` when it names no live graph.
+/// `INVALID_VALUE` if it names no live graph.
 pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Graph>> {
     GRAPHS.get(handle).ok_or(CudaError::INVALID_VALUE)
 }
@@ -510,15 +512,15 @@ pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Graph>> {
 /// The graph that a node is in.
 ///
 /// # Errors
-/// `INVALID_VALUE` when it names no live node.
+/// `INVALID_VALUE` if it names no live node.
 pub(crate) fn graph_of(node: usize) -> CudaResult<Arc<Graph>> {
     NODES.get(node).and_then(|node| node.graph.upgrade()).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Ends a graph. What was made of it goes on.
+/// Destroys a graph. Executable graphs made from it stay valid.
 ///
 /// # Errors
-/// `INVALID_VALUE` when it names no live graph, or one in a child node.
+/// `INVALID_VALUE` if it names no live graph, or one in a child node.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
     if resolve(handle)?.is_child {
         return Err(CudaError::INVALID_VALUE);

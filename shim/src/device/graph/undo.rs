@@ -1,5 +1,5 @@
-//! What a capture changed of memory, to be put back at its end. PyTorch's operators have to compute once to show the shapes of
-//! their results, from numbers that make sense (an index that is out of range is an error); the program must not see it.
+//! Memory changed by a capture, to be restored at its end. PyTorch's operators have to compute once to determine the shapes of
+//! their results, from meaningful numbers (an out-of-range index is an error); the program must not see that.
 
 use crate::device::address;
 
@@ -7,11 +7,11 @@ use crate::device::address;
 struct Piece {
     address: usize,
     bytes: usize,
-    /// None for memory that the capture itself allocated.
+    /// `None` for memory that the capture itself allocated.
     before: Option<Vec<u8>>,
 }
 
-/// What memory was before.
+/// Previous content of memory.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
     pieces: Vec<Piece>,
@@ -22,7 +22,7 @@ impl Undo {
         self.pieces.iter().any(|piece| piece.address <= address && address + bytes <= piece.address + piece.bytes)
     }
 
-    /// Keeps what is there, unless that is known.
+    /// Saves the current content, unless already saved.
     ///
     /// # Safety
     /// The bytes are readable.
@@ -35,14 +35,15 @@ impl Undo {
         self.pieces.push(Piece { address, bytes, before: Some(before) });
     }
 
-    /// Memory that the capture allocated: zeros at its end, which are also good as indices for another capture that reads them.
+    /// Records memory that the capture allocated: it is zeroed at the end, so that it also works as indices for another capture
+    /// that reads it.
     pub(crate) fn fresh(&mut self, address: usize, bytes: usize) {
         if bytes > 0 && !self.has(address, bytes) {
             self.pieces.push(Piece { address, bytes, before: None });
         }
     }
 
-    /// Puts everything back, the latest first. Memory that was freed meanwhile is left alone.
+    /// Restores everything, latest first. Memory that was freed in the meantime is left alone.
     pub(crate) fn restore(&mut self) {
         while let Some(Piece { address, bytes, before }) = self.pieces.pop() {
             if address::locate(address).is_none_or(|location| location.bytes_left < bytes) {

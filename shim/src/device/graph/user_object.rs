@@ -1,4 +1,4 @@
-//! User objects: what a program keeps alive for its graphs. The last reference given back calls the program's function.
+//! User objects, which a program keeps alive for its graphs. Releasing the last reference calls the program's function.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -19,18 +19,18 @@ static OBJECTS: Handles<UserObject> = Handles::new(16);
 /// A `cudaUserObject_t`.
 #[derive(Debug)]
 struct UserObject {
-    /// What the program's function is called with.
+    /// The argument of the program's function.
     data: usize,
     destroy: Destroy,
     handle: AtomicUsize,
     references: AtomicUsize,
 }
 
-/// References that a graph has; they are given back with it. Copies of the graph have their own.
+/// References held by a graph; they are released with it. Copies of the graph hold their own.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Mutex<BTreeMap<usize, (Weak<UserObject>, usize)>>);
 
-/// Makes one with so many references of the caller's.
+/// Makes an object with this many references held by the caller.
 ///
 /// # Errors
 /// `INVALID_VALUE` for none.
@@ -52,7 +52,7 @@ fn resolve(handle: usize) -> CudaResult<Arc<UserObject>> {
 /// The caller takes `count` more references.
 ///
 /// # Errors
-/// `INVALID_VALUE` for an object that is gone, or for none.
+/// `INVALID_VALUE` for an object that is gone, or for count 0.
 pub(crate) fn retain(handle: usize, count: usize) -> CudaResult {
     if count == 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -61,10 +61,10 @@ pub(crate) fn retain(handle: usize, count: usize) -> CudaResult {
     Ok(())
 }
 
-/// The caller gives `count` references back.
+/// The caller releases `count` references.
 ///
 /// # Errors
-/// `INVALID_VALUE` for an object that is gone, for none, and for more than there are.
+/// `INVALID_VALUE` for an object that is gone, for count 0, and for more than there are.
 pub(crate) fn release(handle: usize, count: usize) -> CudaResult {
     if count == 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -86,10 +86,10 @@ impl UserObject {
 }
 
 impl Held {
-    /// The graph takes `count` references, which are the caller's own if it gives them.
+    /// The graph takes `count` references; if moved, they are the caller's own.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for an object that is gone, or for none.
+    /// `INVALID_VALUE` for an object that is gone, or for count 0.
     pub(crate) fn take(&self, handle: usize, count: usize, gives: bool) -> CudaResult {
         let object = resolve(handle)?;
         if count == 0 {
@@ -102,7 +102,7 @@ impl Held {
         Ok(())
     }
 
-    /// The graph gives `count` references back.
+    /// The graph releases `count` references.
     ///
     /// # Errors
     /// `INVALID_VALUE` for more than it has.

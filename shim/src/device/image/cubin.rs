@@ -6,10 +6,11 @@ use object::read::elf::{FileHeader as _, Rel as _, SectionHeader as _, Sym as _}
 
 use super::Initial;
 
-/// `R_CUDA_64` and `R_CUDA_G64`: the address of a symbol, also as a generic one, which is the same here, plus what is there.
+/// `R_CUDA_64` and `R_CUDA_G64`: the address of a symbol, possibly as a generic address, which is the same here, plus the
+/// value already there.
 const ADDRESSES: [u32; 2] = [2, 4];
 
-/// What the variable `name` begins with.
+/// The initial value of the variable `name`.
 pub(super) fn initial(file: &[u8], name: &str) -> Result<Initial, String> {
     read(file, name)
         .map_err(|error| format!("a cubin that cannot be read: {error}"))?

@@ -1,10 +1,10 @@
 //! The container that nvcc writes: a header, then entries of cubins and PTX, some compressed. Its layout is not documented; this
-//! is what CUDA 12 and 13 write (`fatbinary --dump`, and fatbinary_section.h for the wrapper).
+//! is the layout that CUDA 12 and 13 write (`fatbinary --dump`, and fatbinary_section.h for the wrapper).
 
 use std::borrow::Cow;
 
 pub(super) const WRAPPER: u32 = 0x4662_43b1;
-/// Version of the wrapper around what the device linker made.
+/// Version of the wrapper around the device linker's output.
 const LINKED_VERSION: u32 = 2;
 pub(super) const CONTAINER: u32 = 0xba55_ed50;
 const HEADER: usize = 16;
@@ -14,7 +14,7 @@ const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
 /// Our own kind of entry, which nvcc does not write.
 const LINKED: usize = 0xf7e5;
-/// No device code of one translation unit is larger when it is unpacked.
+/// Maximum unpacked size: no device code of one translation unit is larger.
 const MOST: usize = 1 << 30;
 
 /// What an entry is.
@@ -22,9 +22,9 @@ const MOST: usize = 1 << 30;
 pub(super) enum Kind {
     Ptx,
     Cubin,
-    /// PTX that was linked here ([`linked`]): all of these entries belong together.
+    /// PTX that was linked here ([`linked`]): all such entries belong together.
     Linked,
-    /// Something else, which is passed over.
+    /// Something else, which is skipped.
     Other,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Entry<'a> {
     payload: &'a [u8],
 }
 
-/// The containers behind a wrapper: the one of a translation unit; or what the device linker made, and behind it those of the
+/// The containers behind a wrapper: that of a translation unit; or the device linker's output, followed by those of the
 /// translation units that it linked (`-rdc=true`; version 2, crt/link.stub).
 ///
 /// # Safety
@@ -79,7 +79,7 @@ pub(super) unsafe fn of_wrapper(wrapper: usize) -> Result<Vec<&'static [u8]>, St
 /// A container in memory.
 ///
 /// # Safety
-/// `data` points to one that lives as long as what is done with it.
+/// `data` points to one that outlives every use of the result.
 pub(super) unsafe fn of_container(data: *const u8) -> Result<&'static [u8], String> {
     // SAFETY: the caller's promise; a container begins with its own size.
     let header = unsafe { std::slice::from_raw_parts(data, HEADER) };
@@ -102,7 +102,7 @@ fn whole_length(header: &[u8]) -> Result<usize, String> {
         .ok_or_else(unknown)
 }
 
-/// What the container holds.
+/// The entries of the container.
 pub(super) fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, String> {
     let torn = || "a fat binary that ends too soon".to_owned();
     let whole = image.get(..whole_length(image)?).ok_or_else(torn)?;
@@ -148,7 +148,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A container with these texts, for what `cuLinkComplete` answers.
+/// A container with these texts, as the result of `cuLinkComplete`.
 pub(crate) fn linked(texts: &[String]) -> Vec<u8> {
     let mut entries = Vec::new();
     for text in texts {

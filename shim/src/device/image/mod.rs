@@ -1,5 +1,5 @@
-//! Device code as the compiler leaves it in a program (fat binaries with cubins and PTX): the PTX for a device, and what variables
-//! begin with.
+//! Device code as the compiler stores it in a program (fat binaries with cubins and PTX): the PTX for a device, and the initial
+//! values of variables.
 
 mod cubin;
 mod fat_binary;
@@ -9,22 +9,22 @@ mod select;
 pub(crate) use fat_binary::linked;
 pub(crate) use select::{Code, Unusable, for_device, of_file, of_pointer, runs_on};
 
-/// What a variable begins with.
+/// The initial value of a variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Initial {
-    /// Its bytes; what is left out at the end is 0.
+    /// Its bytes; missing bytes at the end are 0.
     pub(crate) bytes: Vec<u8>,
-    /// Addresses of other variables: where in the bytes, whose (its name), and what is added.
+    /// Addresses of other variables: the offset in the bytes, the variable's name, and the addend.
     pub(crate) addresses: Vec<(usize, String, u64)>,
 }
 
-/// What the variable `name` of the program begins with. `wrapper` is what `__cudaRegisterFatBinary` got.
+/// The initial value of the program's variable `name`. `wrapper` is the argument of `__cudaRegisterFatBinary`.
 ///
 /// # Errors
 /// Why it is not known, in a few words.
 ///
 /// # Safety
-/// `wrapper` is null or what the compiler made.
+/// `wrapper` is null or was made by the compiler.
 pub(crate) unsafe fn initial(wrapper: usize, name: &str) -> Result<Initial, String> {
     // SAFETY: passed on.
     let images = unsafe { fat_binary::of_wrapper(wrapper) }?;

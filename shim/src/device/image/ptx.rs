@@ -2,7 +2,7 @@
 
 use super::Initial;
 
-/// What the variable `name` begins with.
+/// The initial value of the variable `name`.
 pub(super) fn initial(text: &[u8], name: &str) -> Result<Initial, String> {
     let text = String::from_utf8_lossy(text);
     let text = without_comments(text.trim_end_matches('\0'));
@@ -48,7 +48,7 @@ fn width(kind: &str) -> Option<usize> {
     [8, 16, 32, 64].contains(&bits).then_some(bits / 8)
 }
 
-/// Elements below one element of each dimension: `2][3]` is `[3, 1]`.
+/// Number of elements per element of each dimension: `2][3]` is `[3, 1]`.
 fn rows(dimensions: &str) -> Vec<usize> {
     let sizes: Vec<usize> = dimensions.split(['[', ']']).filter_map(|size| size.trim().parse().ok()).collect();
     (1..=sizes.len()).map(|from| sizes[from..].iter().product()).collect()
@@ -86,7 +86,7 @@ fn fill(initial: &mut Initial, value: &str, kind: &str, width: usize, rows: &[us
     Some(())
 }
 
-/// The parts of a list, at its own commas.
+/// The parts of a list, split at its top-level commas.
 fn parts(list: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0i32, 0);
     for (at, letter) in list.char_indices() {
@@ -104,7 +104,7 @@ fn parts(list: &str) -> Vec<&str> {
     parts
 }
 
-/// An integer, or a float in its bits (`0f3F800000`, `0d3FF0000000000000`), as the low bytes of a number.
+/// An integer, or a float given by its bits (`0f3F800000`, `0d3FF0000000000000`), as the low bytes of a number.
 fn number(text: &str, kind: &str) -> Option<u64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest.trim()));
     let lower = digits.to_ascii_lowercase();
@@ -135,7 +135,7 @@ fn number(text: &str, kind: &str) -> Option<u64> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
-/// `generic(name)`, `generic(name)+8`, `name+8`: whose address, and what is added.
+/// `generic(name)`, `generic(name)+8`, `name+8`: the variable whose address it is, and the addend.
 fn address(text: &str) -> Option<(String, u64)> {
     let (name, added) = match text.strip_prefix("generic(") {
         Some(rest) => rest.split_once(')')?,

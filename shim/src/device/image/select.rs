@@ -1,4 +1,5 @@
-//! The PTX that a device runs, as the driver chooses it: of a fat binary the highest architecture that is not above the device's.
+//! Selects the PTX that a device runs, as the driver does: from a fat binary, the highest architecture that is not above the
+//! device's.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -7,18 +8,18 @@ use super::fat_binary::{self, CONTAINER, Kind, WRAPPER};
 
 const ELF: [u8; 4] = *b"\x7fELF";
 
-/// What a device finds in an image.
+/// The code for a device in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     /// PTX that it runs: one text, or several that were linked.
     Ptx(Vec<String>),
-    /// Machine code alone, or PTX that is too new beside machine code: hardware may run it, we do not.
+    /// Only machine code, or machine code with PTX that is too new: hardware may run it, but we do not.
     Machine,
     /// Nothing that the device could run.
     Nothing,
 }
 
-/// An image that is not one, in a few words.
+/// Why something is not a valid image, in a few words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unusable(pub(crate) String);
 
@@ -28,20 +29,20 @@ impl From<String> for Unusable {
     }
 }
 
-/// The code for a device of this compute capability in what `__cudaRegisterFatBinary` got.
+/// The code for a device of this compute capability in the argument of `__cudaRegisterFatBinary`.
 ///
 /// # Errors
 /// Why it cannot be read.
 ///
 /// # Safety
-/// `wrapper` is null or what the compiler made.
+/// `wrapper` is null or was made by the compiler.
 pub(crate) unsafe fn for_device(wrapper: usize, capability: (i32, i32)) -> Result<Code, Unusable> {
     // SAFETY: passed on.
     choose_linked(&unsafe { fat_binary::of_wrapper(wrapper) }?, capability)
 }
 
-/// The code of what the device linker made is the PTX of all that it linked. Where one of them has none for the device (NVIDIA's
-/// own device runtime), what needs it does not link.
+/// The code of a device linker's output is the PTX of everything it linked. If one part has none for the device (NVIDIA's own
+/// device runtime), code that needs it does not link.
 fn choose_linked(containers: &[&[u8]], capability: (i32, i32)) -> Result<Code, Unusable> {
     let [whole, parts @ ..] = containers else { return Ok(Code::Nothing) };
     let mut all = Vec::new();
@@ -53,7 +54,8 @@ fn choose_linked(containers: &[&[u8]], capability: (i32, i32)) -> Result<Code, U
     if all.is_empty() { choose(whole, capability) } else { Ok(Code::Ptx(all)) }
 }
 
-/// The same for what `cuModuleLoadData` gets: a fat binary with or without its wrapper, a cubin, or PTX that ends with NUL.
+/// The same for the argument of `cuModuleLoadData`: a fat binary with or without its wrapper, a cubin, or PTX that ends
+/// with NUL.
 ///
 /// # Errors
 /// As [`for_device`].
@@ -94,7 +96,7 @@ pub(crate) fn of_file(bytes: &[u8], capability: (i32, i32)) -> Result<Code, Unus
     text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
-/// Text is PTX if it says its version; what is wrong in it is for the parser to say.
+/// Text is PTX if it states its version; the parser reports errors in it.
 fn text(bytes: &[u8]) -> Result<Code, Unusable> {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.contains(".version") => Ok(Code::Ptx(vec![text.to_owned()])),
@@ -142,8 +144,8 @@ fn target(text: &str) -> &str {
     rest.trim_start().split([',', ' ', '\n', '\r', '\t', '/']).next().unwrap_or("")
 }
 
-/// Whether PTX for this target runs on a device: on its own and every later one; with `a` on its own alone, with `f` on its
-/// family, which is its major version from its minor version on (PTX ISA, `.target`).
+/// Whether PTX for this target runs on a device: on its own version and every later one; with `a` only on its own, with `f`
+/// on its family, which is its major version from its minor version on (PTX ISA, `.target`).
 pub(crate) fn runs_on(target: &str, (major, minor): (i32, i32)) -> bool {
     let digits: String = target.chars().filter(char::is_ascii_digit).collect();
     let Ok(of) = digits.parse::<i32>() else { return true };

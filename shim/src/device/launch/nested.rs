@@ -1,4 +1,4 @@
-//! What a running kernel may launch: kernels of its own program, and copies.
+//! Nested launches of a running kernel: kernels of its own program, and copies.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::device::grid::Grid;
 use crate::device::kernel::{Kernel, Runnable};
 use crate::device::misuse;
 
-/// What a running kernel may launch.
+/// The launches that a running kernel may make.
 pub(super) struct Nested<'a> {
     pub(super) parent: &'a KernelCall,
     pub(super) given: &'a Given,

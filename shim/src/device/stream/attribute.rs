@@ -1,4 +1,4 @@
-//! What a program sets on a stream by `cudaStreamSetAttribute`: kept and given back. None changes a value that is computed here.
+//! Stream attributes set with `cudaStreamSetAttribute`: stored and returned. None changes a value computed here.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Stream {
         self.attribute(PRIORITY).map_or(self.priority, |value| number(&value, 0))
     }
 
-    /// The attribute that was set, or what CUDA begins with.
+    /// The attribute that was set, or CUDA's default.
     ///
     /// # Errors
     /// `INVALID_VALUE` for one that streams do not have.
@@ -55,7 +55,7 @@ impl Stream {
     /// Keeps an attribute.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for one that streams do not have, or a value that the device could not keep.
+    /// `INVALID_VALUE` for one that streams do not have, or a value that the device could not support.
     pub(crate) fn set_attribute(&self, id: u32, value: Value) -> CudaResult {
         if !self.could_keep(id, &value) {
             return Err(CudaError::INVALID_VALUE);
@@ -64,7 +64,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes over what was set on another stream.
+    /// Copies the attributes of another stream.
     pub(crate) fn copy_attributes(&self, from: &Stream) {
         let values = from.attributes.0.lock().clone();
         *self.attributes.0.lock() = values;

@@ -4,7 +4,7 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Every test that uses a device works on one of its own, so that tests do not wait for each other.
+/// Every test that uses a device has its own, so that tests do not wait for each other.
 fn device(ordinal: i32) -> &'static Device {
     crate::device::get(ordinal).unwrap()
 }

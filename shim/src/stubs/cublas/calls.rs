@@ -1,4 +1,4 @@
-//! `calls!`: the C functions of one routine, for each type of number and both widths of sizes, from one signature.
+//! `calls!`: generates the C functions of one routine, for each number type and both size widths, from one signature.
 
 /// Declares exported functions whose bodies are generic functions of this module:
 ///

@@ -1,4 +1,4 @@
-//! Matrices by columns without gaps, as products of matrices want them.
+//! Contiguous column-major matrices, as needed for matrix products.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(crate) enum Transpose {
 }
 
 impl Transpose {
-    /// Nothing for a code that is none of them.
+    /// `None` for an unknown code.
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         match code {
             0 => Some(Self::No),
@@ -25,7 +25,7 @@ impl Transpose {
         }
     }
 
-    /// An element as the operation has it.
+    /// An element after the operation.
     pub(crate) fn of<T: Number>(self, value: T) -> T {
         if self == Self::Conjugate { value.conj() } else { value }
     }
@@ -77,7 +77,7 @@ impl<T: Number> Dense<T> {
         result
     }
 
-    /// Of a full matrix.
+    /// Operations on a full matrix.
     ///
     /// # Safety
     /// As [`Place::load`].

@@ -1,4 +1,4 @@
-//! The element types of matrices and vectors, by `cudaDataType`: how they lie in memory, and what numbers they are.
+//! The element types of matrices and vectors, by `cudaDataType`: their layout in memory, and their values.
 
 use dataplane::kernels::float8;
 use half::{bf16, f16};
@@ -42,7 +42,7 @@ impl Element {
         }
     }
 
-    /// By `cudaDataType`; `None` for the types that are not computed here (unsigned, 4 bits, complex numbers of less than 32).
+    /// By `cudaDataType`; `None` for types not supported here (unsigned, 4 bits, complex numbers of less than 32 bits).
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         match code {
             0 => Some(Self::F32),

@@ -1,4 +1,4 @@
-//! What cuBLASLt does to a product on its way out: scales, bias, activations and their gradients, and what it keeps for those.
+//! cuBLASLt's epilogues: scales, bias, activations and their gradients, and the auxiliary data kept for those.
 
 use super::dense::Dense;
 use super::element::{Element, Wide};
@@ -6,7 +6,7 @@ use super::job::Job;
 use super::number::Number;
 use super::operand::{Base, Place, Shape};
 
-/// What is done to each sum.
+/// The operation applied to each sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activation {
     #[default]
@@ -36,19 +36,20 @@ impl Activation {
     }
 }
 
-/// A second matrix of D's size: what goes into the activation, or for ReLU a bit for each element that is above 0.
+/// A second matrix of D's size: the input of the activation, or for ReLU a bit per element that is set if the element
+/// is above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Auxiliary {
     pub(crate) address: usize,
-    /// Of the matrix; bits have none.
+    /// Element type of the matrix; `None` for bits.
     pub(crate) element: Option<Element>,
     /// Elements, or bits.
     pub(crate) leading: usize,
-    /// Elements, or bits, from one problem's to the next one's.
+    /// Elements, or bits, from one problem to the next.
     pub(crate) stride: i64,
 }
 
-/// What a gradient of a bias is the sum of.
+/// The terms summed for the gradient of a bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GradientOf {
     /// The rows of D.
@@ -63,7 +64,7 @@ pub(crate) enum GradientOf {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Epilogue {
     pub(crate) activation: Activation,
-    /// The activation's gradient is taken, with the auxiliary matrix of the forward product.
+    /// Whether the activation's gradient is computed, with the auxiliary matrix of the forward product.
     pub(crate) backward: bool,
     /// One value for each row of D, added before the activation.
     pub(crate) bias: Option<(usize, Element)>,
@@ -71,7 +72,7 @@ pub(crate) struct Epilogue {
     pub(crate) auxiliary: Option<Auxiliary>,
     /// Addresses of f32 factors of A, B, C and D, in device memory.
     pub(crate) scales: [Option<usize>; 4],
-    /// Address of an f32 that gets the largest |D| before it is scaled and rounded.
+    /// Address of an f32 that receives the largest |D| before scaling and rounding.
     pub(crate) largest: Option<usize>,
 }
 
@@ -81,7 +82,7 @@ impl Epilogue {
         *self == Self::default()
     }
 
-    /// Adds its arguments, in the order in which [`Epilogue::begin`] gets them.
+    /// Adds its arguments, in the order expected by [`Epilogue::begin`].
     pub(crate) fn arguments(&self, job: &mut Job, [m, n, _]: [usize; 3]) {
         let vector = |n| Shape::Vector { n, step: 1 };
         if let Some((address, element)) = self.bias {
@@ -108,7 +109,7 @@ impl Epilogue {
         }
     }
 
-    /// Begins it for one problem.
+    /// Starts it for one problem.
     ///
     /// # Safety
     /// The arguments are in memory.
@@ -142,7 +143,7 @@ impl Epilogue {
     }
 }
 
-/// An epilogue at work.
+/// A running epilogue.
 pub(crate) struct Running<'a> {
     epilogue: &'a Epilogue,
     bias: Option<&'a Place>,
@@ -158,7 +159,7 @@ pub(crate) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Sums of A or B for a gradient.
+    /// Adds up the sums of A or B for a gradient.
     pub(crate) fn reduce_inputs<T: Number>(&mut self, a: &Dense<T>, b: &Dense<T>) {
         match self.epilogue.gradient {
             Some((_, _, GradientOf::A)) => {
@@ -185,7 +186,7 @@ impl Running<'_> {
         value * self.c
     }
 
-    /// What is written for a sum.
+    /// The value written for a sum.
     ///
     /// # Safety
     /// The arguments are in memory.
@@ -224,7 +225,7 @@ impl Running<'_> {
         value * self.d
     }
 
-    /// Writes what was summed.
+    /// Writes the sums.
     ///
     /// # Safety
     /// The arguments are in memory.

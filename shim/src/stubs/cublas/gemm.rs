@@ -25,7 +25,7 @@ pub(crate) fn operation(code: c_int) -> Answer<Transpose> {
     Transpose::from_code(code).ok_or(Code(REFUSALS.value))
 }
 
-/// The type that alpha and beta have for a `cublasComputeType_t`, where they are real; `None` for what is not computed here.
+/// The type of alpha and beta for a `cublasComputeType_t`, for real numbers; `None` if not supported here.
 pub(crate) fn scale_of(compute: c_int) -> Option<Element> {
     match compute {
         64 | 65 => Some(Element::F16),
@@ -54,7 +54,7 @@ impl Side {
     }
 }
 
-/// A call, whichever it is.
+/// Any of the calls.
 struct Call {
     operations: (c_int, c_int),
     size: [i64; 3],
@@ -154,7 +154,7 @@ fn hgemm<I: Into<i64>>(
     gemm_ex(handle, left, right, m, n, k, alpha, a, 2, lda, b, 2, ldb, beta, c, 2, ldc, 64, 0)
 }
 
-/// The products of S or C whose matrices have other types.
+/// The S or C products whose matrices have other types.
 fn narrow_ex<T: Number, I: Into<i64>>(
     handle: usize,
     left: c_int,
@@ -376,7 +376,7 @@ fn grouped<T: Number, I: Into<i64> + Copy>(
     grouped_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, groups, sizes, compute)
 }
 
-/// Arrays in host memory have an element for each group; the pointers to all groups' matrices are one array each.
+/// Arrays in host memory have one element per group; the pointers to all groups' matrices are in one array each.
 fn grouped_ex<I: Into<i64> + Copy>(
     handle: usize,
     left: Out<c_int>,

@@ -1,5 +1,5 @@
-//! Level 2 of matrices of which a half or a band is stored: products with a vector, solving, and adding products of vectors. By the
-//! columns as they are stored, so a narrow band costs what it holds.
+//! Level 2 for matrices of which a half or a band is stored: products with a vector, solving, and adding products of vectors.
+//! Works on the stored columns, so the cost of a narrow band is proportional to its size.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::c_int;
@@ -19,13 +19,13 @@ use crate::stubs::objects::Answer;
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
-/// How a square matrix of C's is stored.
+/// How a square matrix is stored in C.
 #[derive(Clone, Copy)]
 enum Storage {
     /// With this leading dimension.
     Full(i64),
     Packed,
-    /// So many diagonals beside the main one, with this leading dimension.
+    /// The number of diagonals besides the main one, and the leading dimension.
     Band(i64, i64),
 }
 
@@ -43,7 +43,7 @@ impl Storage {
     }
 }
 
-/// A vector of C's: where it is, and its step.
+/// A vector in C: its address and step.
 type Vector = (usize, i64);
 
 fn steps(vectors: &[Vector]) -> Answer {
@@ -217,7 +217,7 @@ fn solve<T: Number>(a: &Stored<T>, upper: bool, operation: Transpose, mut x: Vec
     x
 }
 
-/// A = alpha x y^T + A, and with x and y exchanged where there is a y; x is y otherwise.
+/// A = alpha x y^T + A, plus the term with x and y exchanged if there is a y; otherwise y is x.
 fn add<T: Number>(
     handle: usize,
     hermitian: bool,

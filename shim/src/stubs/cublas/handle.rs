@@ -1,4 +1,4 @@
-//! A cuBLAS handle: its stream, modes and workspace, and what statuses are called.
+//! A cuBLAS handle: its stream, modes and workspace, and the names of statuses.
 
 use std::ffi::{c_int, c_void};
 
@@ -45,7 +45,7 @@ pub(crate) fn working(handle: usize) -> Answer<(usize, bool)> {
     Ok((handle.stream.get(), pointer == 1))
 }
 
-/// The handle may be null (NVIDIA's accepts it; JAX asks so).
+/// The handle may be null (NVIDIA's library accepts that; JAX calls it that way).
 pub(super) fn get_version(handle: usize, version: Out<c_int>) -> Answer {
     if handle != 0 {
         HANDLES.get(handle)?;
@@ -105,14 +105,14 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Answers with a mode.
+/// Returns a mode.
 pub(super) fn get(handle: usize, out: Out<c_int>, field: fn(&Modes) -> c_int) -> Answer {
     let handle = HANDLES.get(handle)?;
     let value = field(&handle.modes.lock());
     out.set(value).map_err(REFUSALS.null())
 }
 
-/// Name and sentence of a status, for cuBLAS and cuBLASLt.
+/// Name and description of a status, for cuBLAS and cuBLASLt.
 pub(crate) fn text(status: c_int) -> (&'static std::ffi::CStr, &'static std::ffi::CStr) {
     match status {
         0 => (c"CUBLAS_STATUS_SUCCESS", c"success"),

@@ -1,4 +1,5 @@
-//! How a routine travels: its arguments are checked, seen by the sanitizers, and it is done in stream order or captured.
+//! The path of a routine: its arguments are checked and seen by the sanitizers, and it is done in stream order or
+//! captured.
 
 use std::sync::Arc;
 
@@ -23,13 +24,13 @@ use crate::stubs::objects::{Answer, Code};
 
 /// CUBLAS_STATUS_EXECUTION_FAILED.
 const EXECUTION_FAILED: Code = Code(13);
-/// A matrix in more pieces is not looked at for races: each costs time and memory.
+/// A matrix in more pieces is not checked for races, because each piece costs time and memory.
 const MOST_PIECES: usize = 256;
 
-/// What a routine does with the arguments of one problem of a batch.
+/// The body of a routine for the arguments of one problem of a batch.
 type Body = Box<dyn Fn(usize, &[Place]) + Send + Sync>;
 
-/// A call on its way.
+/// A call being prepared.
 pub(crate) struct Job {
     library: Library,
     name: &'static str,
@@ -39,18 +40,18 @@ pub(crate) struct Job {
     /// Scalars in device memory, which come after the operands.
     scalars: Vec<Operand>,
     batch: usize,
-    /// The host waits for a result.
+    /// Whether the host waits for a result.
     waits: bool,
 }
 
-/// Where alpha, beta or another scalar is.
+/// The location of alpha, beta or another scalar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scale {
     /// Read already.
     Value(Wide),
     /// In memory that is read when the routine runs.
     At(usize, Element),
-    /// There too, one for each row of the result.
+    /// The same, one for each row of the result.
     ByRow(usize, Element),
 }
 
@@ -58,7 +59,7 @@ impl Scale {
     pub(crate) const ZERO: Self = Self::Value(Wide::new(0.0, 0.0));
     pub(crate) const ONE: Self = Self::Value(Wide::new(1.0, 0.0));
 
-    /// Its value; that of a row where they differ.
+    /// Its value; for a given row, if they differ.
     ///
     /// # Safety
     /// It is in memory, as [`Job::run`] checks.
@@ -72,53 +73,53 @@ impl Scale {
         }
     }
 
-    /// Known before the routine runs not to be 0.
+    /// Whether its value is known before the routine runs.
     pub(crate) fn is_known(self) -> bool {
         matches!(self, Self::Value(_)) && !self.is_zero()
     }
 
-    /// Known to be 0 before the routine runs.
+    /// Whether it is known to be 0 before the routine runs.
     pub(crate) fn is_zero(self) -> bool {
         matches!(self, Self::Value(value) if value == Wide::new(0.0, 0.0))
     }
 }
 
-/// A size of C's, which is not below 0.
+/// A size passed by C, which must not be negative.
 pub(crate) fn size(number: i64) -> Answer<usize> {
     usize::try_from(number).map_err(|_| Code(REFUSALS.value))
 }
 
-/// A routine that we do not compute: a gap, and the library's "not supported".
+/// For an unsupported routine: a gap, and the library's "not supported".
 pub(crate) fn refuse<T>(library: Library, name: &'static str, why: &str) -> Answer<T> {
     gap::record(library, name, why);
     Err(Code(library.not_supported()))
 }
 
 impl Job {
-    /// The call that C makes now, by a handle of cuBLAS.
+    /// The current call from C, with a cuBLAS handle.
     pub(crate) fn begin(handle: usize) -> Answer<Self> {
         let (stream, on_device) = handle::working(handle)?;
         Ok(Self::of(Library::Cublas, stream, on_device))
     }
 
-    /// The call that C makes now, in a stream.
+    /// The current call from C, in a stream.
     pub(crate) fn of(library: Library, stream: usize, on_device: bool) -> Self {
         let name = finding::function();
         Self { library, name, stream, on_device, operands: Vec::new(), scalars: Vec::new(), batch: 1, waits: false }
     }
 
-    /// A call that we do not compute.
+    /// For an unsupported call.
     pub(crate) fn refuse<T>(&self, why: &str) -> Answer<T> {
         refuse(self.library, self.name, why)
     }
 
-    /// How many problems it is; below 0 is an error.
+    /// Sets the number of problems; a negative number is an error.
     pub(crate) fn batch(&mut self, batch: i64) -> Answer {
         self.batch = size(batch)?;
         Ok(())
     }
 
-    /// Alpha, beta or another scalar: read now where it is in host memory.
+    /// Alpha, beta or another scalar: read now if it is in host memory.
     pub(crate) fn scale(&mut self, pointer: usize, element: Element) -> Answer<Scale> {
         if pointer == 0 {
             return REFUSALS.value();
@@ -154,7 +155,7 @@ impl Job {
         self.scalars.push(Operand { base, element, shape: Shape::Vector { n, step: 1 }, reads, writes });
     }
 
-    /// Adds an argument. The routine finds its place at the same index.
+    /// Adds an argument. The routine finds it at the same index.
     pub(crate) fn push(&mut self, base: Base, element: Element, shape: Shape, reads: bool, writes: bool) {
         self.operands.push(Operand { base, element, shape, reads, writes });
     }
@@ -184,7 +185,8 @@ impl Job {
         self.push(Base::At { address, stride: 0 }, element, shape, true, true);
     }
 
-    /// What the settings say of a product of so many multiply-adds; `None` where it is not to be computed, which is a gap.
+    /// What the settings say about a product with this many multiply-adds; `None` if it is not to be computed, which is a
+    /// gap.
     fn admit(&self, operations: u64) -> Answer<bool> {
         let policy = settings::get().map(|settings| settings.gemm).unwrap_or_default();
         if policy.strict {
@@ -207,7 +209,7 @@ impl Job {
         Ok(false)
     }
 
-    /// [`Job::run`], for products of so many multiply-adds each, which the settings may leave out.
+    /// [`Job::run`], for products with this many multiply-adds each, which the settings may exclude.
     pub(crate) fn run_product(self, operations: u64, body: impl Fn(usize, &[Place]) + Send + Sync + 'static) -> Answer {
         let is_admitted = self.admit(operations.saturating_mul(self.batch as u64))?;
         self.checked(move |batch, places| {
@@ -220,7 +222,7 @@ impl Job {
     /// Does the routine in stream order, once for each problem of the batch.
     ///
     /// # Errors
-    /// EXECUTION_FAILED for memory that the GPU does not reach, and of captures.
+    /// EXECUTION_FAILED for memory that the GPU cannot access, and errors of captures.
     pub(crate) fn run(self, body: impl Fn(usize, &[Place]) + Send + Sync + 'static) -> Answer {
         self.checked(body)
     }
@@ -260,12 +262,12 @@ struct Problems {
 }
 
 impl Problems {
-    /// Whether the pointers to problems are known when the call is made.
+    /// Whether the pointers to problems are known at the time of the call.
     fn is_fixed(&self) -> bool {
         self.operands.iter().all(|operand| matches!(operand.base, Base::At { .. }))
     }
 
-    /// What is known of memory before it runs: the GPU reaches it.
+    /// Checks memory before it runs: whether the GPU can access it.
     fn is_reachable(&self) -> bool {
         self.batch == 0
             || self.operands.iter().all(|operand| match operand.base {
@@ -313,7 +315,7 @@ impl Problems {
         accesses
     }
 
-    /// What it does to memory that nobody wrote.
+    /// Handles uninitialized memory.
     fn follow(&self, places: &[Vec<Place>]) {
         let of = |index: usize| self.pieces(places, index);
         let reads = self.operands.iter().enumerate().filter(|(_, operand)| operand.reads);
@@ -388,7 +390,7 @@ impl Work for Routine {
     }
 }
 
-/// Pieces of memory in order, as few as they are.
+/// Pieces of memory in order, merged where adjacent.
 fn joined(pieces: impl Iterator<Item = (usize, usize)>) -> Vec<(usize, usize)> {
     let mut together: Vec<(usize, usize)> = Vec::new();
     for (address, bytes) in pieces {

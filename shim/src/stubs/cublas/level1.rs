@@ -1,4 +1,4 @@
-//! BLAS level 1: vectors. Sums are made in the type of the call, in order; a size below 1 is a vector without elements.
+//! BLAS level 1: vectors. Sums are computed in the type of the call, in order; a size below 1 means an empty vector.
 
 use super::element::{Element, Wide};
 use super::job::Job;
@@ -6,7 +6,7 @@ use super::number::{Number, add_multiple, with_number};
 use super::operand::Shape;
 use crate::stubs::objects::Answer;
 
-/// A vector of C's: address, type and step.
+/// A vector in C: address, type and step.
 #[derive(Clone, Copy)]
 pub(super) struct Vector(pub(super) usize, pub(super) Element, pub(super) i64);
 
@@ -20,14 +20,14 @@ impl Vector {
     }
 }
 
-/// A scalar of C's: address and type.
+/// A scalar in C: address and type.
 pub(super) type Scalar = (usize, Element);
 
 fn count(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-/// The elements of a vector that is read alone: none of one whose step is not above 0.
+/// The number of elements of a vector that is only read: 0 if its step is not positive.
 fn forward(n: i64, x: Vector) -> usize {
     if x.2 > 0 { count(n) } else { 0 }
 }
@@ -132,7 +132,7 @@ pub(super) fn dot(
     }))
 }
 
-/// What one vector is reduced to.
+/// The result of reducing one vector.
 #[derive(Clone, Copy)]
 pub(super) enum Reduction {
     /// The sum of |re| + |im|.
@@ -167,7 +167,7 @@ impl Reduction {
     }
 }
 
-/// The Euclidean norm, where no square is too large or too small.
+/// The Euclidean norm, computed so that no square overflows or underflows.
 pub(super) fn norm<T: Number>(x: &[T]) -> f64 {
     let parts = || x.iter().flat_map(|value| [value.wide().re, value.wide().im]);
     let plain = parts().map(|part| part * part).sum::<f64>();

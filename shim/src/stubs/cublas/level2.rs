@@ -1,4 +1,4 @@
-//! Matrices and vectors: `gemv`, alone and in batches, and `ger`. Level 2 of matrices of which a part is stored is in `halves`.
+//! Matrices and vectors: `gemv`, single and batched, and `ger`. Level 2 for partially stored matrices is in `halves`.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::{c_int, c_longlong};
@@ -19,7 +19,7 @@ use crate::stubs::objects::Answer;
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
-/// A matrix or vector of C's: where it is, and its leading dimension or step.
+/// A matrix or vector in C: its location, and its leading dimension or step.
 type Argument = (Base, i64);
 
 fn at(address: usize, step: impl Into<i64>) -> Argument {
@@ -34,7 +34,7 @@ fn pointers(array: usize, step: impl Into<i64>) -> Argument {
     (Base::Pointers(array), step.into())
 }
 
-/// y = alpha op(A) x + beta y, where A and x have one type and y another; alpha and beta have that in which it is computed.
+/// y = alpha op(A) x + beta y, where A and x have one type and y another; alpha and beta have the compute type.
 fn multiply(
     handle: usize,
     [input, output, compute]: [Element; 3],
@@ -133,7 +133,7 @@ fn gemv<T: Number, I: Into<i64>>(
     multiply(handle, [T::ELEMENT; 3], code, [m.into(), n.into()], (alpha, beta), arguments, 1)
 }
 
-/// The types of `cublasHSHgemv` and kin, by these numbers: input and output; they are computed in f32.
+/// The types of `cublasHSHgemv` and similar, by these numbers: input and output; they compute in f32.
 fn types<const IN: u8, const OUT: u8>() -> [Element; 3] {
     let element = |code| match code {
         0 => Element::F32,

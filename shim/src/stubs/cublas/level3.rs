@@ -1,4 +1,4 @@
-//! Matrices of which half is stored: `symm`, `syrk` and kin, `trmm`, `trsm`; and `geam` and `dgmm`. Products of full matrices are in
+//! Half-stored matrices: `symm`, `syrk` and similar, `trmm`, `trsm`; and `geam` and `dgmm`. Products of full matrices are in
 //! `gemm`.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
@@ -20,7 +20,7 @@ use crate::stubs::objects::{Answer, Code};
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
-/// A matrix of C's: where it is, and its leading dimension.
+/// A matrix in C: its location, and its leading dimension.
 type Argument = (Base, i64);
 
 fn at(address: usize, leading: impl Into<i64>) -> Argument {
@@ -47,10 +47,10 @@ fn product(factors: [usize; 3]) -> u64 {
     factors.iter().fold(1, |product, factor| product.saturating_mul(*factor as u64))
 }
 
-/// C = `sums` + beta C, of the elements that the argument has; on the diagonal the real part, where `hermitian` says so.
+/// C = `sums` + beta C, for the elements that the argument has; on the diagonal only the real part if `hermitian`.
 ///
 /// # Safety
-/// It is in memory, and read where beta is not 0.
+/// It is in memory, and readable if beta is not 0.
 unsafe fn update<T: Number>(c: &Place, beta: T, hermitian: bool, sums: impl Fn(usize, usize) -> T) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -101,12 +101,12 @@ fn multiply_symmetric<T: Number>(
     })
 }
 
-/// What `syrk` and kin differ in.
+/// The differences between `syrk` and similar routines.
 #[derive(Clone, Copy)]
 struct Rank {
-    /// The result is its own conjugate transpose, and beta is real.
+    /// Whether the result is its own conjugate transpose, and beta is real.
     hermitian: bool,
-    /// The product and its transpose are summed.
+    /// Whether the product and its transpose are summed.
     both: bool,
     /// Of alpha.
     alpha: Element,

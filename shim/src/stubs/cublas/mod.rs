@@ -1,4 +1,5 @@
-//! libcublas: handles, modes, stream, workspace, transfers, and BLAS. What LAPACK has too (`getrfBatched` and kin) is a stub.
+//! libcublas: handles, modes, stream, workspace, transfers, and BLAS. Functions that are also in LAPACK (`getrfBatched` and
+//! similar) are stubs.
 
 mod calls;
 pub(super) mod dense;

@@ -1,4 +1,4 @@
-//! The four types that routines compute in, and the products of matrices in them by `matrixmultiply`.
+//! The four types that routines compute in, and matrix products in them with `matrixmultiply`.
 
 use std::ops::Neg;
 
@@ -8,9 +8,9 @@ use num_traits::NumAssign;
 
 use super::element::{Element, Wide};
 
-/// A type of numbers that routines compute in.
+/// A number type that routines compute in.
 pub(crate) trait Number: Copy + NumAssign + Neg<Output = Self> + Send + Sync + 'static {
-    /// As it lies in memory.
+    /// Its representation in memory.
     const ELEMENT: Element;
     /// The type of its real part.
     const REAL: Element;
@@ -27,7 +27,7 @@ pub(crate) trait Number: Copy + NumAssign + Neg<Output = Self> + Send + Sync + '
         Self::of(Wide::new(self.wide().re, 0.0))
     }
 
-    /// C (m x n) += A (m x k) B (k x n), all by columns without gaps: sums in the order of k, for any size the same ones.
+    /// C (m x n) += A (m x k) B (k x n), all contiguous and column-major: sums in the order of k, the same for any size.
     fn multiply_add(size: [usize; 3], a: &[Self], b: &[Self], c: &mut [Self]);
 
     /// |re| + |im|, BLAS's size of a number.

@@ -1,13 +1,13 @@
-//! A vector or matrix of a routine: which elements of memory it is made of, and those elements as numbers.
+//! A vector or matrix of a routine: the elements of memory it consists of, and their values as numbers.
 
 use super::element::{Element, Wide};
 use super::number::Number;
 use crate::device::address::{self, Known};
 
-/// The elements of a vector or matrix, by columns of elements that follow one another.
+/// The elements of a vector or matrix, as columns of consecutive elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Elements `step` apart; below 0 the first is the last in memory.
+    /// Elements `step` apart; if negative, the first is the last in memory.
     Vector {
         n: usize,
         step: i64,
@@ -24,14 +24,14 @@ pub(crate) enum Shape {
         upper: bool,
         strict: bool,
     },
-    /// The same half, whose columns follow one another.
+    /// The same half, with consecutive columns.
     Packed {
         n: usize,
         upper: bool,
         strict: bool,
     },
-    /// The diagonal and so many below and above it, each column's in one of the array's. Without its diagonal where that is `strict`,
-    /// and one of the numbers is 0.
+    /// The diagonal and this many diagonals below and above it, with each column stored in a column of the array. Without its
+    /// diagonal if `strict`; then one of the numbers is 0.
     Band {
         rows: usize,
         columns: usize,
@@ -43,7 +43,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// A leading dimension holds a column.
+    /// Whether the leading dimension can hold a column.
     pub(crate) fn is_valid(self) -> bool {
         match self {
             Self::Full { rows, leading, .. } | Self::Triangle { n: rows, leading, .. } => leading >= rows.max(1),
@@ -52,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// How many columns it is made of.
+    /// How many columns it consists of.
     pub(crate) fn columns(self) -> usize {
         match self {
             Self::Vector { n, step: 1 } => n.min(1),
@@ -97,7 +97,7 @@ impl Shape {
         }
     }
 
-    /// Where this row is among those that the column could have.
+    /// The index of this row among those that the column could have.
     fn within(self, column: usize) -> usize {
         match self {
             Self::Band { above, .. } => above + self.first(column) - column,
@@ -105,7 +105,7 @@ impl Shape {
         }
     }
 
-    /// Where the first of these rows is, in elements from the pointer.
+    /// The offset of the first of these rows, in elements from the pointer.
     fn offset(self, column: usize) -> usize {
         match self {
             Self::Vector { step: 1, .. } => 0,
@@ -141,9 +141,9 @@ impl Shape {
 /// Where a routine's argument begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
-    /// So many elements further for each problem of a batch.
+    /// At an address, with a stride in elements from one problem of a batch to the next.
     At { address: usize, stride: i64 },
-    /// A pointer for each problem of a batch is in memory here.
+    /// At this address there is an array with a pointer per problem of a batch.
     Pointers(usize),
 }
 
@@ -161,7 +161,7 @@ impl Operand {
     /// Where it is in one problem of a batch.
     ///
     /// # Safety
-    /// An array of pointers has one for it.
+    /// An array of pointers contains one for it.
     pub(crate) unsafe fn place(&self, batch: usize) -> Place {
         let address = match self.base {
             Base::At { address, stride } => {
@@ -182,7 +182,7 @@ pub(crate) struct Place {
     shape: Shape,
 }
 
-/// The elements of a [`Shape`] as numbers, one column after the other; zeros where a triangle has none.
+/// The elements of a [`Shape`] as numbers, one column after the other; zeros for elements that a triangle lacks.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored<T> {
     pub(crate) shape: Shape,
@@ -224,7 +224,7 @@ impl Place {
             .filter(|(_, bytes)| *bytes > 0)
     }
 
-    /// Whether all of it is in memory that the GPU reaches.
+    /// Whether all of it is in memory that the GPU can access.
     pub(crate) fn is_reachable(&self) -> bool {
         let bytes = self.shape.span().checked_mul(self.element.size());
         let in_reach = |bytes| matches!(address::known(self.address, bytes), Ok(Known::Device(_) | Known::Host));
@@ -234,7 +234,7 @@ impl Place {
     /// Its elements.
     ///
     /// # Safety
-    /// All of it is in memory, as [`Place::is_reachable`] sees.
+    /// All of it is in memory, as checked by [`Place::is_reachable`].
     pub(crate) unsafe fn load<T: Number>(&self) -> Stored<T> {
         let mut stored = Stored::zero(self.shape);
         for column in 0..stored.columns() {
@@ -245,7 +245,7 @@ impl Place {
         stored
     }
 
-    /// Zeros in its shape, for what is only written.
+    /// Zeros in its shape, for arguments that are only written.
     pub(crate) fn blank<T: Number>(&self) -> Stored<T> {
         Stored::zero(self.shape)
     }
@@ -253,7 +253,7 @@ impl Place {
     /// Writes its elements.
     ///
     /// # Safety
-    /// All of it is in memory, as [`Place::is_reachable`] sees.
+    /// All of it is in memory, as checked by [`Place::is_reachable`].
     pub(crate) unsafe fn store<T: Number>(&self, stored: &Stored<T>) {
         let size = self.element.size();
         for column in 0..stored.columns() {
@@ -265,7 +265,7 @@ impl Place {
         }
     }
 
-    /// The first element, of a scalar.
+    /// The first element, for a scalar.
     ///
     /// # Safety
     /// As [`Place::load`].
@@ -274,7 +274,7 @@ impl Place {
         unsafe { self.element.read(self.address) }
     }
 
-    /// Writes the element at an index of a vector without gaps.
+    /// Writes the element at an index of a contiguous vector.
     ///
     /// # Safety
     /// As [`Place::store`].
@@ -308,14 +308,14 @@ impl Place {
         self.address + index * self.element.size()
     }
 
-    /// A place that no operand describes: a scalar in host memory.
+    /// A place without an operand: a scalar in host memory.
     pub(crate) fn scalar(address: usize, element: Element, n: usize) -> Self {
         Self { address, element, shape: Shape::Vector { n, step: 1 } }
     }
 }
 
 /// # Safety
-/// So many elements are at `first`.
+/// There are this many elements at `first`.
 unsafe fn read_into<T: Number>(element: Element, first: usize, to: &mut [T]) {
     macro_rules! each {
         ($($name:ident)*) => {

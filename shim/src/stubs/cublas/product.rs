@@ -1,6 +1,6 @@
 //! Matrix products in host arithmetic: D = epilogue(alpha * op(A) * op(B) + beta * C). Products of f64 are summed in f64, complex
-//! ones in complex numbers, of integers in 32 bits that wrap, all others in f32, in order of k. What is not read in NVIDIA's
-//! library (C where beta is 0) is not read here.
+//! ones in complex numbers, integers in 32 bits with wrapping, all others in f32, in order of k. Memory that NVIDIA's library
+//! does not read (C if beta is 0) is not read here.
 
 use super::dense::{Dense, Transpose};
 use super::element::{Element, Wide};
@@ -15,9 +15,9 @@ use crate::stubs::objects::Answer;
 pub(crate) struct Matrix {
     pub(crate) base: Base,
     pub(crate) element: Element,
-    /// Elements from one column to the next, or from one row to the next in row order.
+    /// Elements from one column to the next, or from one row to the next in row-major order.
     pub(crate) leading: usize,
-    /// What is done to what is stored by columns; a matrix that is stored by rows is a transposed one.
+    /// The operation on the column-major matrix; a row-major matrix is a transposed one.
     pub(crate) operation: Transpose,
 }
 

@@ -92,10 +92,10 @@ pub(super) fn rotmg(
 
 #[derive(Debug, PartialEq)]
 struct Modified {
-    /// d1, d2 and x1 afterwards.
+    /// The new d1, d2 and x1.
     changed: [f64; 3],
     flag: f64,
-    /// h11, h21, h12, h22, where the flag does not imply them.
+    /// h11, h21, h12, h22, if not implied by the flag.
     h: [Option<f64>; 4],
 }
 

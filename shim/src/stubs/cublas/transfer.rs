@@ -1,4 +1,4 @@
-//! cuBLAS's copies between host and device: vectors with a step, matrices by columns.
+//! cuBLAS's copies between host and device: vectors with a step, matrices in columns.
 
 use super::handle::REFUSALS;
 use crate::device::calls::copy::{rows, rows_async};
@@ -12,7 +12,8 @@ pub(crate) enum Way {
     Get = 2,
 }
 
-/// `count` elements of `bytes` bytes; neighbors are `from_step` and `to_step` elements apart. `stream` of the asynchronous calls.
+/// `count` elements of `bytes` bytes; neighbors are `from_step` and `to_step` elements apart. `stream` is that of asynchronous
+/// calls.
 pub(crate) fn vector(
     way: Way,
     [count, bytes]: [i64; 2],

@@ -1,6 +1,6 @@
-//! Symmetric and triangular matrices: the whole of one of which half is stored, products with triangles, and solving by them. In
-//! blocks, so that nearly all of the work is products of full matrices. What a triangle does not have is multiplied with nothing, not
-//! with zero, which matters for infinities.
+//! Symmetric and triangular matrices: expanding half-stored ones, products with triangles, and solving. Works in blocks, so that
+//! nearly all of the work is products of full matrices. Elements that a triangle lacks are skipped, not multiplied by zero, which
+//! matters for infinities.
 
 use std::ops::Range;
 
@@ -15,14 +15,14 @@ const BLOCK: usize = 64;
 pub(crate) struct Triangle<T> {
     whole: Dense<T>,
     is_upper: bool,
-    /// Its diagonal is all ones.
+    /// Whether its diagonal is all ones.
     is_unit: bool,
 }
 
-/// The whole of a matrix that is equal to its transpose or, with `hermitian`, to its conjugate transpose.
+/// The full matrix, which is equal to its transpose or, with `hermitian`, to its conjugate transpose.
 ///
 /// # Safety
-/// As [`Place::load`], of a triangle.
+/// As [`Place::load`], for a triangle.
 pub(crate) unsafe fn symmetric<T: Number>(place: &Place, hermitian: bool) -> Dense<T> {
     // SAFETY: passed on.
     let mut whole = unsafe { Dense::<T>::load(place, Transpose::No) };
@@ -44,7 +44,7 @@ impl<T: Number> Triangle<T> {
     /// After an operation.
     ///
     /// # Safety
-    /// As [`Place::load`], of a triangle.
+    /// As [`Place::load`], for a triangle.
     pub(crate) unsafe fn load(place: &Place, operation: Transpose) -> Self {
         let (is_upper, is_unit) = match place.shape() {
             Shape::Triangle { upper, strict, .. } => (upper, strict),
@@ -99,7 +99,7 @@ impl<T: Number> Triangle<T> {
         result
     }
 
-    /// What it has to be multiplied with to give `other`.
+    /// The matrix that it has to be multiplied with to give `other`.
     pub(crate) fn solve(&self, mut other: Dense<T>) -> Dense<T> {
         let mut blocks = self.blocks();
         if self.is_upper {

@@ -1,4 +1,4 @@
-//! The C functions of BLAS level 1, and their forms that name types.
+//! The C functions of BLAS level 1, and their variants with explicit types.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::c_int;
@@ -102,7 +102,7 @@ fn rotmg<T: Number>(handle: usize, d1: usize, d2: usize, x1: usize, y1: usize, p
     )
 }
 
-/// The types of a call that names them: `execution` is what it computes in, and may be wider than the vectors.
+/// The types of a call with explicit types: `execution` is the compute type, and may be wider than the vectors.
 fn types<const N: usize>(handle: usize, codes: [c_int; N], execution: c_int) -> Answer<([Element; N], Element)> {
     let job = Job::begin(handle)?;
     let read = |code: c_int| match Element::from_code(code) {
@@ -225,7 +225,7 @@ fn dotc_ex<I: Into<i64>>(
     dot_types(true, handle, n, (x, type_x, sx), (y, type_y, sy), (result, type_result), execution)
 }
 
-/// A norm is real, in a type that may be wider or narrower than what is computed in.
+/// A norm is real, in a type that may be wider or narrower than the compute type.
 fn reduce_ex(
     handle: usize,
     reduction: Reduction,

@@ -1,4 +1,4 @@
-//! The handles and descriptors of cuBLASLt; a descriptor keeps what is put into it.
+//! The handles and descriptors of cuBLASLt; a descriptor stores what is put into it.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -75,7 +75,7 @@ pub(super) unsafe fn set(descriptor: usize, attribute: c_int, value: *const c_vo
     Ok(())
 }
 
-/// Answers with what was set; an attribute that was not has a default that we do not know.
+/// Returns the attribute that was set; the default of an unset one is not known here.
 ///
 /// # Safety
 /// `value` points to `bytes` bytes that may be written.

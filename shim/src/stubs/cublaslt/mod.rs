@@ -1,4 +1,5 @@
-//! libcublasLt: handles, descriptors, and products with their epilogues, also of 8-bit floats and integers. The rest is a stub.
+//! libcublasLt: handles, descriptors, and products with their epilogues, including 8-bit floats and integers. The rest is a
+//! stub.
 
 mod descriptor;
 mod product;

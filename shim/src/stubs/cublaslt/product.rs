@@ -1,4 +1,4 @@
-//! The products of libcublasLt: what its descriptors ask for, as a `Product`, or why we do not compute it.
+//! The products of libcublasLt: turns its descriptors into a `Product`, or a reason why it is not supported.
 #![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::{c_int, c_void};
@@ -28,12 +28,12 @@ mod product_attribute {
     pub(crate) const AUX_POINTER: i32 = 11;
     pub(crate) const AUX_LEADING: i32 = 12;
     pub(crate) const AUX_STRIDE: i32 = 13;
-    /// Of A, B, C and D.
+    /// The scale attributes of A, B, C and D.
     pub(crate) const SCALES: [i32; 4] = [17, 18, 19, 20];
     pub(crate) const AMAX_D: i32 = 21;
     pub(crate) const AUX_DATA_TYPE: i32 = 22;
     pub(crate) const BIAS_DATA_TYPE: i32 = 26;
-    /// What is computed only where it is 0 or not set, and what it is.
+    /// Attributes that are supported only if 0 or not set, and their names.
     pub(crate) const OTHERS: [(i32, &str); 16] = [
         (5, "a transposed C"),
         (10, "a bias for each product of a batch"),
@@ -89,7 +89,7 @@ pub(crate) struct Heuristic {
 
 const _: () = assert!(size_of::<Heuristic>() == 96);
 
-/// A matrix as its layout descriptor has it.
+/// A matrix as described by its layout descriptor.
 pub(super) struct Layout {
     pub(super) element: Result<Element, String>,
     pub(super) by_rows: bool,
@@ -98,7 +98,7 @@ pub(super) struct Layout {
     leading: usize,
     pub(super) batch: usize,
     stride: i64,
-    /// The matrices of a batch are found by pointers.
+    /// Whether the matrices of a batch are given by pointers.
     by_pointers: bool,
 }
 
@@ -160,7 +160,7 @@ struct Addresses {
     d: usize,
 }
 
-/// The epilogue of a product whose C and D have these types and D so many rows.
+/// The epilogue of a product whose C and D have these types and D this many rows.
 fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result<Epilogue, String> {
     const RELU: i64 = 2;
     const BIAS: i64 = 4;
@@ -220,7 +220,8 @@ fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result
     Ok(result)
 }
 
-/// What the descriptors ask for, and how many of it; the inner error says why we do not compute it.
+/// The product described by the descriptors, and the batch count; the inner error is the reason why it is not
+/// supported.
 fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result<(Product, usize), String>> {
     let product = descriptor(product)?;
     let [a, b, c, d] = layouts;
@@ -258,11 +259,12 @@ fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result
     })())
 }
 
-/// What cuBLASLt wants of products of integers in the usual order of elements: the first factor transposed and the second not,
-/// sizes of rows in fours, 32-bit factors and results, or float factors and 8-bit results; and of others, no integers.
+/// cuBLASLt's requirements for integer products in the usual element order: the first factor transposed and the second not,
+/// row sizes in multiples of four, 32-bit factors and results, or float factors and 8-bit results. Other products must not
+/// have integers.
 ///
 /// # Errors
-/// NotSupported, which is NVIDIA's answer too.
+/// NotSupported, as NVIDIA's library returns.
 fn check_integers(product: &Product, compute: c_int, scale: Element) -> Answer {
     const COMPUTE_32I: std::ops::RangeInclusive<c_int> = 72..=73;
     let is_integer = |element: Element| matches!(element, Element::I8 | Element::I32);
@@ -315,7 +317,7 @@ pub(crate) unsafe fn heuristic(
 }
 
 /// # Safety
-/// Alpha and beta point to what the descriptor's scale type says.
+/// Alpha and beta point to values of the descriptor's scale type.
 pub(crate) unsafe fn multiply(
     _handle: usize,
     product: usize,

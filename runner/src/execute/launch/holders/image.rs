@@ -1,7 +1,7 @@
-//! One holder as bytes: an ELF library that a loader finds empty and a linker finds full.
+//! One holder as bytes: an ELF library that looks empty to a loader and full to a linker.
 //!
-//! The loader looks a name up through the hash table, which is empty, so it goes on to the shim, which every holder needs.
-//! Linkers (ld, gold, lld, mold) read the symbol table of the section headers instead, and that names what the library has.
+//! The loader looks names up through the hash table, which is empty, so it goes on to the shim, which every holder needs.
+//! Linkers (ld, gold, lld, mold) read the symbol table of the section headers instead, which lists the library's symbols.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::execute::launch::holders::at;
 /// Segments lie this far apart, the largest page size of the machines that Linux runs on.
 const PAGE: u64 = 0x1_0000;
 
-/// Bytes that each symbol has in `.text`, so that no two are at one address.
+/// Bytes that each symbol has in `.text`, so that no two share an address.
 const CODE: u64 = 16;
 
-/// The machine that a holder is for: the shim's.
+/// The machine type of a holder: the shim's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) endian: Endianness,
@@ -40,13 +40,13 @@ impl Target {
     }
 }
 
-/// What a holder holds.
+/// The contents of a holder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder<'a> {
     pub(super) soname: &'a str,
     /// Version nodes that programs may ask for.
     pub(super) nodes: &'a BTreeSet<String>,
-    /// What a program can be linked with.
+    /// Symbols that a program can be linked with.
     pub(super) symbols: &'a [&'a str],
     /// Absolute path of the shim.
     pub(super) shim: &'a [u8],
@@ -55,7 +55,7 @@ pub(super) struct Holder<'a> {
 /// The holder as a file.
 ///
 /// # Errors
-/// When it does not fit into ELF's limits; the message names the soname.
+/// If it does not fit into ELF's limits; the message names the soname.
 pub(super) fn draw(holder: Holder<'_>, target: Target) -> io::Result<Vec<u8>> {
     write(holder, target).map_err(|error| io::Error::other(format!("{}: {error}", holder.soname)))
 }
@@ -64,7 +64,7 @@ fn write(holder: Holder<'_>, target: Target) -> Result<Vec<u8>, object::write::E
     const SEGMENTS: u32 = 4;
     const DYNAMIC_ENTRIES: usize = 11;
     let Holder { soname, nodes, shim, .. } = holder;
-    // GNU ld takes a library without any symbol for a damaged one.
+    // GNU ld considers a library without any symbol damaged.
     let symbols = if holder.symbols.is_empty() { &["__ftest_holder"] } else { holder.symbols };
     let mut bytes = Vec::new();
     let mut elf = Writer::new(target.endian, true, &mut bytes);
@@ -113,13 +113,13 @@ fn write(holder: Holder<'_>, target: Target) -> Result<Vec<u8>, object::write::E
         ..FileHeader::default()
     })?;
     elf.write_align_program_headers();
-    // The loader writes addresses into .dynamic, so it lies in a segment of its own, one page up.
+    // The loader writes addresses into .dynamic, so it lies in its own segment, one page up.
     let dynamic_address = dynamic + PAGE;
     elf.write_program_header(&segment(elf::PT_LOAD, elf::PF_R, 0, 0, read_only_end, PAGE));
     for (kind, align) in [(elf::PT_LOAD, PAGE), (elf::PT_DYNAMIC, 8)] {
         elf.write_program_header(&segment(kind, elf::PF_R | elf::PF_W, dynamic, dynamic_address, dynamic_size, align));
     }
-    // Without this header the loader would ask for an executable stack.
+    // Without this header, the loader would require an executable stack.
     elf.write_program_header(&segment(elf::PT_GNU_STACK, elf::PF_R | elf::PF_W, 0, 0, 0, 16));
 
     elf.write_hash(1, 1, |_| None);
@@ -138,7 +138,7 @@ fn write(holder: Holder<'_>, target: Target) -> Result<Vec<u8>, object::write::E
     elf.write_dynstr();
     elf.write_null_gnu_versym();
     for _ in symbols {
-        // Without a version, so that what is linked here also runs where NVIDIA's library has another one.
+        // Without a version, so that a program linked here also runs where NVIDIA's library has a different one.
         elf.write_gnu_versym(elf::VER_NDX_GLOBAL.into());
     }
     elf.write_align_gnu_verdef();

@@ -1,6 +1,6 @@
-//! The soname holders: one small ELF file per NVIDIA soname, which has no code of its own and needs the shim.
-//! They satisfy `DT_NEEDED`, version references and `dlopen` of a CUDA program although no NVIDIA library is there, and
-//! programs can be linked against them.
+//! The soname holders: one small ELF file per NVIDIA soname, which contains no code and needs the shim. They satisfy a
+//! CUDA program's `DT_NEEDED`, version references and `dlopen` without any NVIDIA library, and programs can be linked
+//! against them.
 
 mod image;
 mod symbols;
@@ -19,8 +19,8 @@ use object::read::{ReadCache, ReadRef, StringTable};
 
 use crate::execute::launch::holders::image::{Holder, Target};
 
-/// Sonames that programs link or open by name, with any wheel. Every soname doubles as a version node,
-/// as NVIDIA's libraries have it; `NODES` has the exceptions.
+/// Sonames that programs link or open by name, with any wheel. Every soname is also a version node, as in NVIDIA's
+/// libraries; `NODES` lists the exceptions.
 const SONAMES: &[&str] = &[
     "libcublas.so.12",
     "libcublas.so.13",
@@ -53,15 +53,15 @@ const SONAMES: &[&str] = &[
 /// Version nodes that are not named like the soname.
 const NODES: &[(&str, &str)] = &[("libnvshmem_host.so.3", "NVSHMEM")];
 
-/// Writes the holders into `directory`, which is made when it is missing: one per known soname and one per NVIDIA
-/// soname that a library in `torch_libraries` (a wheel's `torch/lib`) needs, and beside each `libNAME.so`, which linkers
-/// look for. Each needs `shim` by its absolute path.
+/// Writes the holders into `directory`, which is created if missing: one per known soname and one per NVIDIA soname that
+/// a library in `torch_libraries` (a wheel's `torch/lib`) needs. Beside each is `libNAME.so`, which linkers look for.
+/// Each needs `shim` by its absolute path.
 ///
-/// The same arguments give the same bytes. Each file appears whole, so that several processes may write at once and a
+/// The same arguments give the same bytes. Each file is written atomically, so several processes may write at once. A
 /// file that is already right is left alone.
 ///
 /// # Errors
-/// What the file system answers, or `InvalidData` for a shim that is not a 64-bit ELF file; the message names the path.
+/// File system errors, or `InvalidData` for a shim that is not a 64-bit ELF file; the message names the path.
 pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> io::Result<()> {
     let shim = fs::canonicalize(shim).map_err(|error| at(shim, error))?;
     let target = Target::of(&shim)?;
@@ -81,7 +81,7 @@ pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> i
     Ok(())
 }
 
-/// What is known of one soname to hold.
+/// What is known about one soname to hold.
 #[derive(Debug, Default)]
 struct Held {
     nodes: BTreeSet<String>,
@@ -89,7 +89,7 @@ struct Held {
     is_needed: bool,
 }
 
-/// Every soname to hold: the built-in list and what the libraries of `torch_libraries` need.
+/// Every soname to hold: the built-in list and the ones needed by the libraries in `torch_libraries`.
 fn holders(torch_libraries: Option<&Path>) -> io::Result<BTreeMap<String, Held>> {
     let mut holders: BTreeMap<String, Held> = BTreeMap::new();
     for soname in SONAMES {
@@ -115,8 +115,8 @@ fn holders(torch_libraries: Option<&Path>) -> io::Result<BTreeMap<String, Held>>
     Ok(holders)
 }
 
-/// `libNAME.so` for every library, which linkers and some programs open, and the soname behind it: the one that the wheel
-/// needs, else the newest.
+/// `libNAME.so` for every library, which linkers and some programs open, and the soname it refers to: the one that the
+/// wheel needs, or else the newest.
 fn aliases(holders: &BTreeMap<String, Held>) -> BTreeMap<String, &str> {
     let mut best: BTreeMap<String, (bool, u32, &str)> = BTreeMap::new();
     for (soname, held) in holders {
@@ -128,8 +128,8 @@ fn aliases(holders: &BTreeMap<String, Held>) -> BTreeMap<String, &str> {
     best.into_iter().map(|(alias, (_, _, soname))| (alias, soname)).collect()
 }
 
-/// The sonames of which one process can load the holders: of each library what the wheel needs, else the newest version. With
-/// more than one `libcudart` in a process, the shim could not tell which CUDA the program was built for.
+/// The sonames whose holders one process can load: for each library the one that the wheel needs, or else the newest version.
+/// With more than one `libcudart` in a process, the shim could not tell which CUDA the program was built for.
 ///
 /// # Errors
 /// As for [`write()`].
@@ -160,7 +160,7 @@ fn libraries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(libraries)
 }
 
-/// What one library wants from NVIDIA's.
+/// What one library needs from NVIDIA's libraries.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Needs {
     /// `DT_NEEDED` entries.
@@ -171,7 +171,7 @@ struct Needs {
 
 impl Needs {
     fn read(library: &Path) -> io::Result<Needs> {
-        // The CUDA library of a wheel has a gigabyte; the cache reads the few ranges that are asked for.
+        // The CUDA library of a wheel has a gigabyte; the cache reads only the few ranges needed.
         let cache = ReadCache::new(File::open(library)?);
         Needs::parse(&cache).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
     }
@@ -212,7 +212,7 @@ impl Needs {
     }
 }
 
-/// Whether the library is NVIDIA's: one of those we know by any version, or a part of one (`libcudnn_ops.so.9`).
+/// Whether the library is NVIDIA's: a known one in any version, or a part of one (`libcudnn_ops.so.9`).
 fn is_nvidias(soname: &str) -> bool {
     let known = SONAMES.iter().filter_map(|known| known.split_once(".so").map(|(stem, _)| stem));
     soname.starts_with("libnv") || known.into_iter().any(|stem| soname.starts_with(stem))
@@ -223,7 +223,7 @@ pub fn missing_from(name: &str) -> Option<&'static str> {
     symbols::missing_from(name)
 }
 
-/// The stem of a soname of NVIDIA's for which there is no holder; `None` for any other, or for one with a holder.
+/// The stem of an NVIDIA soname that has no holder; `None` for any other soname, or one with a holder.
 pub fn not_held(soname: &str) -> Option<String> {
     let (stem, _) = soname.split_once(".so")?;
     let known = SONAMES.iter().filter_map(|known| known.split_once(".so").map(|(stem, _)| stem));
@@ -233,7 +233,7 @@ pub fn not_held(soname: &str) -> Option<String> {
     (part_of && !SONAMES.contains(&soname)).then(|| stem.to_owned())
 }
 
-/// Puts `bytes` at `directory/name` in one step, unless they are there already.
+/// Writes `bytes` to `directory/name` atomically, unless they are there already.
 fn put(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = directory.join(name);
     if fs::read(&path).is_ok_and(|found| found == bytes) {
@@ -248,7 +248,7 @@ fn put(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// `error`, which was met at `path`.
+/// `error` with `path` added.
 pub(super) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -22,14 +22,14 @@ const LISTS: &[(&str, &str)] = &[
     ("libnvshmem_host", include_str!("../../../../../shim/exports/libnvshmem_host.txt")),
 ];
 
-/// What the library with this soname has; nothing for one that we only hold the name of.
+/// The symbols of the library with this soname; empty if only its name is held.
 pub(super) fn of(soname: &str) -> Vec<&'static str> {
     let stem = soname.split(".so").next().unwrap_or(soname);
     let list = LISTS.iter().find(|(library, _)| *library == stem).map_or("", |(_, list)| list);
     list.lines().filter_map(|line| line.split(' ').next()).collect()
 }
 
-/// How NVIDIA's names begin, by library; the longer before the shorter.
+/// Prefixes of NVIDIA's names, by library, longer ones first.
 const PREFIXES: &[(&str, &str)] = &[
     ("cublasLt", "libcublasLt"),
     ("cublas", "libcublas"),
@@ -54,7 +54,7 @@ const PREFIXES: &[(&str, &str)] = &[
 
 /// The library that a function of this name belongs to, if we replace that library and lack the function.
 pub(super) fn missing_from(name: &str) -> Option<&'static str> {
-    // A capital goes on: cuInit, but neither LAPACK's cungqr_ nor a program's cuda_helper.
+    // A capital must follow: cuInit, but neither LAPACK's cungqr_ nor a program's cuda_helper.
     let is_nvidias = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(char::is_uppercase));
     let (_, library) = PREFIXES.iter().find(|(prefix, _)| is_nvidias(prefix))?;
     (!of(library).contains(&name)).then_some(library)

@@ -1,6 +1,6 @@
 //! cuDNN's attention, `_cudnn_attention_forward` and its backward, over (batch, heads, length, width), packed sequences
-//! (tokens, heads, width) and keys in pages. PyTorch's own kernels cannot even lay the results out without cuDNN, so that is
-//! done here, as aten/src/ATen/native/cudnn/MHA.cpp does it.
+//! (tokens, heads, width) and keys in pages. PyTorch's own kernels cannot even lay out the results without cuDNN, so that is
+//! done here, as in aten/src/ATen/native/cudnn/MHA.cpp.
 
 use super::super::{FLOAT, one};
 use super::pieces::{Span, along, cut, fill, gathered, spans, write};

@@ -33,7 +33,8 @@ pub(in super::super) fn forward(arguments: &Arguments, results: &[Value]) {
 }
 
 /// `_efficient_attention_backward` -> gradients of query, key, value and bias, laid out as in
-/// aten/src/ATen/native/transformers/cuda/attention_backward.cu; PyTorch's own would multiply whole tensors on the way.
+/// aten/src/ATen/native/transformers/cuda/attention_backward.cu; PyTorch's own kernel would multiply whole tensors on
+/// the way.
 pub(in super::super) fn backward(arguments: Arguments) -> Vec<Value> {
     let dropout = arguments.get("dropout_p").as_double().unwrap_or(0.0);
     let place = [arguments.get("philox_seed").words(), arguments.get("philox_offset").words()];
@@ -93,7 +94,7 @@ fn of_bias(bias: &Value, scores: &Value) -> Value {
     rows
 }
 
-/// The arguments that forward and backward have in common.
+/// The arguments common to forward and backward.
 struct Problem<'a> {
     arguments: &'a Arguments,
     tensors: [Value; 3],
@@ -126,7 +127,7 @@ impl<'a> Problem<'a> {
         part(tensor, self.keys.get(index))
     }
 
-    /// Of (batch or sequences, heads, padded length).
+    /// The logsumexp from (batch or sequences, heads, padded length).
     fn of_logsumexp(&self, tensor: &Value, index: usize) -> Value {
         match self.queries.get(index) {
             Some(span) => along(&row(tensor, index), 2, Span { start: 0, length: span.length }),
@@ -137,7 +138,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// What the gradients of query, key and value are written to: three of their own, or parts of one.
+    /// Tensors for the gradients of query, key and value: three separate ones, or parts of one.
     fn zeros(&self, is_chunk: bool) -> [Value; 3] {
         let [query, ..] = &self.tensors;
         let sizes = query.sizes();
@@ -177,7 +178,7 @@ fn part(tensor: &Value, span: Option<&Span>) -> Value {
     }
 }
 
-/// Zeros by rows, in the datatype of `like`.
+/// Zeros in row-major order, in the datatype of `like`.
 fn zeros(sizes: &[i64], like: &Value) -> Value {
     let no_options = [Value::NONE, Value::NONE, Value::NONE];
     one("aten::zeros", [Value::ints(sizes), Value::int(like.data_type())].into_iter().chain(no_options))

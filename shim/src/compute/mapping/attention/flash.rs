@@ -74,7 +74,7 @@ pub(in super::super) fn backward(arguments: &Arguments, results: &[Value]) {
     }
 }
 
-/// The arguments that forward and backward have in common.
+/// The arguments common to forward and backward.
 struct Problem<'a> {
     arguments: &'a Arguments,
     tensors: [Value; 3],

@@ -1,5 +1,5 @@
-//! Scaled dot product attention: the numbers that CUDA's flash, memory-efficient and cuDNN kernels give. One dense batch is
-//! the CPU's flash kernel where that can do the same, and else the formula.
+//! Scaled dot product attention: computes the results of CUDA's flash, memory-efficient and cuDNN kernels. A dense batch
+//! uses the CPU's flash kernel if it supports the case, and the formula otherwise.
 
 mod cudnn;
 mod efficient;
@@ -14,7 +14,7 @@ use super::random::{BOOL, kept};
 use super::{FLOAT, add, mul, scale, sub, to};
 use crate::compute::value::{Value, call};
 
-/// Which keys a query sees: those whose place minus the query's place is within the bounds.
+/// The keys that a query sees: those whose position minus the query's position is within the bounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Band {
     least: Option<i64>,
@@ -24,12 +24,12 @@ struct Band {
 /// Attention of sequences of equal length; all tensors are (batch, heads, length, width).
 struct Attention {
     query: Value,
-    /// With a head for each of the query's.
+    /// With one head per query head.
     key: Value,
     value: Value,
     /// Heads of keys and of values, as given.
     heads: [i64; 2],
-    /// Added to the scores; none for nothing.
+    /// Added to the scores; `None` if there is no bias.
     bias: Value,
     band: Band,
     factor: f64,
@@ -37,7 +37,7 @@ struct Attention {
 }
 
 impl Attention {
-    /// `scale` is the factor of the scores; none for 1 / sqrt(width).
+    /// `scale` is the factor for the scores; if none, 1 / sqrt(width).
     fn new(query: Value, key: &Value, value: &Value, scale: &Value) -> Self {
         let heads = |tensor: &Value| tensor.sizes().get(1).copied().unwrap_or(1).max(1);
         let shared = |tensor: &Value| {
@@ -66,8 +66,8 @@ impl Attention {
         (length(&self.query), length(&self.key))
     }
 
-    /// Whether the CPU's flash kernel does this (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp); its causal mask begins
-    /// at the upper left.
+    /// Whether the CPU's flash kernel supports this (aten/src/ATen/native/transformers/sdp_utils_cpp.cpp); its causal mask
+    /// begins at the upper left.
     fn fits_flash(&self) -> bool {
         let tensors = [&self.query, &self.key, &self.value];
         let sizes = tensors.map(Value::sizes);
@@ -115,7 +115,7 @@ impl Attention {
         [to(&output, self.query.data_type()), logsumexp]
     }
 
-    /// What dropout keeps: 1 or 0 for each weight, drawn as the formula on the CPU draws it.
+    /// The dropout mask: 1 or 0 for each weight, drawn as in the CPU's formula.
     fn mask(&self, weights: &Value, generator: &Value) -> Value {
         kept(weights, 1.0 - self.dropout, generator.clone(), weights.data_type())
     }
@@ -125,7 +125,7 @@ impl Attention {
         scale(&mul(weights, mask), factor)
     }
 
-    /// query key^T factor + bias, wide; -inf for what is not seen.
+    /// query key^T factor + bias, widened; -inf for keys that are not seen.
     fn scores(&self) -> Value {
         let wide = self.computed_in();
         let scores = matmul(&to(&self.query, wide), &transposed(&to(&self.key, wide)));
@@ -161,8 +161,8 @@ impl Attention {
         if self.query.data_type() == DOUBLE { DOUBLE } else { FLOAT }
     }
 
-    /// Gradients of query, key, value and scores, the last wide, and none where it is not wanted. `output` and `logsumexp` may
-    /// be of more keys than these (ring attention), so the weights are taken from them and not computed anew.
+    /// Gradients of query, key, value and scores, the last one widened, and none if it is not wanted. `output` and `logsumexp`
+    /// may cover more keys than these (ring attention), so the weights are derived from them, not recomputed.
     fn backward(
         &self,
         gradient: &Value,
@@ -208,13 +208,13 @@ impl Attention {
     }
 }
 
-/// The CPU's flash backward reads the logsumexp as its forward lays it out: by length, then by heads.
+/// The CPU's flash backward expects the logsumexp in the layout of its forward: by length, then by heads.
 fn like_flash(logsumexp: &Value) -> Value {
     let swapped = |tensor: &Value| tensor.then("aten::transpose.int", [Value::int(1), Value::int(2)]);
     swapped(&swapped(logsumexp).then("aten::contiguous", [Value::int(0)]))
 }
 
-/// The gradient of `heads` heads, each of which a group shared.
+/// The gradient of `heads` heads, each shared by a group.
 fn summed(gradient: &Value, heads: i64) -> Value {
     let mut sizes = gradient.sizes();
     let group = sizes.get(1).copied().unwrap_or(heads) / heads;

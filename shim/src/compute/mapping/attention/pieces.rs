@@ -1,10 +1,10 @@
-//! What attention works on: a whole batch, or the sequences that are one after the other in packed tensors.
+//! The inputs of attention: a whole batch, or consecutive sequences in packed tensors.
 
 use super::super::one;
 use crate::compute::value::Value;
 use crate::compute::view;
 
-/// A sequence of a packed tensor: its first token and how many there are.
+/// A sequence of a packed tensor: its first token and its length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: i64,
@@ -28,7 +28,7 @@ pub(super) fn cut(tensor: &Value, span: Span) -> Value {
     heads_first(&part.then("aten::unsqueeze", [Value::int(0)]))
 }
 
-/// The keys or values of sequence `index` that are in pages, (pages, page size, heads, width), as (1, heads, length, width).
+/// The paged keys or values of sequence `index`, (pages, page size, heads, width), as (1, heads, length, width).
 pub(super) fn gathered(pages: &Value, table: &Value, index: usize, length: i64) -> Value {
     let sizes = pages.sizes();
     let page = sizes.get(1).copied().unwrap_or(1).max(1);
@@ -39,12 +39,12 @@ pub(super) fn gathered(pages: &Value, table: &Value, index: usize, length: i64) 
     cut(&own, Span { start: 0, length })
 }
 
-/// Row `index` of the first dimension, which stays with one place.
+/// Row `index` of the first dimension, which is kept with size one.
 pub(super) fn row(tensor: &Value, index: usize) -> Value {
     tensor.then("aten::narrow", [Value::int(0), Value::int(index as i64), Value::int(1)])
 }
 
-/// `length` places of dimension `dimension` from `start` on.
+/// `length` elements along dimension `dimension`, from `start` on.
 pub(super) fn along(tensor: &Value, dimension: i64, span: Span) -> Value {
     tensor.then("aten::narrow", [Value::int(dimension), Value::int(span.start), Value::int(span.length)])
 }

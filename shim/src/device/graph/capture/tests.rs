@@ -2,7 +2,7 @@ use super::*;
 use crate::device::event::{self, Event, Use};
 use crate::device::stream;
 
-/// Tests here look at all captures of the process.
+/// Held by tests, because they look at all captures of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Scene {

@@ -1,4 +1,4 @@
-//! Conditional nodes: which of their bodies run, and the graphs that these are.
+//! Conditional nodes: their bodies, which are graphs, and which of them run.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ pub(crate) struct Conditional {
     pub(crate) condition: Arc<Condition>,
     pub(crate) choice: Choice,
     pub(crate) bodies: Vec<Arc<Graph>>,
-    /// Theirs, as C's array.
+    /// Their handles, as a C array.
     pub(crate) handles: Vec<usize>,
 }
 
 impl Conditional {
-    /// One with `count` empty bodies.
+    /// A conditional node with `count` empty bodies.
     pub(crate) fn new(condition: Arc<Condition>, choice: Choice, count: usize) -> Arc<Self> {
         let body = |_| Graph::empty(true, Vec::new(), Held::default()).publish();
         let (bodies, handles) = (0..count).map(body).unzip();
         Arc::new(Self { condition, choice, bodies, handles })
     }
 
-    /// One with bodies of its own.
+    /// A copy with its own bodies.
     pub(super) fn copy(&self) -> Arc<Self> {
         let (bodies, handles) = self.bodies.iter().map(|body| body.copy(true)).unzip();
         Arc::new(Self { condition: Arc::clone(&self.condition), choice: self.choice, bodies, handles })

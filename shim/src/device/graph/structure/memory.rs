@@ -1,4 +1,4 @@
-//! What graphs with nodes that allocate or free may, and which memory such a node gets.
+//! What graphs with allocating or freeing nodes may do, and which memory such a node gets.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::allocation::Allocation;
 
 impl Graph {
-    /// As CUDA documents: what cannot be done to a graph with nodes that allocate or free.
+    /// For operations that CUDA does not allow on a graph with nodes that allocate or free.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` if it, or a child graph, has some.
@@ -21,10 +21,10 @@ impl Graph {
         if has_some { Err(CudaError::NOT_SUPPORTED) } else { Ok(()) }
     }
 
-    /// An executable graph is made of it; gives what that keeps.
+    /// Called when an executable graph is made from it; returns the token that it keeps.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` for a graph that allocates or frees, while there is another.
+    /// `NOT_SUPPORTED` for a graph that allocates or frees, while there is another executable graph.
     pub(crate) fn instance(&self) -> CudaResult<Arc<()>> {
         let mut instance = self.instance.lock();
         if instance.strong_count() > 0 {
@@ -35,7 +35,7 @@ impl Graph {
         Ok(token)
     }
 
-    /// Memory for a node that comes after others: that which one of those frees, or new memory.
+    /// Memory for a node that comes after others: memory freed by one of those, or new memory.
     ///
     /// # Errors
     /// `NOT_SUPPORTED` in bodies of conditional nodes and in child graphs, `INVALID_VALUE` for 0 bytes, `MEMORY_ALLOCATION`.
