@@ -159,6 +159,39 @@ def test_the_command_line_is_fgpus(tmp_path):
     assert "h100" in fakegpu("doctor", "--list-profiles").stdout
 
 
+def test_hybrid(machine, tmp_path):
+    """The simulated libcuda in the place of the real one."""
+    shim = pathlib.Path(programs.find("fgpu")).with_name("libfakegpu.so")
+    source = HOME.parent / "hybrid/tests/c/machine.c"
+    if not shim.exists() or not source.exists() or shutil.which("cc") is None:
+        pytest.skip("not a checkout with programs that were built in it")
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    words = ["cc", "-shared", "-fPIC", "-o", driver / "libcuda.so.1", source, "-Wl,--no-as-needed", shim, f"-Wl,-rpath,{shim.parent}"]
+    subprocess.run(words, check=True)
+    result = machine(
+        """
+import subprocess, sys
+if "child" not in sys.argv:
+    import fakegpu
+    done = fakegpu.init(mode="hybrid", devices=["h100", "a100:2"])
+    assert fakegpu.is_initialized() and fakegpu.init() is done
+    assert done.handles["libcuda.so.1"].cuInit(0) == 0
+    subprocess.run([sys.executable, __file__, "child"], check=True)
+    try:
+        fakegpu.init(mode="simulate", force=True)
+    except RuntimeError as error:
+        print(error)
+cuda, number, name = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.create_string_buffer(96)
+print(cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(number)), number.value, cuda.cuDeviceGetName(name, 96, 0), name.value.decode())
+""",
+        environment={"FAKEGPU_REAL_CUDA_LIB_DIR": str(driver)},
+    )
+    seen = "0 0 3 0 NVIDIA H100 80GB HBM3"
+    expected = [seen, "fakegpu.init(mode='simulate'): too late, this process has real GPUs, in mode hybrid", seen]
+    assert lines_of(result) == expected, result.stderr
+
+
 def test_mistakes(machine):
     result = machine("""
 import fakegpu
