@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from fakegpu import library_dir
 from ftest import programs
 
 PATIENCE = 300
@@ -161,23 +162,24 @@ def test_the_command_line_is_fgpus(tmp_path):
 
 def test_hybrid(machine, tmp_path):
     """The simulated libcuda in the place of the real one."""
-    shim = pathlib.Path(programs.find("fgpu")).with_name("libfakegpu.so")
     source = HOME.parent / "hybrid/tests/c/machine.c"
-    if not shim.exists() or not source.exists() or shutil.which("cc") is None:
-        pytest.skip("not a checkout with programs that were built in it")
+    if not source.exists() or shutil.which("cc") is None:
+        pytest.skip("not a checkout, or no C compiler")
+    shim = library_dir() / "libfakegpu.so"
     driver = tmp_path / "driver"
     driver.mkdir()
     words = ["cc", "-shared", "-fPIC", "-o", driver / "libcuda.so.1", source, "-Wl,--no-as-needed", shim, f"-Wl,-rpath,{shim.parent}"]
     subprocess.run(words, check=True)
     result = machine(
         """
-import subprocess, sys
+import os, subprocess, sys
 if "child" not in sys.argv:
     import fakegpu
     done = fakegpu.init(mode="hybrid", devices=["h100", "a100:2"])
     assert fakegpu.is_initialized() and fakegpu.init() is done
     assert done.handles["libcuda.so.1"].cuInit(0) == 0
-    subprocess.run([sys.executable, __file__, "child"], check=True)
+    # As Python knows the environment: the library that plays the machine has changed it for itself.
+    subprocess.run([sys.executable, __file__, "child"], check=True, env=dict(os.environ))
     try:
         fakegpu.init(mode="simulate", force=True)
     except RuntimeError as error:
