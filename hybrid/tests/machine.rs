@@ -187,6 +187,47 @@ fn fgpu_runs_a_program_on_them() {
     assert!(program.ends_with("/program"), "{program}");
 }
 
+/// What `benches/on_gpu` asks of a driver (small calls, right and wrong, each in a process of its own; attributes; limits) has the same
+/// answers with this library in front as without it, where the virtual GPU is the real one.
+#[test]
+fn every_small_call_gets_the_answer_of_the_real_library() {
+    let machine = Machine::new("devices.c");
+    let record = |name: &str, is_hybrid: bool| -> Value {
+        let file = machine.root.path().join(name);
+        let mut command = Command::new("python3");
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/on_gpu/run"));
+        command.args(["record", "--areas", "errors,allocation,attributes,limits", "--output"]).arg(&file);
+        command.env("LD_LIBRARY_PATH", machine.root.path().join("driver")).env("MACHINE_GPUS", "h100");
+        command.env("FAKEGPU_UNSUPPORTED_API", "warn").env_remove("CUDA_VISIBLE_DEVICES");
+        if is_hybrid {
+            command.env("LD_PRELOAD", tested()).env("FAKEGPU_PROFILES", "h100");
+            command.env("FAKEGPU_REAL_CUDA_LIB_DIR", machine.root.path().join("driver"));
+        }
+        let output = finish(command);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+    };
+    let (alone, hybrid) = (record("alone.json", false), record("hybrid.json", true));
+    let (mut same, mut apart) = (0, Vec::new());
+    for (area, of) in alone["areas"].as_object().unwrap() {
+        for (name, answer) in of["probes"].as_object().unwrap() {
+            let [answer, other] = [answer, &hybrid["areas"][area]["probes"][name]].map(|answer| {
+                let mut answer = answer.clone();
+                // Of the moment, or the machine.
+                answer.as_object_mut().map(|fields| fields.remove("measured"));
+                answer
+            });
+            match (answer == other, answer.get("skipped")) {
+                (true, None) => same += 1,
+                (true, Some(_)) => {}
+                (false, _) => apart.push(format!("{area}: {name}: {answer} became {other}")),
+            }
+        }
+    }
+    assert!(apart.is_empty(), "{}", apart.join("\n"));
+    assert!(same > 300, "only {same} probes were compared");
+}
+
 #[test]
 fn without_a_real_library_every_call_says_so() {
     let machine = Machine::new("devices.c");
