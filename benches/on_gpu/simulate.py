@@ -59,6 +59,11 @@ def profile(device, directory=CHECKOUT / "profiles"):
     return min(found)[1]
 
 
+def devices(machine):
+    """FAKEGPU_PROFILES for the GPUs of a record. Raises Unknown."""
+    return ",".join(f"{profile(device)}:1" for device in machine["devices"])
+
+
 def driver(machine):
     """FAKEGPU_DRIVER for the driver of a record."""
     cuda = f"{machine['cuda'] // 1000}.{machine['cuda'] % 1000 // 10}"
@@ -76,7 +81,7 @@ def environment():
 def ours(record):
     """The same record of the simulation with the profile of this GPU, as many of them and this driver. Raises Unknown."""
     machine = record["machine"]
-    names = ",".join(f"{profile(device)}:1" for device in machine["devices"])
+    names = devices(machine)
     variables = {"FAKEGPU_DRIVER": driver(machine), "FAKEGPU_UNSUPPORTED_API": "warn"}
     return under([program("ftest"), "exec", "--devices", names, "--"], tuple(record["areas"]), variables)
 
@@ -105,7 +110,9 @@ def modes(record=None, seconds=MODES_SECONDS):
     for number, (name, (options, area)) in enumerate(MODES.items()):
         share = max(until - time.monotonic(), 0) / (len(MODES) - number)
         try:
-            made = under([program("fgpu"), *options], (area,), seconds=round(share))
+            # What is virtual is what is there, so that only the mode differs.
+            same = ["--devices", devices(record["machine"])] if record and name.startswith("hybrid") else []
+            made = under([program("fgpu"), *options, *same], (area,), seconds=round(share))
         except Unknown as error:
             found[name] = {"refused": str(error)}
             continue

@@ -17,6 +17,11 @@ fn built(name: &str) -> PathBuf {
     file
 }
 
+/// The library that is tested: Cargo builds it beside the test.
+fn tested() -> PathBuf {
+    env::current_exe().unwrap().with_file_name("libfakegpu_cuda.so")
+}
+
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name)
 }
@@ -41,7 +46,7 @@ impl Machine {
         let search = format!("-Wl,-rpath,{}", shim.parent().unwrap().display());
         let library = driver.join("libcuda.so.1");
         compile(&[&"-shared", &"-fPIC", &"-o", &library, &source("machine.c"), &"-Wl,--no-as-needed", &shim, &search]);
-        compile(&[&"-o", &root.path().join("program"), &source(program), &built("libfakegpu_cuda.so"), &"-ldl"]);
+        compile(&[&"-o", &root.path().join("program"), &source(program), &tested(), &"-ldl"]);
         Self { root }
     }
 
@@ -51,7 +56,7 @@ impl Machine {
 
     fn run(&self, argument: &str, variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(self.root.path().join("program"));
-        command.arg(argument).env("LD_PRELOAD", built("libfakegpu_cuda.so")).env("FAKEGPU_MODE", "hybrid");
+        command.arg(argument).env("LD_PRELOAD", tested()).env("FAKEGPU_MODE", "hybrid");
         command.env("FAKEGPU_REAL_CUDA_LIB_DIR", self.root.path().join("driver"));
         command.env("FAKEGPU_REPORT_PATH", self.root.path().join("report.json"));
         command.env_remove("CUDA_VISIBLE_DEVICES").envs(variables.iter().copied());
@@ -79,7 +84,7 @@ fn succeeds(output: &Output, says: &str) {
 
 #[test]
 fn every_name_of_libcuda_is_exported_and_nothing_else() {
-    let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(built("libfakegpu_cuda.so")).output().unwrap();
+    let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(tested()).output().unwrap();
     let symbols = String::from_utf8(symbols.stdout).unwrap();
     let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
     exported.retain(|name| *name != "fakegpu_cuda_hybrid");
@@ -168,6 +173,7 @@ fn ordinary_memory_of_the_host_takes_its_place() {
 fn fgpu_runs_a_program_on_them() {
     let machine = Machine::new("memory.c");
     let mut command = Command::new(built("fgpu"));
+    command.arg("--lib-dir").arg(tested().parent().unwrap());
     command.args(["--mode", "hybrid", "--profile", "a100-1g", "--device-count", "1", "--oom-policy", "mapped_host"]);
     command.arg(machine.root.path().join("program")).arg("mapped_host");
     command.env("FAKEGPU_REAL_CUDA_LIB_DIR", "driver").current_dir(machine.root.path());
@@ -181,6 +187,47 @@ fn fgpu_runs_a_program_on_them() {
     assert!(program.ends_with("/program"), "{program}");
 }
 
+/// What `benches/on_gpu` asks of a driver (small calls, right and wrong, each in a process of its own; attributes; limits) has the same
+/// answers with this library in front as without it, where the virtual GPU is the real one.
+#[test]
+fn every_small_call_gets_the_answer_of_the_real_library() {
+    let machine = Machine::new("devices.c");
+    let record = |name: &str, is_hybrid: bool| -> Value {
+        let file = machine.root.path().join(name);
+        let mut command = Command::new("python3");
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/on_gpu/run"));
+        command.args(["record", "--areas", "errors,allocation,attributes,limits", "--output"]).arg(&file);
+        command.env("LD_LIBRARY_PATH", machine.root.path().join("driver")).env("MACHINE_GPUS", "h100");
+        command.env("FAKEGPU_UNSUPPORTED_API", "warn").env_remove("CUDA_VISIBLE_DEVICES");
+        if is_hybrid {
+            command.env("LD_PRELOAD", tested()).env("FAKEGPU_PROFILES", "h100");
+            command.env("FAKEGPU_REAL_CUDA_LIB_DIR", machine.root.path().join("driver"));
+        }
+        let output = finish(command);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+    };
+    let (alone, hybrid) = (record("alone.json", false), record("hybrid.json", true));
+    let (mut same, mut apart) = (0, Vec::new());
+    for (area, of) in alone["areas"].as_object().unwrap() {
+        for (name, answer) in of["probes"].as_object().unwrap() {
+            let [answer, other] = [answer, &hybrid["areas"][area]["probes"][name]].map(|answer| {
+                let mut answer = answer.clone();
+                // Of the moment, or the machine.
+                answer.as_object_mut().map(|fields| fields.remove("measured"));
+                answer
+            });
+            match (answer == other, answer.get("skipped")) {
+                (true, None) => same += 1,
+                (true, Some(_)) => {}
+                (false, _) => apart.push(format!("{area}: {name}: {answer} became {other}")),
+            }
+        }
+    }
+    assert!(apart.is_empty(), "{}", apart.join("\n"));
+    assert!(same > 300, "only {same} probes were compared");
+}
+
 #[test]
 fn without_a_real_library_every_call_says_so() {
     let machine = Machine::new("devices.c");
@@ -191,7 +238,7 @@ fn without_a_real_library_every_call_says_so() {
     // It does not take itself for the real one.
     let itself = machine.root.path().join("itself");
     fs::create_dir(&itself).unwrap();
-    std::os::unix::fs::symlink(built("libfakegpu_cuda.so"), itself.join("libcuda.so.1")).unwrap();
+    std::os::unix::fs::symlink(tested(), itself.join("libcuda.so.1")).unwrap();
     let output = machine.run("", &[("FAKEGPU_REAL_CUDA_LIB_DIR", itself.to_str().unwrap())]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("that is this library itself"), "{error}");

@@ -135,7 +135,15 @@ def init(
 
 def is_initialized():
     """Whether this process has simulated GPUs, by `init` or by whoever started it."""
+    return has_shim() or has_hybrid()
+
+
+def has_shim():
     return ctypes_symbol("ftest_is_used") is not None
+
+
+def has_hybrid():
+    return ctypes_symbol("fakegpu_cuda_hybrid") is not None
 
 
 def patch_torch(*, num_devices=None, device_name=None):
@@ -167,7 +175,9 @@ def ctypes_symbol(name):
 
 def enter(plan, arguments, update_env):
     """This process gets what `plan` says."""
-    if is_initialized():
+    if has_hybrid():
+        raise RuntimeError(f"fakegpu.init({worded(arguments)}): too late, this process has real GPUs, in mode hybrid")
+    if has_shim():
         os.environ.pop(AGAIN, None)
         adopt(plan, arguments, update_env)
         return native_of(plan)
@@ -235,8 +245,9 @@ def apply(environment, update_env):
 def enter_hybrid(plan, update_env):
     """Loads what stands before the real libcuda, under libcuda's name, unless this process was started with it."""
     library = plan.libraries[0]
-    loaded = os.path.realpath(library) in mapped()
-    bound = [] if loaded else bound_libraries(plan)
+    if has_shim():
+        raise RuntimeError("fakegpu.init(mode='hybrid'): too late, this process has simulated GPUs")
+    bound = [] if has_hybrid() else bound_libraries(plan)
     if bound:
         start_again(plan, bound)
     apply(plan.environment, update_env)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from fakegpu import library_dir
 from ftest import programs
 
 PATIENCE = 300
@@ -157,6 +158,40 @@ def test_the_command_line_is_fgpus(tmp_path):
         refused = fakegpu(*words)
         assert refused.returncode == 2 and advice in refused.stderr and words[0] in refused.stderr, refused
     assert "h100" in fakegpu("doctor", "--list-profiles").stdout
+
+
+def test_hybrid(machine, tmp_path):
+    """The simulated libcuda in the place of the real one."""
+    source = HOME.parent / "hybrid/tests/c/machine.c"
+    if not source.exists() or shutil.which("cc") is None:
+        pytest.skip("not a checkout, or no C compiler")
+    shim = library_dir() / "libfakegpu.so"
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    words = ["cc", "-shared", "-fPIC", "-o", driver / "libcuda.so.1", source, "-Wl,--no-as-needed", shim, f"-Wl,-rpath,{shim.parent}"]
+    subprocess.run(words, check=True)
+    result = machine(
+        """
+import os, subprocess, sys
+if "child" not in sys.argv:
+    import fakegpu
+    done = fakegpu.init(mode="hybrid", devices=["h100", "a100:2"])
+    assert fakegpu.is_initialized() and fakegpu.init() is done
+    assert done.handles["libcuda.so.1"].cuInit(0) == 0
+    # As Python knows the environment: the library that plays the machine has changed it for itself.
+    subprocess.run([sys.executable, __file__, "child"], check=True, env=dict(os.environ))
+    try:
+        fakegpu.init(mode="simulate", force=True)
+    except RuntimeError as error:
+        print(error)
+cuda, number, name = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.create_string_buffer(96)
+print(cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(number)), number.value, cuda.cuDeviceGetName(name, 96, 0), name.value.decode())
+""",
+        environment={"FAKEGPU_REAL_CUDA_LIB_DIR": str(driver)},
+    )
+    seen = "0 0 3 0 NVIDIA H100 80GB HBM3"
+    expected = [seen, "fakegpu.init(mode='simulate'): too late, this process has real GPUs, in mode hybrid", seen]
+    assert lines_of(result) == expected, result.stderr
 
 
 def test_mistakes(machine):
