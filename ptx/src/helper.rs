@@ -5,10 +5,12 @@ mod child;
 mod image;
 mod number;
 mod print;
+mod surface;
 mod thread;
 mod video;
 
-pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
+pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+pub(crate) use surface::{OUTSIDE, SurfaceMode};
 pub(crate) use thread::resolve_any;
 pub(crate) use video::{LanesMode, WholeMode};
 
@@ -67,7 +69,9 @@ helpers! {
     ReplaceMap = bulk::replace,
     PublishMap = bulk::publish,
     FetchTexel = image::fetch,
-    AccessSurface = image::access,
+    QueryImage = image::query,
+    AccessSurface = surface::access,
+    ReduceSurface = surface::reduce,
     Nanosleep = thread::nanosleep,
     StackCheck = thread::stack_check,
     Vprintf = print::vprintf,

@@ -1,12 +1,15 @@
-//! Fetches from textures, and loads and stores of surfaces, by the objects that the caller's memory knows.
+//! Fetches from textures, and queries of textures and surfaces, by the objects that the caller's memory knows.
 
 use super::thread::{fail, noted};
 use crate::memory_ops::Access;
-use crate::state::{Context, Images, TRAP_ILLEGAL, TRAP_MISALIGNED, TrapAccess, Warp};
+use crate::state::{Context, Images, TRAP_ILLEGAL, TrapAccess, Warp};
 use crate::texture::{Texels, Texture, face};
 
-/// Outside the surface: the kernel stops, the nearest bytes inside are taken, or reads give 0 and writes are dropped.
-pub(crate) const OUTSIDE: [&str; 3] = ["trap", "clamp", "zero"];
+/// What can be asked of an image: of a surface the first five, of a texture all but `memory_layout`, of its levels the first three.
+pub(crate) const QUERIES: [&str; 7] =
+    ["width", "height", "depth", "array_size", "memory_layout", "normalized_coords", "num_mipmap_levels"];
+/// In the mode of a query: of a surface.
+pub(crate) const OF_SURFACE: u64 = 1 << 3;
 
 /// In the mode of an access: the image has layers, is a cube.
 pub(crate) const LAYERS: u64 = 1 << 20;
@@ -14,9 +17,6 @@ pub(crate) const CUBE: u64 = 1 << 21;
 /// In the mode of a fetch: coordinates are integers, or four texels are gathered (of a component, from bit 8 on).
 pub(crate) const INTEGERS: u64 = 1 << 4;
 pub(crate) const GATHER: u64 = 1 << 5;
-
-const CLAMP: u64 = 1;
-const ZERO: u64 = 2;
 
 /// Whether all texels are in memory that the kernel may touch.
 fn is_valid(context: &Context, texels: &Texels) -> bool {
@@ -35,7 +35,7 @@ fn texture(context: &mut Context, handle: u64) -> Option<Texture> {
     Some(found)
 }
 
-fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
+pub(super) fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
     if let Some((_, known)) = context.images.surfaces.iter().find(|(known, _)| *known == handle) {
         return Some(*known);
     }
@@ -46,7 +46,7 @@ fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
 }
 
 /// The handle is of no image, or of one with other dimensions.
-fn no_image(context: &mut Context, handle: u64) {
+pub(super) fn no_image(context: &mut Context, handle: u64) {
     fail(context, TRAP_ILLEGAL, handle);
     context.trap_access = TrapAccess::of_image("image", Access::Read, 0);
 }
@@ -107,68 +107,30 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
     context.result = words.iter().rev().fold(0, |all, word| all << 32 | u128::from(*word));
 }
 
-/// `suld.b` and `sust.b`. The mode: dimensions, logarithm of an element's bytes, elements, what is done outside, whether it stores.
-/// The first coordinate is in bytes. Elements of one byte are in words of two.
-pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u64) {
+/// `txq` and `suq`: the object, and a level, to a number. The mode: the place in [`QUERIES`], and whether it is of a surface.
+pub(super) extern "C" fn query(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
-    let (dimensions, element, count) = (mode & 3, 1u64 << (mode >> 4 & 7), mode >> 8 & 7);
-    let (outside, stores) = (mode >> 12 & 3, mode >> 16 & 1 != 0);
-    let bytes = element * count;
-    context.result = 0;
     let handle = context.args[0] as u64;
-    // Faces of cubes are layers.
-    let has_layers = mode & LAYERS != 0;
-    let fits = |texels: &Texels| u64::from(texels.dimensions) == dimensions && (texels.layers > 0) == has_layers;
-    let Some(texels) = surface(context, handle).filter(fits) else {
-        return no_image(context, handle);
+    let (found, is_normalized) = if mode & OF_SURFACE != 0 {
+        (surface(context, handle), false)
+    } else {
+        let found = texture(context, handle);
+        (found.map(|found| found.texels), found.is_some_and(|found| found.is_normalized))
     };
-    let mut at: [i64; 3] = std::array::from_fn(|axis| i64::from(context.args[1 + axis] as u32 as i32));
-    if has_layers {
-        at[2] = i64::from(context.args[4] as u32 as i32);
+    // There is one level.
+    let found = found.filter(|_| context.args[1] as u32 == 0);
+    let answer = found.and_then(|texels| match QUERIES[(mode & 7) as usize] {
+        "width" => Some(texels.sizes[0]),
+        "height" => (texels.dimensions > 1).then_some(texels.sizes[1]),
+        "depth" => (texels.dimensions > 2).then_some(texels.sizes[2]),
+        // Whether the faces of cubes count is not documented.
+        "array_size" => (!texels.is_cube).then_some(texels.layers),
+        "normalized_coords" => Some(u32::from(is_normalized)),
+        // No mipmaps; arrays are not linear.
+        _ => Some(0),
+    });
+    match answer {
+        Some(answer) => context.result = u128::from(answer),
+        None => no_image(context, handle),
     }
-    let limits = [
-        texels.row_bytes().saturating_sub(bytes) as i64,
-        i64::from(texels.sizes[1]) - 1,
-        i64::from(texels.sizes[2].max(texels.layers)) - 1,
-    ];
-    let mut inside = texels.row_bytes() >= bytes;
-    for (axis, limit) in limits.into_iter().enumerate() {
-        if axis as u64 >= dimensions && !(axis == 2 && has_layers) {
-            at[axis] = 0;
-        } else if outside == CLAMP {
-            at[axis] = at[axis].clamp(0, limit);
-        }
-        inside &= (0..=limit).contains(&at[axis]);
-    }
-    let offset = at[2] * texels.slice as i64 + at[1] * texels.pitch as i64 + at[0];
-    let address = texels.address.wrapping_add_signed(offset);
-    let access = if stores { Access::Write } else { Access::Read };
-    if !inside {
-        if outside != ZERO {
-            fail(context, TRAP_ILLEGAL, at[0] as u64);
-            context.trap_access = TrapAccess::of_image("surface", access, bytes);
-        }
-        return;
-    }
-    if !(at[0] as u64).is_multiple_of(bytes) {
-        fail(context, TRAP_MISALIGNED, at[0] as u64);
-        context.trap_access = TrapAccess::of_image("surface", access, bytes);
-        return;
-    }
-    noted(context, address, bytes, access);
-    let place = element.max(2) as usize;
-    let mut packed = [0u8; 16];
-    for index in 0..count as usize {
-        let (near, far) = (index * place, address + index as u64 * element);
-        // SAFETY: all of the surface is in memory that the kernel may touch, and `bytes` from here on are inside of it.
-        unsafe {
-            if stores {
-                let value = context.args[5 + index].to_le_bytes();
-                std::ptr::copy_nonoverlapping(value.as_ptr(), far as *mut u8, element as usize);
-            } else {
-                std::ptr::copy_nonoverlapping(far as *const u8, packed[near..].as_mut_ptr(), element as usize);
-            }
-        }
-    }
-    context.result = u128::from_le_bytes(packed);
 }

@@ -35,7 +35,11 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
     match trap.kind {
         TrapKind::IllegalAddress => match trap.touched.and_then(|touched| touched.space) {
             Some("image") => {
-                let what = "uses a texture or surface object that is none, or that has other dimensions";
+                let what = "uses a texture or surface object that is none, or that has other dimensions or texels";
+                say(FindingKind::KernelTrap, what.to_owned());
+            }
+            Some("texel") => {
+                let what = "stores a number into a surface that its texels do not hold: what a GPU stores is not documented";
                 say(FindingKind::KernelTrap, what.to_owned());
             }
             Some("surface") => {
