@@ -9,7 +9,7 @@ mod surface;
 mod thread;
 mod video;
 
-pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+pub(crate) use image::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
 pub(crate) use surface::{OUTSIDE, SurfaceMode};
 pub(crate) use thread::resolve_any;
 pub(crate) use video::{LanesMode, WholeMode};

@@ -1,7 +1,7 @@
 //! Textures: `tex` and `tld4` of one to three dimensions, of layers and cubes; `txq` and `suq`. All by objects.
 
 use super::*;
-use crate::helper::{CUBE, GATHER, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+use crate::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
 
 use Scalar::*;
 
@@ -104,11 +104,39 @@ impl<'a> Decoder<'a> {
     }
 
     fn texture(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        if m.list.iter().any(|word| matches!(*word, "level" | "grad" | "base")) {
-            return unsupported("a level of a texture");
-        }
+        let mipmap = match m.take_any(&["base", "level", "grad"]) {
+            Some("level") => DETAIL,
+            Some("grad") => GRADIENTS,
+            _ => 0,
+        };
         let geometry = self.geometry(m)?;
-        self.fetch(geometry, m, ops)
+        if mipmap == GRADIENTS && geometry & CUBE != 0 {
+            return unsupported("gradients on a cube");
+        }
+        self.fetch(geometry | mipmap, m, ops)
+    }
+
+    /// What follows the coordinates of a fetch: a level of detail, or two gradients.
+    fn detail(&mut self, mode: u64, operands: &'a [Operand], src: &mut Vec<Val>) -> Check<()> {
+        for operand in operands {
+            if mode & DETAIL != 0 {
+                src.push(self.src(operand, F32)?);
+                continue;
+            }
+            let list = match operand {
+                Operand::Vector(list) => &list[..],
+                one => std::slice::from_ref(one),
+            };
+            let count = (mode & 3) as usize;
+            let wanted = count.next_power_of_two();
+            if list.len() != wanted {
+                return invalid(format!("gradients of {wanted} numbers are expected"));
+            }
+            for axis in 0..3 {
+                src.push(if axis < count { self.src(&list[axis], F32)? } else { Val::Imm(0) });
+            }
+        }
+        Ok(())
     }
 
     /// Four texels of which each gives the same component.
@@ -119,9 +147,6 @@ impl<'a> Decoder<'a> {
         let geometry = self.geometry(m)?;
         if geometry & 3 != 2 {
             return invalid("texels are gathered in two dimensions");
-        }
-        if geometry & CUBE != 0 {
-            return unsupported("texels gathered from a cube");
         }
         if m.list.last() != Some(&"f32") {
             return invalid("coordinates of a gather are of .f32");
@@ -145,6 +170,14 @@ impl<'a> Decoder<'a> {
             return invalid(format!("a fetch of .{} by .{}", result.name(), coordinate.name()));
         }
         let [d, place, rest @ ..] = ops else { return invalid("the operands of a fetch") };
+        let count = usize::from(geometry & DETAIL != 0) + 2 * usize::from(geometry & GRADIENTS != 0);
+        if rest.len() < count {
+            return invalid("a level of detail, or two gradients, are expected");
+        }
+        if by_integers && count > 0 {
+            return unsupported("a level of detail with integer coordinates");
+        }
+        let (details, rest) = rest.split_at(count);
         if !rest.is_empty() || matches!(d, Operand::Pair(..)) {
             return unsupported("a fetch with an offset, or one that says whether the texel is resident");
         }
@@ -153,7 +186,8 @@ impl<'a> Decoder<'a> {
             return invalid("4 destinations are expected");
         }
         let dst = list.iter().map(|d| self.dst(d, result)).collect::<Check<Vec<_>>>()?;
-        let src = self.place(place, geometry, coordinate)?;
+        let mut src = self.place(place, geometry, coordinate)?;
+        self.detail(geometry, details, &mut src)?;
         let mode = if by_integers { geometry | INTEGERS } else { geometry };
         let all = self.emit(Op::System(Helper::FetchTexel, mode), B128, src);
         self.push(Op::Unpack, dst, vec![all, Val::Imm(32), Val::Imm(128)]);

@@ -17,12 +17,15 @@ pub(crate) const CUBE: u64 = 1 << 21;
 /// In the mode of a fetch: coordinates are integers, or four texels are gathered (of a component, from bit 8 on).
 pub(crate) const INTEGERS: u64 = 1 << 4;
 pub(crate) const GATHER: u64 = 1 << 5;
+/// In the mode of a fetch: behind the layer there is a level of detail, or two gradients of three numbers.
+pub(crate) const DETAIL: u64 = 1 << 6;
+pub(crate) const GRADIENTS: u64 = 1 << 7;
 
-/// Whether all texels are in memory that the kernel may touch.
-fn is_valid(context: &Context, texels: &Texels) -> bool {
+/// Whether all of so many bytes are in memory that the kernel may touch.
+fn is_valid(context: &Context, address: u64, bytes: u64) -> bool {
     // SAFETY: the launch holds the map as long as it runs.
-    let range = unsafe { &*context.memory }.range(texels.address);
-    range.is_some_and(|range| range.start <= texels.address && texels.span() <= range.end - texels.address)
+    let range = unsafe { &*context.memory }.range(address);
+    range.is_some_and(|range| range.start <= address && bytes <= range.end - address)
 }
 
 fn texture(context: &mut Context, handle: u64) -> Option<Texture> {
@@ -30,7 +33,10 @@ fn texture(context: &mut Context, handle: u64) -> Option<Texture> {
         return Some(*known);
     }
     // SAFETY: as above.
-    let found = unsafe { &*context.memory }.texture(handle).filter(|found| is_valid(context, &found.texels))?;
+    let found = unsafe { &*context.memory }.texture(handle)?;
+    if !is_valid(context, found.texels.address, found.span()) {
+        return None;
+    }
     Images::keep(&mut context.images.textures, handle, found);
     Some(found)
 }
@@ -40,7 +46,10 @@ pub(super) fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
         return Some(*known);
     }
     // SAFETY: as above.
-    let found = unsafe { &*context.memory }.surface(handle).filter(|found| is_valid(context, found))?;
+    let found = unsafe { &*context.memory }.surface(handle)?;
+    if !is_valid(context, found.address, found.span()) {
+        return None;
+    }
     Images::keep(&mut context.images.surfaces, handle, found);
     Some(found)
 }
@@ -73,35 +82,60 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
     let Some(mut texture) = found.filter(|found| fits(&found.texels)) else {
         return no_image(context, handle);
     };
-    let mut texels = texture.texels;
+    let float = |index: usize| f32::from_bits(context.args[index] as u32);
+    let detail = if mode & DETAIL != 0 {
+        Some(float(5))
+    } else if mode & GRADIENTS != 0 {
+        Some(texture.detail([5, 8].map(|first| std::array::from_fn(|axis| float(first + axis)))))
+    } else {
+        None
+    };
+    // Gathers are of the most detailed level.
+    let (level, weight) = if mode & GATHER != 0 { (0, 0.0) } else { texture.level_at(detail) };
     let mut floats = coordinates.map(f32::from_bits);
+    let mut layer = context.args[4] as u32;
     if has_layers {
         // A layer that there is not is the last one.
-        let mut layer = context.args[4] as u32;
-        if texels.is_cube {
+        if texture.texels.is_cube {
             let (face, [s, t]) = face(floats);
             floats = [s, t, 0.0];
             texture.is_normalized = true;
-            layer = layer.min(texels.layers / 6 - 1) * 6 + face;
+            layer = layer.min(texture.texels.layers / 6 - 1) * 6 + face;
         }
-        texels.address += u64::from(layer.min(texels.layers - 1)) * texels.slice;
+        layer = layer.min(texture.texels.layers - 1);
     }
-    let bytes = u64::from(texels.texel_bytes());
-    let mut read = |[x, y, z]: [u32; 3]| {
+    let bytes = u64::from(texture.texels.texel_bytes());
+    let mut read_of = |texels: Texels, [x, y, z]: [u32; 3]| {
         let offset = u64::from(z) * texels.slice + u64::from(y) * texels.pitch + u64::from(x) * bytes;
         let address = texels.address + offset;
         noted(context, address, bytes, Access::Read);
         let mut all = [0; 16];
-        // SAFETY: the texels were found to be in memory that the kernel may touch, and this is one of them.
+        // SAFETY: the texels of all levels were found to be in memory that the kernel may touch, and this is one of them.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, all.as_mut_ptr(), bytes as usize) };
         Some(all)
     };
-    let found = if mode & GATHER != 0 {
-        texture.gather([floats[0], floats[1]], (mode >> 8 & 3) as usize, &mut read)
-    } else if mode & INTEGERS != 0 {
-        texture.at(coordinates.map(|word| word as i32), &mut read)
+    let at_level = |level: u32| {
+        let mut texels = texture.texels.level(level);
+        if has_layers {
+            texels.address += u64::from(layer) * texels.slice;
+        }
+        Texture { texels, ..texture }
+    };
+    let this = at_level(level);
+    let found = if weight > 0.0 && mode & INTEGERS == 0 {
+        let next = at_level(level + 1);
+        let near = this.mean(floats, &mut |place| read_of(this.texels, place));
+        let far = next.mean(floats, &mut |place| read_of(next.texels, place));
+        near.zip(far).map(|(near, far)| Texture::between(near, far, weight))
     } else {
-        texture.fetch(floats, &mut read)
+        let mut read = |place| read_of(this.texels, place);
+        if mode & GATHER != 0 {
+            this.gather([floats[0], floats[1]], (mode >> 8 & 3) as usize, &mut read)
+        } else if mode & INTEGERS != 0 {
+            this.at(coordinates.map(|word| word as i32), &mut read)
+        } else {
+            this.fetch(floats, &mut read)
+        }
     };
     let words = found.unwrap_or_default();
     context.result = words.iter().rev().fold(0, |all, word| all << 32 | u128::from(*word));
@@ -111,23 +145,28 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
 pub(super) extern "C" fn query(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
     let handle = context.args[0] as u64;
-    let (found, is_normalized) = if mode & OF_SURFACE != 0 {
-        (surface(context, handle), false)
+    let found = if mode & OF_SURFACE != 0 {
+        surface(context, handle).map(|texels| (texels, None, false))
     } else {
-        let found = texture(context, handle);
-        (found.map(|found| found.texels), found.is_some_and(|found| found.is_normalized))
+        texture(context, handle).map(|found| (found.texels, found.mipmap, found.is_normalized))
     };
-    // There is one level.
-    let found = found.filter(|_| context.args[1] as u32 == 0);
-    let answer = found.and_then(|texels| match QUERIES[(mode & 7) as usize] {
-        "width" => Some(texels.sizes[0]),
-        "height" => (texels.dimensions > 1).then_some(texels.sizes[1]),
-        "depth" => (texels.dimensions > 2).then_some(texels.sizes[2]),
-        // Whether the faces of cubes count is not documented.
-        "array_size" => (!texels.is_cube).then_some(texels.layers),
-        "normalized_coords" => Some(u32::from(is_normalized)),
-        // No mipmaps; arrays are not linear.
-        _ => Some(0),
+    let level = context.args[1] as u32;
+    let answer = found.and_then(|(texels, mipmap, is_normalized)| {
+        if level >= mipmap.map_or(1, |mipmap| mipmap.levels) {
+            return None;
+        }
+        let texels = texels.level(level);
+        match QUERIES[(mode & 7) as usize] {
+            "width" => Some(texels.sizes[0]),
+            "height" => (texels.dimensions > 1).then_some(texels.sizes[1]),
+            "depth" => (texels.dimensions > 2).then_some(texels.sizes[2]),
+            // Whether the faces of cubes count is not documented.
+            "array_size" => (!texels.is_cube).then_some(texels.layers),
+            "normalized_coords" => Some(u32::from(is_normalized)),
+            "num_mipmap_levels" => Some(mipmap.map_or(0, |mipmap| mipmap.levels)),
+            // Arrays are not linear.
+            _ => Some(0),
+        }
     });
     match answer {
         Some(answer) => context.result = u128::from(answer),

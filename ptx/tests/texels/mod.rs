@@ -50,5 +50,60 @@ pub(crate) fn plain(texels: Texels) -> Texture {
         is_normalized: false,
         promotes: false,
         border,
+        mipmap: None,
     }
+}
+
+/// The texel of one dimension at an index, `None` for the border: clamp is [0, N-1], wrap and mirror repeat the texture.
+pub(crate) fn index(addressing: Addressing, index: i64, size: i64) -> Option<i64> {
+    match addressing {
+        Addressing::Clamp => Some(index.max(0).min(size - 1)),
+        Addressing::Border => (index >= 0 && index < size).then_some(index),
+        Addressing::Wrap => Some(((index % size) + size) % size),
+        Addressing::Mirror => {
+            let mut folded = index;
+            while folded < 0 || folded >= size {
+                folded = if folded < 0 { -1 - folded } else { 2 * size - 1 - folded };
+            }
+            Some(folded)
+        }
+    }
+}
+
+/// One coordinate in texels, as the guide normalizes and folds it.
+pub(crate) fn folded(addressing: Addressing, is_normalized: bool, x: f32, size: u32) -> f64 {
+    if !is_normalized {
+        return f64::from(x);
+    }
+    let fraction = x - x.floor();
+    let x = match addressing {
+        Addressing::Wrap => fraction,
+        Addressing::Mirror if x.floor() as i64 % 2 == 0 => fraction,
+        Addressing::Mirror => 1.0 - fraction,
+        _ => x,
+    };
+    f64::from(x * size as f32)
+}
+
+/// tex(x, y, z) of the guide, by one dimension after the other.
+pub(crate) fn blended(
+    table: &dyn Fn([i64; 3]) -> [f64; 4],
+    at: &[f64],
+    is_filtered: bool,
+    fixed: [i64; 3],
+) -> [f64; 4] {
+    let Some((x, rest)) = at.split_last() else { return table(fixed) };
+    let axis = rest.len();
+    let with = |i: i64| {
+        let mut fixed = fixed;
+        fixed[axis] = i;
+        blended(table, rest, is_filtered, fixed)
+    };
+    if !is_filtered {
+        return with(x.floor() as i64);
+    }
+    let moved = x - 0.5;
+    let alpha = ((moved - moved.floor()) * 256.0).round() / 256.0;
+    let (low, high) = (with(moved.floor() as i64), with(moved.floor() as i64 + 1));
+    std::array::from_fn(|k| (1.0 - alpha) * low[k] + alpha * high[k])
 }

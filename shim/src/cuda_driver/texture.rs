@@ -61,10 +61,7 @@ fn resource(description: Out<ResourceDescription>, name: &'static str) -> CudaRe
     let ResourceDescription { kind, address, width, height, pitch, .. } = d;
     match kind {
         0 => Ok(Resource::Array(address)),
-        1 => {
-            gap::record(Library::CudaDriver, name, "of a mipmapped array");
-            Err(CudaError::NOT_SUPPORTED)
-        }
+        1 => Ok(Resource::Mipmapped(address)),
         2 => Ok(Resource::Linear { address, format: format(d.format, d.channels, name)?, bytes: width }),
         3 => Ok(Resource::Pitched { address, format: format(d.format, d.channels, name)?, width, height, pitch }),
         _ => Err(CudaError::INVALID_VALUE),
@@ -125,6 +122,7 @@ pub(crate) fn resource_of(is_surface: bool, out: Out<ResourceDescription>, handl
     let (kind, address, (format, channels), [width, height, pitch]) =
         match texture::find(is_surface, handle as usize)?.resource {
             Resource::Array(handle) => (0, handle, (0, 0), [0; 3]),
+            Resource::Mipmapped(handle) => (1, handle, (0, 0), [0; 3]),
             Resource::Linear { address, format, bytes } => (2, address, format.driver(), [bytes, 0, 0]),
             Resource::Pitched { address, format, width, height, pitch } => {
                 (3, address, format.driver(), [width, height, pitch])

@@ -41,10 +41,7 @@ fn resource(description: Out<ResourceDescription>, name: &'static str) -> CudaRe
     let ResourceDescription { kind, address, format: channels, width, height, pitch } = description.get()?;
     match kind {
         ARRAY => Ok(Resource::Array(address)),
-        MIPMAPPED => {
-            gap::record(Library::CudaRuntime, name, "of a mipmapped array");
-            Err(CudaError::NOT_SUPPORTED)
-        }
+        MIPMAPPED => Ok(Resource::Mipmapped(address)),
         LINEAR => Ok(Resource::Linear { address, format: format(channels, name)?, bytes: width }),
         PITCHED => Ok(Resource::Pitched { address, format: format(channels, name)?, width, height, pitch }),
         _ => Err(CudaError::INVALID_VALUE),
@@ -86,6 +83,7 @@ fn described(resource: Resource) -> ResourceDescription {
     let none = ChannelFormat::default();
     let (kind, address, format, [width, height, pitch]) = match resource {
         Resource::Array(handle) => (ARRAY, handle, none, [0; 3]),
+        Resource::Mipmapped(handle) => (MIPMAPPED, handle, none, [0; 3]),
         Resource::Linear { address, format, bytes } => (LINEAR, address, description(format), [bytes, 0, 0]),
         Resource::Pitched { address, format, width, height, pitch } => {
             (PITCHED, address, description(format), [width, height, pitch])

@@ -39,7 +39,8 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
                 say(FindingKind::KernelTrap, what.to_owned());
             }
             Some("texel") => {
-                let what = "stores a number into a surface that its texels do not hold: what a GPU stores is not documented";
+                let what =
+                    "stores a number into a surface that its texels do not hold: what a GPU stores is not documented";
                 say(FindingKind::KernelTrap, what.to_owned());
             }
             Some("surface") => {

@@ -33,6 +33,7 @@ pub(crate) mod launch;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod meter;
+pub(crate) mod mipmap;
 pub(crate) mod misuse;
 pub(crate) mod neighbors;
 pub(crate) mod occupancy;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ptx::{Addressing, Texels, Texture};
+use ptx::{Addressing, Mipmap, Texels, Texture};
 
 use super::address::{self, Known};
 use super::array::{self, Format};
 use super::error::{CudaError, CudaResult};
-use super::{Device, attribute, stream};
+use super::{Device, attribute, mipmap, stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
@@ -17,6 +17,8 @@ use crate::boundary::library::Library;
 pub(crate) enum Resource {
     /// An array, by its handle.
     Array(usize),
+    /// A mipmapped array, by its handle.
+    Mipmapped(usize),
     /// Memory, by address and bytes.
     Linear { address: usize, format: Format, bytes: usize },
     /// Rows of memory: texels of a row, rows, bytes between rows.
@@ -74,6 +76,7 @@ impl Object {
         };
         Some(match self.resource {
             Resource::Array(handle) => array::find(handle).ok()?.texels(),
+            Resource::Mipmapped(handle) => array::find(mipmap::level(handle, 0).ok()?).ok()?.texels(),
             Resource::Linear { address, format, bytes } => {
                 of(address, format, 1, [bytes / format.bytes(), 1, 1], bytes)
             }
@@ -89,7 +92,15 @@ impl Object {
         if matches!(self.resource, Resource::Linear { .. }) {
             // Nothing else applies to linear memory, and what is outside reads as zero.
             let (addressing, border) = ([Addressing::Border; 3], [0.0; 4]);
-            return Some(Texture { texels, addressing, is_filtered: false, is_normalized: false, promotes, border });
+            return Some(Texture {
+                texels,
+                addressing,
+                is_filtered: false,
+                is_normalized: false,
+                promotes,
+                border,
+                mipmap: None,
+            });
         }
         let addressing = sampling.addressing.map(|mode| match mode {
             0 => Addressing::Wrap,
@@ -98,7 +109,16 @@ impl Object {
             _ => Addressing::Border,
         });
         let (is_filtered, is_normalized) = (sampling.filter != 0, sampling.is_normalized != 0);
-        Some(Texture { texels, addressing, is_filtered, is_normalized, promotes, border: sampling.border })
+        let mipmap = match self.resource {
+            Resource::Mipmapped(handle) => Some(Mipmap {
+                levels: mipmap::find(handle).ok()?.levels.len() as u32,
+                is_filtered: sampling.mipmap_filter != 0,
+                bias: sampling.mipmap_bias,
+                clamp: sampling.mipmap_clamp,
+            }),
+            _ => None,
+        };
+        Some(Texture { texels, addressing, is_filtered, is_normalized, promotes, border: sampling.border, mipmap })
     }
 }
 
@@ -107,6 +127,7 @@ fn check_memory(device: &Device, resource: Resource) -> CudaResult {
     let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
     let (address, bytes, fits) = match resource {
         Resource::Array(handle) => return array::find(handle).map(|_| ()).map_err(|_| CudaError::INVALID_VALUE),
+        Resource::Mipmapped(handle) => return mipmap::find(handle).map(|_| ()).map_err(|_| CudaError::INVALID_VALUE),
         Resource::Linear { address, format, bytes } => {
             let count = bytes / format.bytes();
             (address, bytes, (1..=limit(69)).contains(&count))
@@ -130,7 +151,8 @@ fn check_memory(device: &Device, resource: Resource) -> CudaResult {
 /// Makes a texture object.
 ///
 /// # Errors
-/// `INVALID_VALUE` for what CUDA does not allow. sRGB, and a border of another color than black around integers, are gaps of `name`.
+/// `INVALID_VALUE` for what CUDA does not allow. sRGB, a border of another color than black around integers, anisotropic filtering of
+/// mipmaps and the like are gaps of `name`.
 pub(crate) fn create(
     device: &'static Device,
     resource: Resource,
@@ -149,6 +171,15 @@ pub(crate) fn create(
     if sampling.srgb != 0 {
         return gap("of sRGB colors");
     }
+    if let Resource::Mipmapped(_) = resource {
+        // "For CUDA mipmapped array, this flag has to be set" (CU_TRSF_NORMALIZED_COORDINATES).
+        if sampling.mipmap_filter > 1 || sampling.is_normalized == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if sampling.max_anisotropy > 1 {
+            return gap("of a mipmapped array with anisotropic filtering");
+        }
+    }
     let object = Object { device, resource, sampling: Some(sampling) };
     let Some(texture) = object.texture() else { return Err(CudaError::INVALID_VALUE) };
     if sampling.seamless_cube != 0 && texture.texels.is_cube {
@@ -158,6 +189,9 @@ pub(crate) fn create(
         // Integers have no mean.
         if texture.is_filtered {
             return Err(CudaError::INVALID_VALUE);
+        }
+        if texture.mipmap.is_some_and(|mipmap| mipmap.is_filtered) {
+            return gap("that mixes levels of integers");
         }
         if texture.addressing.contains(&Addressing::Border) && texture.border != [0.0; 4] {
             return gap("of integers with a border color");

@@ -115,6 +115,9 @@ exports! {
         fn cuArrayCreate_v2(out: Out<usize>, from: Out<array::Description>) = array::create;
         fn cuArray3DCreate_v2(out: Out<usize>, from: Out<array::Description3D>) = array::create_3d;
         fn cuArrayDestroy(handle: usize) = array::destroy;
+        fn cuMipmappedArrayCreate(out: Out<usize>, from: Out<array::Description3D>, levels: c_uint) = array::create_mipmapped;
+        fn cuMipmappedArrayGetLevel(out: Out<usize>, mipmapped: usize, level: c_uint) = array::level;
+        fn cuMipmappedArrayDestroy(mipmapped: usize) = array::destroy_mipmapped;
         fn cuArrayGetDescriptor_v2(out: Out<array::Description>, handle: usize) = array::descriptor;
         fn cuArray3DGetDescriptor_v2(out: Out<array::Description3D>, handle: usize) = array::descriptor_3d;
         fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None);
@@ -490,7 +493,7 @@ exports! {
         cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D16Async_ptsz cuMemsetD2D16_v2 cuMemsetD2D16_v2_ptds
         cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds
         cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz cuMemsetD2D8_v2 cuMemsetD2D8_v2_ptds cuMemsetD32
-        cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy cuMipmappedArrayGetLevel
+        cuMemsetD8
         cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
         cuModuleGetGlobal
         cuOccupancyMaxActiveClusters

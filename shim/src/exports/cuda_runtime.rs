@@ -113,6 +113,9 @@ exports! {
         fn cudaMallocArray(out: Out<usize>, format: Out<ChannelFormat>, width: usize, height: usize, flags: c_uint) = array::malloc;
         fn cudaMalloc3DArray(out: Out<usize>, format: Out<ChannelFormat>, extent: Three, flags: c_uint) = array::malloc_3d;
         fn cudaFreeArray(array: usize) = array::free;
+        fn cudaMallocMipmappedArray(out: Out<usize>, format: Out<ChannelFormat>, extent: Three, levels: c_uint, flags: c_uint) = array::malloc_mipmapped;
+        fn cudaGetMipmappedArrayLevel(out: Out<usize>, mipmapped: usize, level: c_uint) = array::level;
+        fn cudaFreeMipmappedArray(mipmapped: usize) = array::free_mipmapped;
         fn cudaArrayGetInfo(format: Out<ChannelFormat>, extent: Out<Three>, flags: Out<c_uint>, array: usize) = array::info;
         fn cudaGetChannelDesc(format: Out<ChannelFormat>, array: usize) = array::channels;
         fn cudaMemcpy2DToArray(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint) = |array, x, y, from, pitch, width, height, kind| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, None);
@@ -384,9 +387,9 @@ exports! {
         cudaDeviceUnregisterAsyncNotification cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource
         cudaExecutionCtxGetDevice cudaExecutionCtxGetId cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate
         cudaExecutionCtxSynchronize cudaExecutionCtxWaitEvent cudaExternalMemoryGetMappedBuffer
-        cudaExternalMemoryGetMappedMipmappedArray cudaFreeMipmappedArray cudaFuncGetParamCount
+        cudaExternalMemoryGetMappedMipmappedArray cudaFuncGetParamCount
         cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetDriverEntryPointByVersion_ptsz
-        cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
+        cudaGetDriverEntryPoint_ptsz cudaGetExportTable
         cudaGetTextureObjectResourceViewDesc
                         cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode                                                                    cudaGraphExecExternalSemaphoresSignalNodeSetParams
         cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetId
@@ -404,7 +407,7 @@ exports! {
         cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
         cudaLibraryEnumerateKernels cudaLibraryGetKernelCount
         cudaLibraryGetUnifiedFunction cudaLogsCurrent cudaLogsDumpToFile
-        cudaLogsDumpToMemory cudaMallocMipmappedArray
+        cudaLogsDumpToMemory
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
         cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool
         cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle
