@@ -12,7 +12,7 @@ mod video;
 pub(crate) use image::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
 pub(crate) use surface::{OUTSIDE, SurfaceMode};
 pub(crate) use thread::resolve_any;
-pub(crate) use video::{LanesMode, WholeMode};
+pub(crate) use video::{LanesMode, MadMode, WholeMode};
 
 macro_rules! helpers {
     ($($name:ident = $function:path),* $(,)?) => {
@@ -51,6 +51,7 @@ helpers! {
     PackedInt = number::packed,
     Video = video::whole,
     VideoLanes = video::lanes,
+    VideoMad = video::multiply_add,
     CvtPack = number::pack,
     Clock = thread::clock,
     // With the context: the slow way of an access.

@@ -213,17 +213,18 @@ const ROWS: &[Row] = &[
     Row("Stack", "stacksave, stackrestore, alloca", &["alloca.u64 %x0, %x1, 16;", "stackrestore.u64 %x0;"], &[]),
     Row(
         "Video",
-        "vadd, vsub, vabsdiff, vmin, vmax, vset, vshl, vshr of words and their parts, with a second operation; vadd, vsub, vavrg, vabsdiff, vmin, vmax, vset of two halves and four bytes",
+        "vadd, vsub, vabsdiff, vmin, vmax, vset, vshl, vshr of words and their parts, with a second operation; vmad; vadd, vsub, vavrg, vabsdiff, vmin, vmax, vset of two halves and four bytes",
         &[
             "vadd.u32.s32.u32.sat %r0, %r1, %r2;",
             "vshl.u32.u32.u32.wrap %r0, %r1, %r2;",
             "vset.s32.u32.lt %r0.b2, %r1.h0, %r2.b3, %r3;",
             "vmax.s32.s32.s32.sat.min %r0, %r1, %r2, %r3;",
+            "vmad.s32.s32.u32.sat.shr15 %r0, %r1.h0, -%r2.b3, %r3;",
             "vadd4.s32.s32.s32 %r0, %r1, %r2, %r3;",
             "vabsdiff4.u32.u32.u32.add %r0.b20, %r1.b0123, %r2.b7654, %r3;",
             "vset2.s32.s32.ge %r0, %r1.h10, %r2.h32, %r3;",
         ],
-        &["vmad.s32.s32.s32 %r0, %r1, %r2, %r3;", "vmin.s32.u32.s32.max %r0, %r1, %r2, %r3;"],
+        &["vmin.s32.u32.s32.max %r0, %r1, %r2, %r3;", "vmad.s32.u32.u32.shr7 %r0, %r1, %r2, -%r3;"],
     ),
     Row(
         "Miscellaneous",
