@@ -213,7 +213,7 @@ fn gradients_choose_the_levels() {
                 })
                 .collect();
             let [dx, dy] = match dimensions {
-                1 => ["{%g0}", "%g4"],
+                1 => ["{%g0}", "{%g4}"],
                 2 => ["{%g0, %g1}", "{%g4, %g5}"],
                 _ => ["{%g0, %g1, %g2, %g3}", "{%g4, %g5, %g6, %g7}"],
             };

@@ -68,17 +68,15 @@ const ROWS: &[Row] = &[
     ),
     Row(
         "Data movement",
-        "mov, shfl.sync, prmt, ld, ldu, st, prefetch, prefetchu, isspacep, cvta, cvt, cvt.pack, mapa, getctarank, applypriority, discard, createpolicy",
+        "mov, shfl.sync, prmt, ld, ldu, st, st.async, prefetch, prefetchu, isspacep, cvta, cvt, cvt.pack, mapa, getctarank, applypriority, discard, createpolicy",
         &[
             "ld.relaxed.gpu.global.L1::no_allocate.v4.f32 {%f0, %f1, %f2, %f3}, [%x0];",
             "st.release.sys.global.u64 [%x0], %x1;",
             "mov.b128 %q0, {%x0, %x1};",
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r0], {%f0, %f1, %f2, %f3}, [%r2];",
             "createpolicy.fractional.L2::evict_last.b64 %x0, 1.0;",
         ],
-        &[
-            "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r0], %r1, [%r2];",
-            "multimem.ld_reduce.relaxed.gpu.global.add.u32 %r0, [%x0];",
-        ],
+        &["st.async.release.gpu.global.u32 [%x0], %r1;", "multimem.ld_reduce.relaxed.gpu.global.add.u32 %r0, [%x0];"],
     ),
     Row(
         "cvt",

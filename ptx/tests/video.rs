@@ -244,49 +244,50 @@ fn multiplied(modifiers: &str, [a, b]: [i128; 2], mut c: u32, negated: [bool; 3]
 #[test]
 fn products_and_sums() {
     let mut forms: Vec<Form> = Vec::new();
-    for (at, (part_a, bits_a, lane_a)) in PARTS.into_iter().enumerate() {
-        let (part_b, bits_b, lane_b) = PARTS[(at * 3 + 2) % PARTS.len()];
-        for a in KINDS {
-            for b in KINDS {
-                for modifiers in [
-                    "",
-                    ".po",
-                    ".sat",
-                    ".shr7",
-                    ".shr15",
-                    ".sat.shr7",
-                    ".sat.shr15",
-                    ".po.sat",
-                    ".po.shr7",
-                    ".po.sat.shr15",
+    for a in KINDS {
+        for b in KINDS {
+            for modifiers in [
+                "",
+                ".po",
+                ".sat",
+                ".shr7",
+                ".shr15",
+                ".sat.shr7",
+                ".sat.shr15",
+                ".po.sat",
+                ".po.shr7",
+                ".po.sat.shr15",
+            ] {
+                for negated in [
+                    [false; 3],
+                    [true, false, false],
+                    [false, true, false],
+                    [true, true, false],
+                    [false, false, true],
+                    [true, true, true],
                 ] {
-                    for negated in [
-                        [false; 3],
-                        [true, false, false],
-                        [false, true, false],
-                        [true, true, false],
-                        [false, false, true],
-                        [true, true, true],
-                    ] {
-                        if modifiers.contains(".po") && negated.contains(&true) {
-                            continue;
-                        }
-                        let mixes = signed(a) || signed(b) || negated[0] != negated[1];
-                        // Here words and code of the ISA differ: gaps.
-                        if negated[2] && !mixes && modifiers.len() > 1 {
-                            continue;
-                        }
-                        let is_signed = mixes || negated[2];
-                        let d = if is_signed { "s32" } else { "u32" };
-                        let [minus_a, minus_b, minus_c] = negated.map(|minus| if minus { "-" } else { "" });
-                        let text = format!(
-                            "vmad.{d}.{a}.{b}{modifiers} %d, {minus_a}%a{part_a}, {minus_b}%b{part_b}, {minus_c}%c;"
-                        );
-                        forms.push(exact(&text, "b32", &["b32", "b32", "b32"], move |[x, y, z]| {
-                            let factors = [lanes(x, bits_a, signed(a))[lane_a], lanes(y, bits_b, signed(b))[lane_b]];
-                            multiplied(modifiers, factors, z as u32, negated, is_signed)
-                        }));
+                    if modifiers.contains(".po") && negated.contains(&true) {
+                        continue;
                     }
+                    // Other parts for each form.
+                    let at = forms.len();
+                    let (part_a, bits_a, lane_a) = PARTS[at % PARTS.len()];
+                    let (part_b, bits_b, lane_b) = PARTS[(at * 3 + 2) % PARTS.len()];
+                    let mixes = signed(a) || signed(b) || negated[0] != negated[1];
+                    // Here words and code of the ISA differ: gaps.
+                    if negated[2] && !mixes && modifiers.len() > 1 {
+                        continue;
+                    }
+                    let is_signed = mixes || negated[2];
+                    let d = if is_signed { "s32" } else { "u32" };
+                    let [minus_a, minus_b, minus_c] = negated.map(|minus| if minus { "-" } else { "" });
+                    let text = format!(
+                        "vmad.{d}.{a}.{b}{modifiers} %d, {minus_a}%a{part_a}, {minus_b}%b{part_b}, {minus_c}%c;"
+                    );
+                    forms.push(exact(&text, "b32", &["b32", "b32", "b32"], move |[x, y, z]| {
+                        let factors = [lanes(x, bits_a, signed(a))[lane_a], lanes(y, bits_b, signed(b))[lane_b]];
+                        multiplied(modifiers, factors, z as u32, negated, is_signed)
+                    }));
                 }
             }
         }

@@ -123,10 +123,7 @@ impl<'a> Decoder<'a> {
                 src.push(self.src(operand, F32)?);
                 continue;
             }
-            let list = match operand {
-                Operand::Vector(list) => &list[..],
-                one => std::slice::from_ref(one),
-            };
+            let Operand::Vector(list) = operand else { return invalid("gradients must be in braces") };
             let count = (mode & 3) as usize;
             let wanted = count.next_power_of_two();
             if list.len() != wanted {

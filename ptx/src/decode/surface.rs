@@ -74,7 +74,7 @@ impl<'a> Decoder<'a> {
         let (mode, register) = if m.take("p") {
             let geometry = self.surface_geometry(m)?;
             if geometry & 3 != geometry {
-                return invalid("converting stores have no layers");
+                return unsupported("converting stores into layers");
             }
             let count = self.elements(m);
             if m.scalar()? != B32 {
