@@ -139,7 +139,7 @@ pub struct Texture {
     pub is_normalized: bool,
     /// Integers of 8 and 16 bits are read as numbers of \[0, 1\] or \[-1, 1\].
     pub promotes: bool,
-    /// The border color.
+    /// The border color; of integers their bits.
     pub border: [f32; 4],
 }
 
@@ -330,7 +330,7 @@ impl Texture {
         let channels = usize::from(self.texels.channels).min(4);
         let [Some(x), Some(y), Some(z)] = at else {
             for (value, border) in all.iter_mut().zip(self.border).take(channels) {
-                *value = if self.gives_floats() { border.to_bits() } else { border as i32 as u32 };
+                *value = border.to_bits();
             }
             return Some(all);
         };

@@ -269,6 +269,19 @@ fn a_cube_is_looked_at_from_its_middle() {
 }
 
 #[test]
+fn the_border_of_integers_is_the_bits_of_its_color() {
+    let mut device = Device::new();
+    let texels = texels(&mut device, 2, Component::S16, 2, || vec![5, 0, 6, 0]);
+    let border = [-3i32, 32_000, 7, 8].map(|number| f32::from_bits(number as u32));
+    device.textures = vec![Texture { addressing: [Addressing::Border; 3], border, ..plain(texels) }];
+    let instruction = "tex.2d.v4.s32.s32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1}];";
+    let got =
+        run_by(&device, instruction, &[[0, 0, 0, 0], [7, 0, 0, 0]]).into_iter().map(|words| words.map(f32::to_bits));
+    // Channels that texels do not have are 0 and 1, there as well.
+    assert_eq!(got.collect::<Vec<_>>(), [[5, 6, 0, 1], [-3i32 as u32, 32_000, 0, 1]]);
+}
+
+#[test]
 fn texels_are_gathered_from_a_face() {
     let mut device = Device::new();
     let texels = layers(&mut device, 12, true);

@@ -4,11 +4,11 @@ use std::ffi::{c_uint, c_ulonglong};
 
 use super::array::format;
 use crate::boundary::args::Out;
-use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::texture::{self, Resource, Sampling};
+use crate::device::view::View;
 
 /// `CUDA_RESOURCE_DESC`
 #[repr(C)]
@@ -91,7 +91,7 @@ pub(crate) fn create(
     out: Out<c_ulonglong>,
     what: Out<ResourceDescription>,
     how: Out<TextureDescription>,
-    view: usize,
+    view: Out<View>,
 ) -> CudaResult {
     const NAME: &str = "cuTexObjectCreate";
     let (device, out) = (context::required()?, out.required()?);
@@ -99,11 +99,8 @@ pub(crate) fn create(
     if how.flags & !(AS_INTEGER | NORMALIZED | SRGB | NO_TRILINEAR | SEAMLESS) != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    if view != 0 {
-        gap::record(Library::CudaDriver, NAME, "with a resource view");
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    Ok(out.set(texture::create(device, resource, sampling(how), Library::CudaDriver, NAME)? as c_ulonglong)?)
+    let view = view.get().ok();
+    Ok(out.set(texture::create(device, resource, sampling(how), view, Library::CudaDriver, NAME)? as c_ulonglong)?)
 }
 
 pub(crate) fn create_surface(out: Out<c_ulonglong>, what: Out<ResourceDescription>) -> CudaResult {
@@ -151,4 +148,9 @@ pub(crate) fn sampling_of(out: Out<TextureDescription>, handle: c_ulonglong) -> 
         border: s.border,
         reserved: [0; 12],
     })?)
+}
+
+pub(crate) fn view_of(out: Out<View>, handle: c_ulonglong) -> CudaResult {
+    context::required()?;
+    Ok(out.set(texture::find(false, handle as usize)?.view.ok_or(CudaError::INVALID_VALUE)?)?)
 }

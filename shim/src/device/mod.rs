@@ -46,6 +46,7 @@ pub(crate) mod submit;
 pub(crate) mod symbol;
 pub(crate) mod texture;
 pub(crate) mod version;
+pub(crate) mod view;
 
 use error::{CudaError, CudaResult};
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ptx::{Addressing, Mipmap, Texels, Texture};
+use ptx::{Addressing, Component, Mipmap, Texels, Texture};
 
 use super::address::{self, Known};
 use super::array::{self, Format};
 use super::error::{CudaError, CudaResult};
+use super::view::{Refusal, View};
 use super::{Device, attribute, mipmap, stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
@@ -55,6 +56,7 @@ pub(crate) struct Object {
     pub(crate) resource: Resource,
     /// None for a surface.
     pub(crate) sampling: Option<Sampling>,
+    pub(crate) view: Option<View>,
 }
 
 static TEXTURES: Handles<Object> = Handles::new(18);
@@ -86,7 +88,16 @@ impl Object {
         })
     }
 
+    /// What a kernel finds, through the view if there is one.
     fn texture(&self) -> Option<Texture> {
+        let whole = self.whole_texture()?;
+        match self.view {
+            Some(view) => view.apply(whole).ok(),
+            None => Some(whole),
+        }
+    }
+
+    fn whole_texture(&self) -> Option<Texture> {
         let (texels, sampling) = (self.texels()?, self.sampling?);
         let promotes = sampling.read_mode != 0;
         if matches!(self.resource, Resource::Linear { .. }) {
@@ -148,15 +159,28 @@ fn check_memory(device: &Device, resource: Resource) -> CudaResult {
     Ok(())
 }
 
+/// Whether texels of integers hold the border color, whose bits are those of integers.
+fn border_fits(texture: &Texture) -> bool {
+    let fits = |bits: u32| match texture.texels.component {
+        Component::U8 => u8::try_from(bits).is_ok(),
+        Component::S8 => i8::try_from(bits as i32).is_ok(),
+        Component::U16 => u16::try_from(bits).is_ok(),
+        Component::S16 => i16::try_from(bits as i32).is_ok(),
+        _ => true,
+    };
+    texture.border.iter().take(usize::from(texture.texels.channels)).all(|color| fits(color.to_bits()))
+}
+
 /// Makes a texture object.
 ///
 /// # Errors
-/// `INVALID_VALUE` for what CUDA does not allow. sRGB, a border of another color than black around integers, anisotropic filtering of
-/// mipmaps and the like are gaps of `name`.
+/// `INVALID_VALUE` for what CUDA does not allow. sRGB, compressed formats, anisotropic filtering of mipmaps and the like are gaps of
+/// `name`.
 pub(crate) fn create(
     device: &'static Device,
     resource: Resource,
     sampling: Sampling,
+    view: Option<View>,
     library: Library,
     name: &'static str,
 ) -> CudaResult<usize> {
@@ -180,8 +204,18 @@ pub(crate) fn create(
             return gap("of a mipmapped array with anisotropic filtering");
         }
     }
-    let object = Object { device, resource, sampling: Some(sampling) };
-    let Some(texture) = object.texture() else { return Err(CudaError::INVALID_VALUE) };
+    let object = Object { device, resource, sampling: Some(sampling), view };
+    let mut texture = object.whole_texture().ok_or(CudaError::INVALID_VALUE)?;
+    if let Some(view) = view {
+        if matches!(resource, Resource::Linear { .. } | Resource::Pitched { .. }) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        texture = match view.apply(texture) {
+            Ok(texture) => texture,
+            Err(Refusal::Invalid) => return Err(CudaError::INVALID_VALUE),
+            Err(Refusal::Gap(what)) => return gap(what),
+        };
+    }
     if sampling.seamless_cube != 0 && texture.texels.is_cube {
         return gap("that is filtered across the edges of a cube");
     }
@@ -193,8 +227,8 @@ pub(crate) fn create(
         if texture.mipmap.is_some_and(|mipmap| mipmap.is_filtered) {
             return gap("that mixes levels of integers");
         }
-        if texture.addressing.contains(&Addressing::Border) && texture.border != [0.0; 4] {
-            return gap("of integers with a border color");
+        if texture.addressing.contains(&Addressing::Border) && !border_fits(&texture) {
+            return gap("with a border color that texels do not hold");
         }
     }
     Ok(TEXTURES.insert(Arc::new(object)))
@@ -208,7 +242,7 @@ pub(crate) fn create_surface(device: &'static Device, resource: Resource) -> Cud
     let Resource::Array(handle) = resource else { return Err(CudaError::INVALID_VALUE) };
     match array::find(handle) {
         Ok(found) if found.flags & array::SURFACE != 0 => {
-            Ok(SURFACES.insert(Arc::new(Object { device, resource, sampling: None })))
+            Ok(SURFACES.insert(Arc::new(Object { device, resource, sampling: None, view: None })))
         }
         _ => Err(CudaError::INVALID_VALUE),
     }

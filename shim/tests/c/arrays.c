@@ -295,6 +295,71 @@ static void mipmaps(void) {
     (void)cudaGetLastError();
 }
 
+/* Texels as another format, and some levels or layers. */
+static void views(void) {
+    struct cudaChannelFormatDesc format = channels(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
+    struct cudaExtent extent = {16, 8, 5};
+    struct cudaResourceDesc what;
+    struct cudaTextureDesc how;
+    struct cudaResourceViewDesc view, said;
+    cudaMipmappedArray_t mipmapped;
+    cudaArray_t array;
+    cudaTextureObject_t texture;
+    memset(&what, 0, sizeof what);
+    memset(&how, 0, sizeof how);
+    memset(&view, 0, sizeof view);
+    memset(&said, 0, sizeof said);
+    SAME(cudaMalloc3DArray(&array, &format, extent, cudaArrayLayered), cudaSuccess);
+    what.resType = cudaResourceTypeArray;
+    what.res.array.array = array;
+    how.readMode = cudaReadModeNormalizedFloat;
+    /* The mean of numbers, which 32 bits as one integer do not have. */
+    how.filterMode = cudaFilterModeLinear;
+    view.format = cudaResViewFormatUnsignedShort2;
+    view.width = 16;
+    view.height = 8;
+    view.depth = 5;
+    view.firstLayer = 1;
+    view.lastLayer = 3;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaErrorInvalidValue);
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaSuccess);
+    SAME(cudaGetTextureObjectResourceViewDesc(&said, texture), cudaSuccess);
+    SAME(memcmp(&said, &view, sizeof view), 0);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    view.lastLayer = 5;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    view.lastLayer = 4;
+    view.lastMipmapLevel = 1;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    view.lastMipmapLevel = 0;
+    view.width = 32;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    view.width = 16;
+    view.format = cudaResViewFormatUnsignedShort1;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    how.filterMode = cudaFilterModePoint;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaSuccess);
+    SAME(cudaGetTextureObjectResourceViewDesc(&said, texture), cudaErrorInvalidValue);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    SAME(cudaFreeArray(array), cudaSuccess);
+    extent.depth = 0;
+    SAME(cudaMallocMipmappedArray(&mipmapped, &format, extent, 4, 0), cudaSuccess);
+    what.resType = cudaResourceTypeMipmappedArray;
+    what.res.mipmap.mipmap = mipmapped;
+    how.normalizedCoords = 1;
+    memset(&view, 0, sizeof view);
+    view.width = 16;
+    view.height = 8;
+    view.firstMipmapLevel = 1;
+    view.lastMipmapLevel = 3;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaSuccess);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    view.lastMipmapLevel = 4;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    SAME(cudaFreeMipmappedArray(mipmapped), cudaSuccess);
+    (void)cudaGetLastError();
+}
+
 static const char code[] =
     ".version 7.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry turn(.param .u64 t, .param .u64 s)\n{\n.reg .b64 %t, %s;\n.reg .b32 %x, %y, %c, %w, %r<4>;\n"
@@ -417,6 +482,7 @@ int main(void) {
     volumes();
     objects();
     mipmaps();
+    views();
     by_the_driver();
     return failures();
 }
