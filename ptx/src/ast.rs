@@ -76,8 +76,8 @@ pub(crate) enum Operand {
     Single(u32),
     /// `!%p`
     Not(Span),
-    /// `-%r`, as video and some older instructions write it.
-    Minus(Span),
+    /// `-%r`, `-%r.h1`, as video and some older instructions write it: a register, and a part of it.
+    Minus(Span, Option<Span>),
     Vector(Vec<Operand>),
     /// `[base + offset]`, with coordinates in `[map, {x, y}]`.
     Address {

@@ -5,12 +5,14 @@ mod child;
 mod image;
 mod number;
 mod print;
+mod surface;
 mod thread;
 mod video;
 
-pub(crate) use image::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
+pub(crate) use image::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+pub(crate) use surface::{OUTSIDE, SurfaceMode};
 pub(crate) use thread::resolve_any;
-pub(crate) use video::{LanesMode, WholeMode};
+pub(crate) use video::{LanesMode, MadMode, WholeMode};
 
 macro_rules! helpers {
     ($($name:ident = $function:path),* $(,)?) => {
@@ -49,6 +51,7 @@ helpers! {
     PackedInt = number::packed,
     Video = video::whole,
     VideoLanes = video::lanes,
+    VideoMad = video::multiply_add,
     CvtPack = number::pack,
     Clock = thread::clock,
     // With the context: the slow way of an access.
@@ -67,7 +70,9 @@ helpers! {
     ReplaceMap = bulk::replace,
     PublishMap = bulk::publish,
     FetchTexel = image::fetch,
-    AccessSurface = image::access,
+    QueryImage = image::query,
+    AccessSurface = surface::access,
+    ReduceSurface = surface::reduce,
     Nanosleep = thread::nanosleep,
     StackCheck = thread::stack_check,
     Vprintf = print::vprintf,

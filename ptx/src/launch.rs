@@ -96,8 +96,9 @@ pub struct Touched {
     pub writes: bool,
     /// How many bytes.
     pub bytes: u32,
-    /// What kind of memory: `shared`, `local`, `parameter`; `None` for global. `surface` for what is outside of one, `image` where the
-    /// handle is none of a texture or surface of these dimensions.
+    /// What kind of memory: `shared`, `local`, `parameter`; `None` for global. `surface` for what is outside of one, `texel` for a
+    /// number that those of a surface do not hold, `image` where the handle is none of a texture or surface of these dimensions (and
+    /// texels, for some instructions).
     pub space: Option<&'static str>,
 }
 

@@ -100,5 +100,5 @@ pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
 pub use mistake::{Checks, Mistake, MistakeKind, Spot};
 pub use store::keep_code_in;
 pub use tensor_map::TensorMap;
-pub use texture::{Addressing, Component, Texels, Texture};
+pub use texture::{Addressing, Component, Mipmap, Texels, Texture};
 pub use unwritten::Unwritten;

@@ -77,6 +77,19 @@ impl Texels {
         u64::from(self.sizes[0]) * u64::from(self.texel_bytes())
     }
 
+    /// A level of a mipmapped array of which this is level 0: sizes are halved for each, rounded down, and layers are as many. Rows,
+    /// slices and levels follow each other without gaps.
+    #[must_use]
+    pub fn level(mut self, level: u32) -> Self {
+        for _ in 0..level {
+            self.address += self.slice * u64::from(self.sizes[2].max(self.layers));
+            self.sizes = self.sizes.map(|size| (size / 2).max(1));
+            self.pitch = self.row_bytes();
+            self.slice = self.pitch * u64::from(self.sizes[1]);
+        }
+        self
+    }
+
     /// Bytes from the first texel to behind the last.
     pub fn span(&self) -> u64 {
         u64::from(self.sizes[2].max(self.layers) - 1) * self.slice
@@ -98,11 +111,26 @@ pub enum Addressing {
     Border,
 }
 
+/// The levels of a mipmapped texture, and which of them are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mipmap {
+    /// How many, at least 1: [`Texels::level`].
+    pub levels: u32,
+    /// Linear filtering between two levels; else the nearest.
+    pub is_filtered: bool,
+    /// Added to the level of detail that a fetch asks for.
+    pub bias: f32,
+    /// The lowest and the highest level of detail.
+    pub clamp: [f32; 2],
+}
+
 /// A texture object: texels and how they are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Texture {
-    /// The texels.
+    /// The texels; of a mipmapped array those of level 0.
     pub texels: Texels,
+    /// Of a mipmapped array its levels.
+    pub mipmap: Option<Mipmap>,
     /// By dimension. Wrap and mirror mean clamp where coordinates are not normalized.
     pub addressing: [Addressing; 3],
     /// Linear filtering of what is read by coordinates of type f32; else the nearest texel.
@@ -111,7 +139,7 @@ pub struct Texture {
     pub is_normalized: bool,
     /// Integers of 8 and 16 bits are read as numbers of \[0, 1\] or \[-1, 1\].
     pub promotes: bool,
-    /// The border color.
+    /// The border color; of integers their bits.
     pub border: [f32; 4],
 }
 
@@ -127,6 +155,35 @@ impl Texture {
         self.texels.component.is_float() || (self.promotes && self.texels.component.can_be_promoted())
     }
 
+    /// Bytes from the first texel to behind the last, of all levels.
+    pub(crate) fn span(&self) -> u64 {
+        let last = self.texels.level(self.mipmap.map_or(0, |mipmap| mipmap.levels.saturating_sub(1)));
+        last.address - self.texels.address + last.span()
+    }
+
+    /// The level at a level of detail, and the weight of the next level. Without one it is level 0, within the bounds.
+    pub(crate) fn level_at(&self, detail: Option<f32>) -> (u32, f64) {
+        let Some(Mipmap { levels, is_filtered, bias, clamp: [low, high] }) = self.mipmap else { return (0, 0.0) };
+        let detail = detail.map_or(0.0, |detail| detail + bias).max(low).min(high);
+        let detail = f64::from(detail).clamp(0.0, f64::from(levels.saturating_sub(1)));
+        if !is_filtered || !self.gives_floats() {
+            return ((detail + 0.5).floor() as u32, 0.0);
+        }
+        let fixed = (detail * STEPS + 0.5).floor();
+        let level = (fixed / STEPS).floor();
+        (level as u32, (fixed - level * STEPS) / STEPS)
+    }
+
+    /// The level of detail at which a step in texture coordinates, by the longer of two gradients, is a texel wide (OpenGL 4.6,
+    /// 8.14.1, without approximations). Coordinates are normalized.
+    pub(crate) fn detail(&self, gradients: [[f32; 3]; 2]) -> f32 {
+        let square = |gradient: [f32; 3]| -> f64 {
+            let axes = 0..usize::from(self.texels.dimensions);
+            axes.map(|axis| (f64::from(gradient[axis]) * f64::from(self.texels.sizes[axis])).powi(2)).sum()
+        };
+        (gradients.map(square).into_iter().fold(0.0, f64::max).log2() / 2.0) as f32
+    }
+
     /// The texel behind integer coordinates. `read` gets a texel's position and gives its bytes, or nothing when it must not.
     pub(crate) fn at<R>(&self, at: [i32; 3], read: &mut R) -> Option<[u32; 4]>
     where
@@ -140,12 +197,38 @@ impl Texture {
     where
         R: FnMut([u32; 3]) -> Option<[u8; 16]>,
     {
+        if !self.is_filtered || !self.gives_floats() {
+            return self.nearest_texel(at, read);
+        }
+        Some(self.mean(at, read)?.map(|sum| (sum as f32).to_bits()))
+    }
+
+    /// What is between a level and the next: the weighted mean of what is at these coordinates on both.
+    pub(crate) fn between(at_level: [f64; 4], at_next: [f64; 4], weight: f64) -> [u32; 4] {
+        let mix = |index: usize| (1.0 - weight) * at_level[index] + weight * at_next[index];
+        std::array::from_fn(|index| (mix(index) as f32).to_bits())
+    }
+
+    fn nearest_texel<R>(&self, at: [f32; 3], read: &mut R) -> Option<[u32; 4]>
+    where
+        R: FnMut([u32; 3]) -> Option<[u8; 16]>,
+    {
+        let dimensions = usize::from(self.texels.dimensions);
+        let place = |axis| if axis < dimensions { self.nearest(axis, self.scaled(axis, at[axis])) } else { Some(0) };
+        self.texel(std::array::from_fn(place), read)
+    }
+
+    /// What is at coordinates of type f32, not rounded; of textures that give floats.
+    pub(crate) fn mean<R>(&self, at: [f32; 3], read: &mut R) -> Option<[f64; 4]>
+    where
+        R: FnMut([u32; 3]) -> Option<[u8; 16]>,
+    {
+        if !self.is_filtered {
+            return Some(self.nearest_texel(at, read)?.map(|word| f64::from(f32::from_bits(word))));
+        }
         let dimensions = usize::from(self.texels.dimensions);
         let at: [f64; 3] =
             std::array::from_fn(|axis| if axis < dimensions { self.scaled(axis, at[axis]) } else { 0.0 });
-        if !self.is_filtered || !self.gives_floats() {
-            return self.texel(std::array::from_fn(|axis| self.nearest(axis, at[axis])), read);
-        }
         let mut low = [0; 3];
         let mut weights = [0.0; 3];
         for axis in 0..dimensions {
@@ -168,7 +251,7 @@ impl Texture {
                 *sum += weight * f64::from(f32::from_bits(value));
             }
         }
-        Some(sums.map(|sum| (sum as f32).to_bits()))
+        Some(sums)
     }
 
     /// One component of the four texels that linear filtering would take, counter-clockwise from the lower left.
@@ -247,7 +330,7 @@ impl Texture {
         let channels = usize::from(self.texels.channels).min(4);
         let [Some(x), Some(y), Some(z)] = at else {
             for (value, border) in all.iter_mut().zip(self.border).take(channels) {
-                *value = if self.gives_floats() { border.to_bits() } else { border as i32 as u32 };
+                *value = border.to_bits();
             }
             return Some(all);
         };

@@ -2,46 +2,14 @@
 
 mod device;
 mod forms;
+mod texels;
 
 use device::{Device, FIRST_HANDLE, image, trap, words};
 use forms::{HEADER, Random};
 use ptx::{Addressing, Component, Texels, Texture, TrapKind};
+use texels::{SIZES, blended, bytes_of, folded, index, plain, texels};
 
-const SIZES: [u32; 3] = [7, 5, 3];
 const THREADS: usize = 256;
-
-/// Rows and slices with gaps between them, of texels that `value` makes.
-fn texels(
-    device: &mut Device,
-    dimensions: u8,
-    component: Component,
-    channels: u8,
-    mut value: impl FnMut() -> Vec<u8>,
-) -> Texels {
-    let mut sizes = [1; 3];
-    sizes[..usize::from(dimensions)].copy_from_slice(&SIZES[..usize::from(dimensions)]);
-    let bytes = usize::from(channels) * component.bytes() as usize;
-    let pitch = sizes[0] as usize * bytes + 16;
-    let slice = pitch * sizes[1] as usize + 32;
-    let mut memory = vec![0xee_u8; slice * sizes[2] as usize];
-    for z in 0..sizes[2] as usize {
-        for y in 0..sizes[1] as usize {
-            for x in 0..sizes[0] as usize {
-                let at = z * slice + y * pitch + x * bytes;
-                memory[at..at + bytes].copy_from_slice(&value());
-            }
-        }
-    }
-    let address = device.put(&memory);
-    let (pitch, slice) = (pitch as u64, slice as u64);
-    Texels { address, dimensions, sizes, pitch, slice, layers: 0, is_cube: false, component, channels }
-}
-
-fn bytes_of(device: &Device, texels: &Texels, [x, y, z]: [i64; 3]) -> Vec<u8> {
-    let bytes = texels.texel_bytes() as usize;
-    let offset = z as u64 * texels.slice + y as u64 * texels.pitch + x as u64 * bytes as u64;
-    device.get::<u8>(texels.address + offset, bytes)
-}
 
 /// A kernel in which each thread fetches at its own coordinates and writes the four elements.
 fn fetches(dimensions: u8, result: &str, coordinate: &str) -> String {
@@ -64,55 +32,6 @@ fn run_fetches(device: &mut Device, texture: Texture, result: &str, kind: &str, 
     device.get(to, at.len())
 }
 
-/// The texel of one dimension at an index, `None` for the border: clamp is [0, N-1], wrap and mirror repeat the texture.
-fn index(addressing: Addressing, index: i64, size: i64) -> Option<i64> {
-    match addressing {
-        Addressing::Clamp => Some(index.max(0).min(size - 1)),
-        Addressing::Border => (index >= 0 && index < size).then_some(index),
-        Addressing::Wrap => Some(((index % size) + size) % size),
-        Addressing::Mirror => {
-            let mut folded = index;
-            while folded < 0 || folded >= size {
-                folded = if folded < 0 { -1 - folded } else { 2 * size - 1 - folded };
-            }
-            Some(folded)
-        }
-    }
-}
-
-/// One coordinate in texels, as the guide normalizes and folds it.
-fn folded(addressing: Addressing, is_normalized: bool, x: f32, size: u32) -> f64 {
-    if !is_normalized {
-        return f64::from(x);
-    }
-    let fraction = x - x.floor();
-    let x = match addressing {
-        Addressing::Wrap => fraction,
-        Addressing::Mirror if x.floor() as i64 % 2 == 0 => fraction,
-        Addressing::Mirror => 1.0 - fraction,
-        _ => x,
-    };
-    f64::from(x * size as f32)
-}
-
-/// tex(x, y, z) of the guide, by one dimension after the other.
-fn blended(table: &dyn Fn([i64; 3]) -> [f64; 4], at: &[f64], is_filtered: bool, fixed: [i64; 3]) -> [f64; 4] {
-    let Some((x, rest)) = at.split_last() else { return table(fixed) };
-    let axis = rest.len();
-    let with = |i: i64| {
-        let mut fixed = fixed;
-        fixed[axis] = i;
-        blended(table, rest, is_filtered, fixed)
-    };
-    if !is_filtered {
-        return with(x.floor() as i64);
-    }
-    let moved = x - 0.5;
-    let alpha = ((moved - moved.floor()) * 256.0).round() / 256.0;
-    let (low, high) = (with(moved.floor() as i64), with(moved.floor() as i64 + 1));
-    std::array::from_fn(|k| (1.0 - alpha) * low[k] + alpha * high[k])
-}
-
 #[test]
 fn fetches_are_those_of_the_guide() {
     let all = [Addressing::Wrap, Addressing::Clamp, Addressing::Mirror, Addressing::Border];
@@ -128,7 +47,8 @@ fn fetches_are_those_of_the_guide() {
                 });
                 // The second and third dimension differ from the first.
                 let addressing = [addressing, all[(which + 1) % 4], all[(which + 2) % 4]];
-                let texture = Texture { texels, addressing, is_filtered, is_normalized, promotes: false, border };
+                let texture =
+                    Texture { texels, addressing, is_filtered, is_normalized, promotes: false, border, mipmap: None };
                 let at: Vec<[f32; 4]> = (0..THREADS)
                     .map(|_| {
                         std::array::from_fn(|axis| {
@@ -191,6 +111,7 @@ fn components_are_read_as_their_type_or_as_fractions() {
                     is_normalized: false,
                     promotes,
                     border: [0.0; 4],
+                    mipmap: None,
                 };
                 let is_float = component.is_float() || (promotes && size < 4);
                 let result = if is_float { "f32" } else { "u32" };
@@ -347,6 +268,36 @@ fn a_cube_is_looked_at_from_its_middle() {
     }
 }
 
+#[test]
+fn the_border_of_integers_is_the_bits_of_its_color() {
+    let mut device = Device::new();
+    let texels = texels(&mut device, 2, Component::S16, 2, || vec![5, 0, 6, 0]);
+    let border = [-3i32, 32_000, 7, 8].map(|number| f32::from_bits(number as u32));
+    device.textures = vec![Texture { addressing: [Addressing::Border; 3], border, ..plain(texels) }];
+    let instruction = "tex.2d.v4.s32.s32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1}];";
+    let got =
+        run_by(&device, instruction, &[[0, 0, 0, 0], [7, 0, 0, 0]]).into_iter().map(|words| words.map(f32::to_bits));
+    // Channels that texels do not have are 0 and 1, there as well.
+    assert_eq!(got.collect::<Vec<_>>(), [[5, 6, 0, 1], [-3i32 as u32, 32_000, 0, 1]]);
+}
+
+#[test]
+fn texels_are_gathered_from_a_face() {
+    let mut device = Device::new();
+    let texels = layers(&mut device, 12, true);
+    device.textures = vec![plain(texels)];
+    // Towards +z, s is x and t is -y: from the middle of the face 2 texels of 5 are 0.8.
+    let at = [1, 0.4f32.to_bits(), (-0.4f32).to_bits(), 1f32.to_bits()];
+    for (instruction, cube) in [
+        ("tld4.r.cube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c1, %c2, %c3, %c3}];", 0.0),
+        ("tld4.r.acube.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%c0, %c1, %c2, %c3}];", 600.0),
+    ] {
+        // 0.7 of 5 is 3.5, the middle of texel 3: it and the next are those that filtering would take.
+        let expected = [443.0, 444.0, 434.0, 433.0].map(|value| value + cube);
+        assert_eq!(run_by(&device, instruction, &[at])[0], expected);
+    }
+}
+
 /// Each thread copies one element from a surface to another, at the byte and rows of its own.
 fn surface_copy(dimensions: u8, vector: &str, scalar: &str, registers: &str, outside: &str) -> String {
     let list = ["{%c0}", "{%c0, %c1}", "{%c0, %c1, %c2, %c2}"][usize::from(dimensions) - 1];
@@ -361,18 +312,6 @@ fn surface_copy(dimensions: u8, vector: &str, scalar: &str, registers: &str, out
          ld.global.v4.b32 {{%c0, %c1, %c2, %c3}}, [%a];\n\
          suld.b.{dimensions}d{vector}.{scalar}.{outside} {values}, [%s, {list}];\nsust.b.{dimensions}d{vector}.{scalar}.zero [%d, {list}], {values};\nret;\n}}\n"
     )
-}
-
-fn plain(texels: Texels) -> Texture {
-    let border = [0.0; 4];
-    Texture {
-        texels,
-        addressing: [Addressing::Clamp; 3],
-        is_filtered: false,
-        is_normalized: false,
-        promotes: false,
-        border,
-    }
 }
 
 #[test]

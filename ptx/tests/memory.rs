@@ -261,6 +261,30 @@ fn an_mbarrier_counts_arrivals_and_bytes() {
 }
 
 #[test]
+fn asynchronous_stores_reach_the_other_block_and_its_barrier() {
+    // Each block of a cluster stores pairs of words into the other's memory, whose barrier waits for all of their bytes.
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p0)\n{{\n.shared .align 16 .b8 s[256];\n.shared .align 8 .b64 m;\n.reg .b64 %b, %x, %at;\n\
+         .reg .b32 %t, %k, %o, %s, %d, %e, %v, %w;\n.reg .pred %p, %q;\nld.param.u64 %b, [p0];\nmov.u32 %t, %tid.x;\nmov.u32 %k, %cluster_ctarank;\n\
+         setp.ne.u32 %p, %t, 0;\n@%p bra WAIT;\nmbarrier.init.shared::cta.b64 [m], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 %x, [m], 256;\nWAIT:\n\
+         barrier.cluster.arrive;\nbarrier.cluster.wait;\nxor.b32 %o, %k, 1;\nmov.u32 %s, s;\nmapa.shared::cluster.u32 %d, %s, %o;\nmov.u32 %s, m;\n\
+         mapa.shared::cluster.u32 %e, %s, %o;\nshl.b32 %s, %t, 3;\nadd.u32 %d, %d, %s;\nmad.lo.u32 %v, %k, 1000, %t;\nmul.lo.u32 %w, %t, %t;\n\
+         st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%d], {{%v, %w}}, [%e];\n\
+         LOOP:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q, [m], 0;\n@!%q bra LOOP;\n\
+         mov.u32 %d, s;\nadd.u32 %d, %d, %s;\nld.shared.b64 %x, [%d];\nmad.lo.u32 %s, %k, 256, %s;\ncvt.u64.u32 %at, %s;\nadd.u64 %b, %b, %at;\n\
+         st.global.b64 [%b], %x;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\nret;\n}}\n"
+    );
+    let mut device = Device::new();
+    let b = device.put(&[0u32; 128]);
+    device
+        .launch(&image(&text), "k", [2, 1, 1], [32, 1, 1], &b.to_le_bytes(), |launch| launch.cluster = [2, 1, 1])
+        .unwrap();
+    let expected: Vec<u32> =
+        [1, 0].iter().flat_map(|other| (0..32).flat_map(move |t| [other * 1000 + t, t * t])).collect();
+    assert_eq!(device.get::<u32>(b, 128), expected);
+}
+
+#[test]
 fn a_kernel_makes_a_tensor_map() {
     // One thread writes the fields into zeros in shared memory, the warp publishes them.
     let field = |name: &str, kind: &str, rest: &str| {

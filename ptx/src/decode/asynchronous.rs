@@ -27,6 +27,43 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// Stores into shared memory, and tells a barrier there how many bytes have come.
+    pub(super) fn store_async(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("weak");
+        m.take("shared::cluster");
+        if !m.take("mbarrier::complete_tx::bytes") {
+            return unsupported("st.async without a barrier in memory");
+        }
+        let count = match m.take_any(&["v2", "v4"]) {
+            Some("v2") => 2,
+            Some(_) => 4,
+            None => 1,
+        };
+        let scalar = m.scalar()?;
+        let is_legal = matches!(scalar, B32 | B64 | U32 | U64 | S32 | S64 | F32 | F64);
+        if !is_legal || scalar.bytes() as usize * count > 16 {
+            return invalid(format!("st.async of {count} elements of .{}", scalar.name()));
+        }
+        let [a, values, barrier] = operands::<3>(ops)?;
+        let list = match values {
+            Operand::Vector(list) => &list[..],
+            one => std::slice::from_ref(one),
+        };
+        if list.len() != count {
+            return invalid(format!("{count} sources are expected"));
+        }
+        let (value, offset, space) = self.address(a, Some(Space::Shared))?;
+        let mut src = vec![value];
+        for value in list {
+            src.push(self.src(value, scalar)?);
+        }
+        self.push(Op::Store(Memory { space, scalar, offset, strong: true, volatile: false }), vec![], src);
+        let (barrier, _) = self.whole_address(barrier, Some(Space::Shared))?;
+        let bytes = Val::Imm(u64::from(scalar.bytes()) * count as u64);
+        self.push(Op::System(Helper::Mbarrier, mem::MBARRIER_COMPLETE_TX), vec![], vec![barrier, bytes]);
+        Ok(())
+    }
+
     pub(super) fn copy(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let reduce = m.take("reduce");
         m.one_of(&["async"])?;

@@ -1,8 +1,7 @@
-//! Textures and surfaces: `tex`, `tld4`, `suld.b` and `sust.b` in one to three dimensions, for layers and cubes, through
-//! objects.
+//! Textures: `tex` and `tld4` in one to three dimensions, for layers and cubes; `txq` and `suq`. All through objects.
 
 use super::*;
-use crate::helper::{CUBE, GATHER, INTEGERS, LAYERS, OUTSIDE};
+use crate::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
 
 use Scalar::*;
 
@@ -11,15 +10,18 @@ impl<'a> Decoder<'a> {
         match base {
             "tex" => self.texture(m, ops)?,
             "tld4" => self.gather(m, ops)?,
-            "suld" => self.surface(false, m, ops)?,
-            "sust" => self.surface(true, m, ops)?,
+            "txq" => self.query(false, m, ops)?,
+            "suq" => self.query(true, m, ops)?,
+            "suld" => self.load_surface(m, ops)?,
+            "sust" => self.store_surface(m, ops)?,
+            "sured" => self.reduce_surface(m, ops)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     /// The dimensions of an image, with what it has of layers and cubes, as helpers want them.
-    fn geometry(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
+    pub(super) fn geometry(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
         match m.take_any(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"]) {
             Some("1d") => Ok(1),
             Some("2d") => Ok(2),
@@ -33,7 +35,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The object, three coordinates and the layer of `[object, {layer, x, y}]`.
-    fn place(&mut self, operand: &'a Operand, geometry: u64, scalar: Scalar) -> Check<Vec<Val>> {
+    pub(super) fn place(&mut self, operand: &'a Operand, geometry: u64, scalar: Scalar) -> Check<Vec<Val>> {
         let Operand::Address { base, coordinates, .. } = operand else {
             return invalid("[object, {x, ...}] is expected");
         };
@@ -51,14 +53,7 @@ impl<'a> Decoder<'a> {
         if given.len() != wanted {
             return invalid(format!("{wanted} coordinates are expected"));
         }
-        let object = match &**base {
-            Operand::Name(name) => match self.lookup(*name)? {
-                Symbol::Reg(_) => self.src(base, B64)?,
-                _ => return unsupported("textures and surfaces that are variables"),
-            },
-            other => self.src(other, B64)?,
-        };
-        let mut all = vec![object];
+        let mut all = vec![self.object(base)?];
         for coordinate in &given[layers..layers + count] {
             all.push(self.src(coordinate, scalar)?);
         }
@@ -67,12 +62,78 @@ impl<'a> Decoder<'a> {
         Ok(all)
     }
 
-    fn texture(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        if m.list.iter().any(|word| matches!(*word, "level" | "grad" | "base")) {
-            return unsupported("a level of a texture");
+    /// A texture or surface object, in a register.
+    fn object(&mut self, operand: &'a Operand) -> Check<Val> {
+        match operand {
+            Operand::Name(name) if !matches!(self.lookup(*name)?, Symbol::Reg(_)) => {
+                unsupported("textures and surfaces that are variables")
+            }
+            other => self.src(other, B64),
         }
+    }
+
+    fn query(&mut self, is_surface: bool, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let has_level = !is_surface && m.take("level");
+        let known = match (is_surface, has_level) {
+            (true, _) => &QUERIES[..5],
+            (false, true) => &QUERIES[..3],
+            (false, false) => &[QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], QUERIES[5], QUERIES[6]],
+        };
+        let what = match m.take_any(known) {
+            None => return unsupported("a query whose answer is not documented for CUDA's objects"),
+            Some(name) => QUERIES.iter().position(|known| *known == name).unwrap_or(0) as u64,
+        };
+        if m.scalar()? != B32 {
+            return invalid("a query is of .b32");
+        }
+        let (d, place, level) = match ops {
+            [d, place] if !has_level => (d, place, None),
+            [d, place, level] if has_level => (d, place, Some(level)),
+            _ => return invalid("the operands of a query"),
+        };
+        let Operand::Address { base, coordinates, .. } = place else { return invalid("[object] is expected") };
+        if !coordinates.is_empty() {
+            return invalid("[object] is expected");
+        }
+        let dst = self.dst(d, B32)?;
+        let level = level.map_or(Ok(Val::Imm(0)), |level| self.src(level, B32))?;
+        let src = vec![self.object(base)?, level];
+        let mode = what | if is_surface { OF_SURFACE } else { 0 };
+        self.push(Op::System(Helper::QueryImage, mode), vec![dst], src);
+        Ok(())
+    }
+
+    fn texture(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let mipmap = match m.take_any(&["base", "level", "grad"]) {
+            Some("level") => DETAIL,
+            Some("grad") => GRADIENTS,
+            _ => 0,
+        };
         let geometry = self.geometry(m)?;
-        self.fetch(geometry, m, ops)
+        if mipmap == GRADIENTS && geometry & CUBE != 0 {
+            return unsupported("gradients on a cube");
+        }
+        self.fetch(geometry | mipmap, m, ops)
+    }
+
+    /// What follows the coordinates of a fetch: a level of detail, or two gradients.
+    fn detail(&mut self, mode: u64, operands: &'a [Operand], src: &mut Vec<Val>) -> Check<()> {
+        for operand in operands {
+            if mode & DETAIL != 0 {
+                src.push(self.src(operand, F32)?);
+                continue;
+            }
+            let Operand::Vector(list) = operand else { return invalid("gradients must be in braces") };
+            let count = (mode & 3) as usize;
+            let wanted = count.next_power_of_two();
+            if list.len() != wanted {
+                return invalid(format!("gradients of {wanted} numbers are expected"));
+            }
+            for axis in 0..3 {
+                src.push(if axis < count { self.src(&list[axis], F32)? } else { Val::Imm(0) });
+            }
+        }
+        Ok(())
     }
 
     /// Four texels of which each gives the same component.
@@ -83,9 +144,6 @@ impl<'a> Decoder<'a> {
         let geometry = self.geometry(m)?;
         if geometry & 3 != 2 {
             return invalid("texels are gathered in two dimensions");
-        }
-        if geometry & CUBE != 0 {
-            return unsupported("texels gathered from a cube");
         }
         if m.list.last() != Some(&"f32") {
             return invalid("coordinates of a gather are of .f32");
@@ -109,6 +167,14 @@ impl<'a> Decoder<'a> {
             return invalid(format!("a fetch of .{} by .{}", result.name(), coordinate.name()));
         }
         let [d, place, rest @ ..] = ops else { return invalid("the operands of a fetch") };
+        let count = usize::from(geometry & DETAIL != 0) + 2 * usize::from(geometry & GRADIENTS != 0);
+        if rest.len() < count {
+            return invalid("a level of detail, or two gradients, are expected");
+        }
+        if by_integers && count > 0 {
+            return unsupported("a level of detail with integer coordinates");
+        }
+        let (details, rest) = rest.split_at(count);
         if !rest.is_empty() || matches!(d, Operand::Pair(..)) {
             return unsupported("a fetch with an offset, or one that says whether the texel is resident");
         }
@@ -117,61 +183,11 @@ impl<'a> Decoder<'a> {
             return invalid("4 destinations are expected");
         }
         let dst = list.iter().map(|d| self.dst(d, result)).collect::<Check<Vec<_>>>()?;
-        let src = self.place(place, geometry, coordinate)?;
+        let mut src = self.place(place, geometry, coordinate)?;
+        self.detail(geometry, details, &mut src)?;
         let mode = if by_integers { geometry | INTEGERS } else { geometry };
         let all = self.emit(Op::System(Helper::FetchTexel, mode), B128, src);
         self.push(Op::Unpack, dst, vec![all, Val::Imm(32), Val::Imm(128)]);
-        Ok(())
-    }
-
-    fn surface(&mut self, stores: bool, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
-        if m.take("p") {
-            return unsupported("surface accesses that convert");
-        }
-        m.one_of(&["b"])?;
-        let geometry = self.geometry(m)?;
-        if geometry & CUBE != 0 {
-            return invalid("faces of cubes are layers of a surface");
-        }
-        m.take_any(&["ca", "cg", "cs", "cv", "wb", "wt"]);
-        let count: usize = match m.take_any(&["v2", "v4"]) {
-            Some("v2") => 2,
-            Some(_) => 4,
-            None => 1,
-        };
-        let scalar = m.scalar()?;
-        if !matches!(scalar, B8 | B16 | B32 | B64) || scalar.bytes() as usize * count > 16 {
-            return invalid(format!("{count} elements of .{}", scalar.name()));
-        }
-        let outside = m.one_of(&OUTSIDE)?;
-        let outside = OUTSIDE.iter().position(|name| *name == outside).unwrap_or(0) as u64;
-        let [first, second] = operands::<2>(ops)?;
-        let (place, values) = if stores { (first, second) } else { (second, first) };
-        let list = match values {
-            Operand::Vector(list) => &list[..],
-            one => std::slice::from_ref(one),
-        };
-        if list.len() != count {
-            return invalid(format!("{count} elements are expected"));
-        }
-        let mut src = self.place(place, geometry, S32)?;
-        let mode = geometry
-            | u64::from(scalar.bytes().trailing_zeros()) << 4
-            | (count as u64) << 8
-            | outside << 12
-            | u64::from(stores) << 16;
-        // Bytes are in registers of 16 bits.
-        let register = if scalar == B8 { B16 } else { scalar };
-        if stores {
-            for value in list {
-                src.push(self.src_wide(value, register)?);
-            }
-            self.push(Op::System(Helper::AccessSurface, mode), vec![], src);
-            return Ok(());
-        }
-        let dst = list.iter().map(|d| self.dst(d, register)).collect::<Check<Vec<_>>>()?;
-        let all = self.emit(Op::System(Helper::AccessSurface, mode), B128, src);
-        self.push(Op::Unpack, dst, vec![all, Val::Imm(u64::from(register.bits())), Val::Imm(128)]);
         Ok(())
     }
 }

@@ -109,8 +109,11 @@ impl<'a> Decoder<'a> {
         match base {
             "ld" | "ldu" => self.load(m, ops)?,
             "st" => {
-                if m.list.first() == Some(&"async") || m.list.first() == Some(&"bulk") {
-                    return unsupported("st.async and st.bulk");
+                if m.list.first() == Some(&"bulk") {
+                    return unsupported("st.bulk");
+                }
+                if m.take("async") {
+                    return self.store_async(m, ops).map(|()| true);
                 }
                 self.store(m, ops)?;
             }

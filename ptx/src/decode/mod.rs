@@ -13,6 +13,7 @@ mod matrix;
 mod memory;
 mod modifiers;
 mod operand;
+mod surface;
 mod video;
 mod warp;
 

@@ -113,7 +113,8 @@ impl<'a> Decoder<'a> {
                 Scalar::F64 | Scalar::B64 => Ok(Val::Imm(f64::from(f32::from_bits(*bits)).to_bits())),
                 _ => invalid("a single-precision number where none is expected"),
             },
-            Operand::Minus(name) => {
+            Operand::Minus(_, Some(_)) => invalid("a part of a register where all of it is expected"),
+            Operand::Minus(name, None) => {
                 let value = self.src(&Operand::Name(*name), scalar)?;
                 Ok(self.emit(Op::Int(IntOp::Neg, scalar), scalar, vec![value]))
             }

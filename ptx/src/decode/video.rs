@@ -1,7 +1,7 @@
-//! Video instructions: on words (`vadd`, `vset`), two halves (`vadd2`) and four bytes (`vabsdiff4`).
+//! Video instructions: on words (`vadd`, `vset`, `vmad`), two halves (`vadd2`) and four bytes (`vabsdiff4`).
 
 use super::*;
-use crate::helper::{LanesMode, WholeMode};
+use crate::helper::{LanesMode, MadMode, WholeMode};
 
 use Scalar::*;
 
@@ -11,6 +11,9 @@ const COMPARISONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
 impl<'a> Decoder<'a> {
     pub(super) fn video(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
+        if base == "vmad" {
+            return self.video_mad(m, ops).map(|()| true);
+        }
         let (name, lanes) = match base.strip_suffix('2').map(|n| (n, 2)).or(base.strip_suffix('4').map(|n| (n, 4))) {
             Some((name, lanes)) => (name, lanes),
             None => (base, 1),
@@ -75,6 +78,64 @@ impl<'a> Decoder<'a> {
         let mode = WholeMode { op, signed_result, signed_a, signed_b, saturate, wrap, second, merge, compare, parts };
         self.pure(Helper::Video, dst, vec![a, b, c, Val::Imm(mode.encode())]);
         Ok(())
+    }
+
+    fn video_mad(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let mut next = || Ok(self.integer(m, &[U32, S32])? == S32);
+        let (signed_d, signed_a, signed_b) = (next()?, next()?, next()?);
+        let plus_one = m.take("po");
+        let saturate = m.take("sat");
+        let shift = match m.take_any(&["shr7", "shr15"]) {
+            None => 0,
+            Some("shr7") => 7,
+            Some(_) => 15,
+        };
+        let [d, a, b, c] = operands::<4>(ops)?;
+        let ((a, part_a, minus_a), (b, part_b, minus_b)) = (self.signed_part(a)?, self.signed_part(b)?);
+        let (c, part_c, minus_c) = self.signed_part(c)?;
+        let minus_product = minus_a != minus_b;
+        if part_c != 0 {
+            return invalid("the third source is a whole word");
+        }
+        if (minus_product && minus_c) || (plus_one && (minus_a || minus_b || minus_c)) {
+            return invalid("one of the product and the third source may be negated, with .po neither");
+        }
+        let signed_product = signed_a || signed_b || minus_product;
+        let signed_result = signed_product || minus_c;
+        if saturate && signed_d != signed_result {
+            return unsupported("a saturated result of another sign than its type");
+        }
+        // The ISA's words and its code differ on how it is extended.
+        if minus_c && !signed_product && (saturate || shift > 0) {
+            return unsupported("an unsigned third source that is negated, with .sat or a shift");
+        }
+        let dst = self.dst(d, B32)?;
+        let (a, b, c) = (self.src(&a, B32)?, self.src(&b, B32)?, self.src(&c, B32)?);
+        let parts = [part_a, part_b];
+        let mode = MadMode {
+            signed_a,
+            signed_b,
+            signed_result,
+            minus_product,
+            minus_third: minus_c,
+            plus_one,
+            saturate,
+            shift,
+            parts,
+        };
+        self.pure(Helper::VideoMad, dst, vec![a, b, c, Val::Imm(mode.encode())]);
+        Ok(())
+    }
+
+    /// As `part`, with a minus before it.
+    fn signed_part(&self, operand: &Operand) -> Check<(Operand, u64, bool)> {
+        let (plain, minus) = match operand {
+            Operand::Minus(name, None) => (Operand::Name(*name), true),
+            Operand::Minus(name, Some(part)) => (Operand::Parts(*name, *part), true),
+            other => (other.clone(), false),
+        };
+        let (operand, part) = self.part(&plain)?;
+        Ok((operand, part, minus))
     }
 
     /// A register, and which part of it: 0 all, 1 to 4 a byte, 5 and 6 a half.

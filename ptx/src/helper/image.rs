@@ -1,12 +1,15 @@
-//! Texture fetches, and surface loads and stores, through the objects that the caller's memory knows.
+//! Texture fetches, and queries of textures and surfaces, through the objects that the caller's memory knows.
 
 use super::thread::{fail, noted};
 use crate::memory_ops::Access;
-use crate::state::{Context, Images, TRAP_ILLEGAL, TRAP_MISALIGNED, TrapAccess, Warp};
+use crate::state::{Context, Images, TRAP_ILLEGAL, TrapAccess, Warp};
 use crate::texture::{Texels, Texture, face};
 
-/// Outside the surface: the kernel stops, the nearest bytes inside are taken, or reads give 0 and writes are dropped.
-pub(crate) const OUTSIDE: [&str; 3] = ["trap", "clamp", "zero"];
+/// What can be asked of an image: of a surface the first five, of a texture all but `memory_layout`, of its levels the first three.
+pub(crate) const QUERIES: [&str; 7] =
+    ["width", "height", "depth", "array_size", "memory_layout", "normalized_coords", "num_mipmap_levels"];
+/// In the mode of a query: of a surface.
+pub(crate) const OF_SURFACE: u64 = 1 << 3;
 
 /// In the mode of an access: the image has layers, is a cube.
 pub(crate) const LAYERS: u64 = 1 << 20;
@@ -14,15 +17,15 @@ pub(crate) const CUBE: u64 = 1 << 21;
 /// In the mode of a fetch: coordinates are integers, or four texels are gathered (of a component, from bit 8 on).
 pub(crate) const INTEGERS: u64 = 1 << 4;
 pub(crate) const GATHER: u64 = 1 << 5;
+/// In the mode of a fetch: behind the layer there is a level of detail, or two gradients of three numbers.
+pub(crate) const DETAIL: u64 = 1 << 6;
+pub(crate) const GRADIENTS: u64 = 1 << 7;
 
-const CLAMP: u64 = 1;
-const ZERO: u64 = 2;
-
-/// Whether all texels are in memory that the kernel may touch.
-fn is_valid(context: &Context, texels: &Texels) -> bool {
+/// Whether all of so many bytes are in memory that the kernel may touch.
+fn is_valid(context: &Context, address: u64, bytes: u64) -> bool {
     // SAFETY: the launch holds the map as long as it runs.
-    let range = unsafe { &*context.memory }.range(texels.address);
-    range.is_some_and(|range| range.start <= texels.address && texels.span() <= range.end - texels.address)
+    let range = unsafe { &*context.memory }.range(address);
+    range.is_some_and(|range| range.start <= address && bytes <= range.end - address)
 }
 
 fn texture(context: &mut Context, handle: u64) -> Option<Texture> {
@@ -30,23 +33,29 @@ fn texture(context: &mut Context, handle: u64) -> Option<Texture> {
         return Some(*known);
     }
     // SAFETY: as above.
-    let found = unsafe { &*context.memory }.texture(handle).filter(|found| is_valid(context, &found.texels))?;
+    let found = unsafe { &*context.memory }.texture(handle)?;
+    if !is_valid(context, found.texels.address, found.span()) {
+        return None;
+    }
     Images::keep(&mut context.images.textures, handle, found);
     Some(found)
 }
 
-fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
+pub(super) fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
     if let Some((_, known)) = context.images.surfaces.iter().find(|(known, _)| *known == handle) {
         return Some(*known);
     }
     // SAFETY: as above.
-    let found = unsafe { &*context.memory }.surface(handle).filter(|found| is_valid(context, found))?;
+    let found = unsafe { &*context.memory }.surface(handle)?;
+    if !is_valid(context, found.address, found.span()) {
+        return None;
+    }
     Images::keep(&mut context.images.surfaces, handle, found);
     Some(found)
 }
 
 /// The handle is of no image, or of one with other dimensions.
-fn no_image(context: &mut Context, handle: u64) {
+pub(super) fn no_image(context: &mut Context, handle: u64) {
     fail(context, TRAP_ILLEGAL, handle);
     context.trap_access = TrapAccess::of_image("image", Access::Read, 0);
 }
@@ -73,102 +82,94 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
     let Some(mut texture) = found.filter(|found| fits(&found.texels)) else {
         return no_image(context, handle);
     };
-    let mut texels = texture.texels;
+    let float = |index: usize| f32::from_bits(context.args[index] as u32);
+    let detail = if mode & DETAIL != 0 {
+        Some(float(5))
+    } else if mode & GRADIENTS != 0 {
+        Some(texture.detail([5, 8].map(|first| std::array::from_fn(|axis| float(first + axis)))))
+    } else {
+        None
+    };
+    // Gathers are of the most detailed level.
+    let (level, weight) = if mode & GATHER != 0 { (0, 0.0) } else { texture.level_at(detail) };
     let mut floats = coordinates.map(f32::from_bits);
+    let mut layer = context.args[4] as u32;
     if has_layers {
         // A layer that there is not is the last one.
-        let mut layer = context.args[4] as u32;
-        if texels.is_cube {
+        if texture.texels.is_cube {
             let (face, [s, t]) = face(floats);
             floats = [s, t, 0.0];
             texture.is_normalized = true;
-            layer = layer.min(texels.layers / 6 - 1) * 6 + face;
+            layer = layer.min(texture.texels.layers / 6 - 1) * 6 + face;
         }
-        texels.address += u64::from(layer.min(texels.layers - 1)) * texels.slice;
+        layer = layer.min(texture.texels.layers - 1);
     }
-    let bytes = u64::from(texels.texel_bytes());
-    let mut read = |[x, y, z]: [u32; 3]| {
+    let bytes = u64::from(texture.texels.texel_bytes());
+    let mut read_of = |texels: Texels, [x, y, z]: [u32; 3]| {
         let offset = u64::from(z) * texels.slice + u64::from(y) * texels.pitch + u64::from(x) * bytes;
         let address = texels.address + offset;
         noted(context, address, bytes, Access::Read);
         let mut all = [0; 16];
-        // SAFETY: the texels were found to be in memory that the kernel may touch, and this is one of them.
+        // SAFETY: the texels of all levels were found to be in memory that the kernel may touch, and this is one of them.
         unsafe { std::ptr::copy_nonoverlapping(address as *const u8, all.as_mut_ptr(), bytes as usize) };
         Some(all)
     };
-    let found = if mode & GATHER != 0 {
-        texture.gather([floats[0], floats[1]], (mode >> 8 & 3) as usize, &mut read)
-    } else if mode & INTEGERS != 0 {
-        texture.at(coordinates.map(|word| word as i32), &mut read)
+    let at_level = |level: u32| {
+        let mut texels = texture.texels.level(level);
+        if has_layers {
+            texels.address += u64::from(layer) * texels.slice;
+        }
+        Texture { texels, ..texture }
+    };
+    let this = at_level(level);
+    let found = if weight > 0.0 && mode & INTEGERS == 0 {
+        let next = at_level(level + 1);
+        let near = this.mean(floats, &mut |place| read_of(this.texels, place));
+        let far = next.mean(floats, &mut |place| read_of(next.texels, place));
+        near.zip(far).map(|(near, far)| Texture::between(near, far, weight))
     } else {
-        texture.fetch(floats, &mut read)
+        let mut read = |place| read_of(this.texels, place);
+        if mode & GATHER != 0 {
+            this.gather([floats[0], floats[1]], (mode >> 8 & 3) as usize, &mut read)
+        } else if mode & INTEGERS != 0 {
+            this.at(coordinates.map(|word| word as i32), &mut read)
+        } else {
+            this.fetch(floats, &mut read)
+        }
     };
     let words = found.unwrap_or_default();
     context.result = words.iter().rev().fold(0, |all, word| all << 32 | u128::from(*word));
 }
 
-/// `suld.b` and `sust.b`. The mode: dimensions, logarithm of an element's bytes, elements, what is done outside, whether it stores.
-/// The first coordinate is in bytes. Elements of one byte are in words of two.
-pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u64) {
+/// `txq` and `suq`: the object, and a level, to a number. The mode: the place in [`QUERIES`], and whether it is of a surface.
+pub(super) extern "C" fn query(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
-    let (dimensions, element, count) = (mode & 3, 1u64 << (mode >> 4 & 7), mode >> 8 & 7);
-    let (outside, stores) = (mode >> 12 & 3, mode >> 16 & 1 != 0);
-    let bytes = element * count;
-    context.result = 0;
     let handle = context.args[0] as u64;
-    // Faces of cubes are layers.
-    let has_layers = mode & LAYERS != 0;
-    let fits = |texels: &Texels| u64::from(texels.dimensions) == dimensions && (texels.layers > 0) == has_layers;
-    let Some(texels) = surface(context, handle).filter(fits) else {
-        return no_image(context, handle);
+    let found = if mode & OF_SURFACE != 0 {
+        surface(context, handle).map(|texels| (texels, None, false))
+    } else {
+        texture(context, handle).map(|found| (found.texels, found.mipmap, found.is_normalized))
     };
-    let mut at: [i64; 3] = std::array::from_fn(|axis| i64::from(context.args[1 + axis] as u32 as i32));
-    if has_layers {
-        at[2] = i64::from(context.args[4] as u32 as i32);
-    }
-    let limits = [
-        texels.row_bytes().saturating_sub(bytes) as i64,
-        i64::from(texels.sizes[1]) - 1,
-        i64::from(texels.sizes[2].max(texels.layers)) - 1,
-    ];
-    let mut inside = texels.row_bytes() >= bytes;
-    for (axis, limit) in limits.into_iter().enumerate() {
-        if axis as u64 >= dimensions && !(axis == 2 && has_layers) {
-            at[axis] = 0;
-        } else if outside == CLAMP {
-            at[axis] = at[axis].clamp(0, limit);
+    let level = context.args[1] as u32;
+    let answer = found.and_then(|(texels, mipmap, is_normalized)| {
+        if level >= mipmap.map_or(1, |mipmap| mipmap.levels) {
+            return None;
         }
-        inside &= (0..=limit).contains(&at[axis]);
-    }
-    let offset = at[2] * texels.slice as i64 + at[1] * texels.pitch as i64 + at[0];
-    let address = texels.address.wrapping_add_signed(offset);
-    let access = if stores { Access::Write } else { Access::Read };
-    if !inside {
-        if outside != ZERO {
-            fail(context, TRAP_ILLEGAL, at[0] as u64);
-            context.trap_access = TrapAccess::of_image("surface", access, bytes);
+        let texels = texels.level(level);
+        match QUERIES[(mode & 7) as usize] {
+            "width" => Some(texels.sizes[0]),
+            "height" => (texels.dimensions > 1).then_some(texels.sizes[1]),
+            "depth" => (texels.dimensions > 2).then_some(texels.sizes[2]),
+            // Whether the faces of cubes count is not documented.
+            "array_size" => (!texels.is_cube).then_some(texels.layers),
+            "normalized_coords" => Some(u32::from(is_normalized)),
+            "num_mipmap_levels" => Some(mipmap.map_or(0, |mipmap| mipmap.levels)),
+            // Arrays are not linear.
+            _ => Some(0),
         }
-        return;
+    });
+    match answer {
+        Some(answer) => context.result = u128::from(answer),
+        None => no_image(context, handle),
     }
-    if !(at[0] as u64).is_multiple_of(bytes) {
-        fail(context, TRAP_MISALIGNED, at[0] as u64);
-        context.trap_access = TrapAccess::of_image("surface", access, bytes);
-        return;
-    }
-    noted(context, address, bytes, access);
-    let place = element.max(2) as usize;
-    let mut packed = [0u8; 16];
-    for index in 0..count as usize {
-        let (near, far) = (index * place, address + index as u64 * element);
-        // SAFETY: all of the surface is in memory that the kernel may touch, and `bytes` from here on are inside of it.
-        unsafe {
-            if stores {
-                let value = context.args[5 + index].to_le_bytes();
-                std::ptr::copy_nonoverlapping(value.as_ptr(), far as *mut u8, element as usize);
-            } else {
-                std::ptr::copy_nonoverlapping(far as *const u8, packed[near..].as_mut_ptr(), element as usize);
-            }
-        }
-    }
-    context.result = u128::from_le_bytes(packed);
 }

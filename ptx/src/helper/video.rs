@@ -118,6 +118,53 @@ pub(super) extern "C" fn whole(a: u64, b: u64, c: u64, mode: u64) -> u64 {
     value as u64 & 0xffff_ffff
 }
 
+/// What `vmad` does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MadMode {
+    pub(crate) signed_a: bool,
+    pub(crate) signed_b: bool,
+    pub(crate) signed_result: bool,
+    pub(crate) minus_product: bool,
+    pub(crate) minus_third: bool,
+    pub(crate) plus_one: bool,
+    pub(crate) saturate: bool,
+    /// Bits by which the sum is shifted to the right: 0, 7 or 15.
+    pub(crate) shift: u64,
+    /// Of a and b, as in [`WholeMode`].
+    pub(crate) parts: [u64; 2],
+}
+
+impl MadMode {
+    pub(crate) fn encode(self) -> u64 {
+        let flags = [
+            self.signed_a,
+            self.signed_b,
+            self.signed_result,
+            self.minus_product,
+            self.minus_third,
+            self.plus_one,
+            self.saturate,
+        ];
+        let flags = flags.iter().enumerate().fold(0, |all, (at, flag)| all | u64::from(*flag) << at);
+        flags | self.shift << 8 | self.parts[0] << 12 | self.parts[1] << 15
+    }
+}
+
+pub(super) extern "C" fn multiply_add(a: u64, b: u64, c: u64, mode: u64) -> u64 {
+    let flag = |at: u32| mode >> at & 1 != 0;
+    let x = i128::from(number(a, place(mode >> 12 & 7), flag(0)));
+    let y = i128::from(number(b, place(mode >> 15 & 7), flag(1)));
+    let (product, third) = (x * y, i128::from(number(c, (0, 32), flag(2))));
+    let sum = if flag(3) { third - product } else { product + if flag(4) { -third } else { third } };
+    let value = (sum + i128::from(flag(5))) >> (mode >> 8 & 15);
+    let value = match (flag(6), flag(2)) {
+        (false, _) => value,
+        (true, true) => value.clamp(i32::MIN.into(), i32::MAX.into()),
+        (true, false) => value.clamp(0, u32::MAX.into()),
+    };
+    value as u64 & 0xffff_ffff
+}
+
 /// What a video instruction on halves or bytes does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LanesMode {

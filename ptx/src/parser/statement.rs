@@ -162,7 +162,9 @@ impl<'a> Parser<'a> {
             }
             Kind::Punct("-") if self.ahead(1).kind == Kind::Name => {
                 self.next();
-                Ok(Operand::Minus(self.name("a register")?))
+                let name = self.name("a register")?;
+                let has_part = self.peek().kind == Kind::Dot && self.peek().glued;
+                Ok(Operand::Minus(name, has_part.then(|| self.next().span)))
             }
             Kind::Name if self.text(token) != "WARP_SZ" => {
                 self.next();

@@ -11,6 +11,7 @@ use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
+use crate::device::mipmap;
 use crate::device::submit;
 
 /// `CUDA_ARRAY_DESCRIPTOR`
@@ -65,6 +66,27 @@ pub(crate) fn create(out: Out<usize>, from: Out<Description>) -> CudaResult {
 
 pub(crate) fn create_3d(out: Out<usize>, from: Out<Description3D>) -> CudaResult {
     make(out, from.get()?, "cuArray3DCreate")
+}
+
+pub(crate) fn create_mipmapped(out: Out<usize>, from: Out<Description3D>, levels: c_uint) -> CudaResult {
+    const NAME: &str = "cuMipmappedArrayCreate";
+    let (device, out, from) = (context::required()?, out.required()?, from.get()?);
+    let format = format(from.format, from.channels, NAME)?;
+    let sizes = [from.width, from.height, from.depth];
+    capture::unsafe_call()?;
+    Ok(out.set(mipmap::create(device, sizes, format, from.flags, levels, Library::CudaDriver, NAME)?)?)
+}
+
+pub(crate) fn level(out: Out<usize>, handle: usize, level: c_uint) -> CudaResult {
+    context::required()?;
+    let out = out.required()?;
+    Ok(out.set(mipmap::level(handle, level)?)?)
+}
+
+pub(crate) fn destroy_mipmapped(handle: usize) -> CudaResult {
+    context::required()?;
+    capture::unsafe_call()?;
+    mipmap::destroy(handle)
 }
 
 pub(crate) fn destroy(handle: usize) -> CudaResult {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::{self, array, calls, context, memory, stream, texture};
+use crate::device::{self, array, calls, context, memory, mipmap, stream, texture};
 use crate::process::delay::{self, Place};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
@@ -23,6 +23,7 @@ pub(crate) fn reset_primary(ordinal: c_int) -> CudaResult {
     let device = device::get(ordinal)?;
     stream::synchronize_device(device);
     texture::reset(device);
+    mipmap::reset(device);
     array::reset(device);
     memory::reset(device)?;
     context::Primary::reset(device);

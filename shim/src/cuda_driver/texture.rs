@@ -4,11 +4,11 @@ use std::ffi::{c_uint, c_ulonglong};
 
 use super::array::format;
 use crate::boundary::args::Out;
-use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::texture::{self, Resource, Sampling};
+use crate::device::view::View;
 
 /// `CUDA_RESOURCE_DESC`
 #[repr(C)]
@@ -61,10 +61,7 @@ fn resource(description: Out<ResourceDescription>, name: &'static str) -> CudaRe
     let ResourceDescription { kind, address, width, height, pitch, .. } = d;
     match kind {
         0 => Ok(Resource::Array(address)),
-        1 => {
-            gap::record(Library::CudaDriver, name, "of a mipmapped array");
-            Err(CudaError::NOT_SUPPORTED)
-        }
+        1 => Ok(Resource::Mipmapped(address)),
         2 => Ok(Resource::Linear { address, format: format(d.format, d.channels, name)?, bytes: width }),
         3 => Ok(Resource::Pitched { address, format: format(d.format, d.channels, name)?, width, height, pitch }),
         _ => Err(CudaError::INVALID_VALUE),
@@ -94,7 +91,7 @@ pub(crate) fn create(
     out: Out<c_ulonglong>,
     what: Out<ResourceDescription>,
     how: Out<TextureDescription>,
-    view: usize,
+    view: Out<View>,
 ) -> CudaResult {
     const NAME: &str = "cuTexObjectCreate";
     let (device, out) = (context::required()?, out.required()?);
@@ -102,11 +99,8 @@ pub(crate) fn create(
     if how.flags & !(AS_INTEGER | NORMALIZED | SRGB | NO_TRILINEAR | SEAMLESS) != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    if view != 0 {
-        gap::record(Library::CudaDriver, NAME, "with a resource view");
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    Ok(out.set(texture::create(device, resource, sampling(how), Library::CudaDriver, NAME)? as c_ulonglong)?)
+    let view = view.get().ok();
+    Ok(out.set(texture::create(device, resource, sampling(how), view, Library::CudaDriver, NAME)? as c_ulonglong)?)
 }
 
 pub(crate) fn create_surface(out: Out<c_ulonglong>, what: Out<ResourceDescription>) -> CudaResult {
@@ -125,6 +119,7 @@ pub(crate) fn resource_of(is_surface: bool, out: Out<ResourceDescription>, handl
     let (kind, address, (format, channels), [width, height, pitch]) =
         match texture::find(is_surface, handle as usize)?.resource {
             Resource::Array(handle) => (0, handle, (0, 0), [0; 3]),
+            Resource::Mipmapped(handle) => (1, handle, (0, 0), [0; 3]),
             Resource::Linear { address, format, bytes } => (2, address, format.driver(), [bytes, 0, 0]),
             Resource::Pitched { address, format, width, height, pitch } => {
                 (3, address, format.driver(), [width, height, pitch])
@@ -153,4 +148,9 @@ pub(crate) fn sampling_of(out: Out<TextureDescription>, handle: c_ulonglong) -> 
         border: s.border,
         reserved: [0; 12],
     })?)
+}
+
+pub(crate) fn view_of(out: Out<View>, handle: c_ulonglong) -> CudaResult {
+    context::required()?;
+    Ok(out.set(texture::find(false, handle as usize)?.view.ok_or(CudaError::INVALID_VALUE)?)?)
 }

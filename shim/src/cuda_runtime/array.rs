@@ -13,6 +13,7 @@ use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
+use crate::device::mipmap;
 use crate::device::stream::Stream;
 use crate::device::submit;
 
@@ -67,6 +68,36 @@ pub(crate) fn free(handle: usize) -> CudaResult {
     }
     capture::unsafe_call()?;
     array::destroy(handle).map_err(invalid)
+}
+
+pub(crate) fn malloc_mipmapped(
+    out: Out<usize>,
+    description: Out<ChannelFormat>,
+    extent: Three,
+    levels: c_uint,
+    flags: c_uint,
+) -> CudaResult {
+    const NAME: &str = "cudaMallocMipmappedArray";
+    let (device, out) = (context::enter()?, out.required()?);
+    let format = format(description.get()?, NAME)?;
+    capture::unsafe_call()?;
+    let sizes = [extent.x, extent.y, extent.z];
+    Ok(out.set(mipmap::create(device, sizes, format, flags, levels, Library::CudaRuntime, NAME)?)?)
+}
+
+pub(crate) fn level(out: Out<usize>, handle: usize, level: c_uint) -> CudaResult {
+    context::enter()?;
+    let out = out.required()?;
+    Ok(out.set(mipmap::level(handle, level)?)?)
+}
+
+pub(crate) fn free_mipmapped(handle: usize) -> CudaResult {
+    context::enter()?;
+    if handle == 0 {
+        return Ok(());
+    }
+    capture::unsafe_call()?;
+    mipmap::destroy(handle).map_err(invalid)
 }
 
 /// The runtime has no error code for an invalid handle.

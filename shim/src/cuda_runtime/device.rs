@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::boundary::args::Out;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::{self, array, context, event, memory, stream, texture, version};
+use crate::device::{self, array, context, event, memory, mipmap, stream, texture, version};
 use crate::process::delay::{self, Place};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
@@ -61,6 +61,7 @@ pub(crate) fn reset() -> CudaResult {
     stream::destroy_all(device);
     event::destroy_all(device);
     texture::reset(device);
+    mipmap::reset(device);
     array::reset(device);
     memory::reset(device)?;
     context::Primary::reset(device);

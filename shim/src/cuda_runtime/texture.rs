@@ -5,11 +5,11 @@ use std::ffi::{c_uint, c_ulonglong};
 use super::abi::ChannelFormat;
 use super::array::{description, format};
 use crate::boundary::args::Out;
-use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::context;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::texture::{self, Resource, Sampling};
+use crate::device::view::View;
 
 /// The first 64 bytes of `cudaResourceDesc`, which is all of it in CUDA 12; the rest in 13 is reserved.
 #[repr(C)]
@@ -41,10 +41,7 @@ fn resource(description: Out<ResourceDescription>, name: &'static str) -> CudaRe
     let ResourceDescription { kind, address, format: channels, width, height, pitch } = description.get()?;
     match kind {
         ARRAY => Ok(Resource::Array(address)),
-        MIPMAPPED => {
-            gap::record(Library::CudaRuntime, name, "of a mipmapped array");
-            Err(CudaError::NOT_SUPPORTED)
-        }
+        MIPMAPPED => Ok(Resource::Mipmapped(address)),
         LINEAR => Ok(Resource::Linear { address, format: format(channels, name)?, bytes: width }),
         PITCHED => Ok(Resource::Pitched { address, format: format(channels, name)?, width, height, pitch }),
         _ => Err(CudaError::INVALID_VALUE),
@@ -55,16 +52,13 @@ pub(crate) fn create(
     out: Out<c_ulonglong>,
     what: Out<ResourceDescription>,
     sampling: Out<Sampling>,
-    view: usize,
+    view: Out<View>,
 ) -> CudaResult {
     const NAME: &str = "cudaCreateTextureObject";
     let (device, out) = (context::enter()?, out.required()?);
     let resource = resource(what, NAME)?;
-    if view != 0 {
-        gap::record(Library::CudaRuntime, NAME, "with a resource view");
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    let handle = texture::create(device, resource, sampling.get()?, Library::CudaRuntime, NAME)?;
+    let view = view.get().ok();
+    let handle = texture::create(device, resource, sampling.get()?, view, Library::CudaRuntime, NAME)?;
     Ok(out.set(handle as c_ulonglong)?)
 }
 
@@ -86,6 +80,7 @@ fn described(resource: Resource) -> ResourceDescription {
     let none = ChannelFormat::default();
     let (kind, address, format, [width, height, pitch]) = match resource {
         Resource::Array(handle) => (ARRAY, handle, none, [0; 3]),
+        Resource::Mipmapped(handle) => (MIPMAPPED, handle, none, [0; 3]),
         Resource::Linear { address, format, bytes } => (LINEAR, address, description(format), [bytes, 0, 0]),
         Resource::Pitched { address, format, width, height, pitch } => {
             (PITCHED, address, description(format), [width, height, pitch])
@@ -104,4 +99,8 @@ pub(crate) fn resource_of_surface(out: Out<ResourceDescription>, handle: c_ulong
 
 pub(crate) fn sampling_of(out: Out<Sampling>, handle: c_ulonglong) -> CudaResult {
     Ok(out.set(texture::find(false, handle as usize)?.sampling.ok_or(CudaError::INVALID_VALUE)?)?)
+}
+
+pub(crate) fn view_of(out: Out<View>, handle: c_ulonglong) -> CudaResult {
+    Ok(out.set(texture::find(false, handle as usize)?.view.ok_or(CudaError::INVALID_VALUE)?)?)
 }

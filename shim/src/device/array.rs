@@ -13,9 +13,9 @@ use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
 
 /// `cudaArrayLayered`, `CUDA_ARRAY3D_LAYERED`: the depth counts layers.
-const LAYERED: u32 = 1;
+pub(super) const LAYERED: u32 = 1;
 /// `cudaArrayCubemap`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts faces, six of each cube.
-const CUBE: u32 = 4;
+pub(super) const CUBE: u32 = 4;
 /// `cudaArraySurfaceLoadStore`, `CUDA_ARRAY3D_SURFACE_LDST`
 pub(crate) const SURFACE: u32 = 2;
 /// `cudaArrayTextureGather`, `CUDA_ARRAY3D_TEXTURE_GATHER`
@@ -78,11 +78,31 @@ impl Format {
     }
 }
 
-/// One array.
+/// Memory of one array, or of all levels of a mipmapped one.
+#[derive(Debug)]
+pub(super) struct Block(usize);
+
+impl Block {
+    /// # Errors
+    /// `MEMORY_ALLOCATION`
+    pub(super) fn new(device: &'static Device, bytes: usize) -> CudaResult<Arc<Self>> {
+        Ok(Arc::new(Self(memory::allocate(device, bytes, Kind::Internal)?)))
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        memory::free_internal(self.0);
+    }
+}
+
+/// One array, or a level of a mipmapped one.
 #[derive(Debug)]
 pub(crate) struct Array {
     pub(crate) device: &'static Device,
     address: usize,
+    _block: Arc<Block>,
+    is_level: bool,
     /// Texels by dimension; 0 for those that it does not have.
     pub(crate) sizes: [usize; 3],
     pub(crate) format: Format,
@@ -90,12 +110,6 @@ pub(crate) struct Array {
 }
 
 static ARRAYS: Handles<Array> = Handles::new(17);
-
-impl Drop for Array {
-    fn drop(&mut self) {
-        memory::free_internal(self.address);
-    }
-}
 
 impl Array {
     fn row_bytes(&self) -> usize {
@@ -152,19 +166,23 @@ impl Array {
     }
 }
 
-/// Makes an array of one, two or three dimensions, of layers or of the faces of cubes.
+/// Bytes of an array of these sizes.
+pub(super) fn bytes(sizes: [usize; 3], format: Format) -> usize {
+    sizes.iter().map(|size| (*size).max(1)).product::<usize>() * format.bytes()
+}
+
+/// Whether the device has arrays of one, two or three dimensions, of layers or of the faces of cubes, of these sizes.
 ///
 /// # Errors
-/// `INVALID_VALUE` for sizes that the device does not have; `MEMORY_ALLOCATION`. Sparse arrays and other special kinds are gaps of
-/// `name`.
-pub(crate) fn create(
+/// `INVALID_VALUE` for sizes that the device does not have. Sparse arrays and other special kinds are gaps of `name`.
+pub(super) fn check(
     device: &'static Device,
     sizes: [usize; 3],
-    format: Format,
     flags: u32,
+    is_mipmapped: bool,
     library: Library,
     name: &'static str,
-) -> CudaResult<usize> {
+) -> CudaResult {
     if flags & !(LAYERED | SURFACE | CUBE | GATHER) != 0 {
         gap::record(library, name, "of a sparse or another special kind of array");
         return Err(CudaError::NOT_SUPPORTED);
@@ -172,13 +190,14 @@ pub(crate) fn create(
     let [width, height, depth] = sizes;
     let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
     let is_layered = flags & LAYERED != 0;
-    let has_layers = flags & (LAYERED | CUBE) != 0;
+    let has_layers = is_layered || flags & CUBE != 0;
     let limits = match (height, depth) {
         _ if flags & CUBE != 0 && is_layered => [limit(53), limit(53), limit(54)],
         _ if flags & CUBE != 0 => [limit(52), limit(52), 6],
         (0, _) if is_layered => [limit(42), 0, limit(43)],
         _ if is_layered => [limit(27), limit(28), limit(29)],
-        (0, 0) => [limit(21), 0, 0],
+        (0, 0) => [limit(if is_mipmapped { 77 } else { 21 }), 0, 0],
+        (_, 0) if is_mipmapped => [limit(73), limit(74), 0],
         (_, 0) => [limit(22), limit(23), 0],
         _ => [limit(24), limit(25), limit(26)],
     };
@@ -191,8 +210,50 @@ pub(crate) fn create(
     {
         return Err(CudaError::INVALID_VALUE);
     }
-    let address = memory::allocate(device, width * height.max(1) * depth.max(1) * format.bytes(), Kind::Internal)?;
-    Ok(ARRAYS.insert(Arc::new(Array { device, address, sizes, format, flags })))
+    Ok(())
+}
+
+/// Makes an array.
+///
+/// # Errors
+/// As [`check`]; `MEMORY_ALLOCATION`.
+pub(crate) fn create(
+    device: &'static Device,
+    sizes: [usize; 3],
+    format: Format,
+    flags: u32,
+    library: Library,
+    name: &'static str,
+) -> CudaResult<usize> {
+    check(device, sizes, flags, false, library, name)?;
+    let block = Block::new(device, bytes(sizes, format))?;
+    Ok(ARRAYS.insert(Arc::new(Array {
+        device,
+        address: block.0,
+        _block: block,
+        is_level: false,
+        sizes,
+        format,
+        flags,
+    })))
+}
+
+/// A level, which begins so many bytes into the block; it is there until [`forget_level`].
+pub(super) fn insert_level(
+    device: &'static Device,
+    block: &Arc<Block>,
+    offset: usize,
+    sizes: [usize; 3],
+    format: Format,
+    flags: u32,
+) -> usize {
+    let address = block.0 + offset;
+    ARRAYS.insert(Arc::new(Array { device, address, _block: block.clone(), is_level: true, sizes, format, flags }))
+}
+
+/// Takes a level away.
+pub(super) fn forget_level(handle: usize) {
+    drop(ARRAYS.remove(handle));
 }
 
 /// The array behind a handle.
@@ -206,9 +267,13 @@ pub(crate) fn find(handle: usize) -> CudaResult<Arc<Array>> {
 /// Frees an array once the device is done with it.
 ///
 /// # Errors
-/// `INVALID_HANDLE`.
+/// `INVALID_HANDLE`; `INVALID_VALUE` for a level, which is freed with its mipmapped array.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
-    stream::synchronize_device(find(handle)?.device);
+    let array = find(handle)?;
+    if array.is_level {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    stream::synchronize_device(array.device);
     ARRAYS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
 }
 

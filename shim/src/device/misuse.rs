@@ -36,7 +36,11 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
     match trap.kind {
         TrapKind::IllegalAddress => match trap.touched.and_then(|touched| touched.space) {
             Some("image") => {
-                let what = "uses an invalid texture or surface object, or one with other dimensions";
+                let what = "uses an invalid texture or surface object, or one with other dimensions or texels";
+                say(FindingKind::KernelTrap, what.to_owned());
+            }
+            Some("texel") => {
+                let what = "stores a number that the surface's texels cannot hold: what a GPU stores is not documented";
                 say(FindingKind::KernelTrap, what.to_owned());
             }
             Some("surface") => {

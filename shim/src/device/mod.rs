@@ -34,6 +34,7 @@ pub(crate) mod launch;
 pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod meter;
+pub(crate) mod mipmap;
 pub(crate) mod misuse;
 pub(crate) mod neighbors;
 pub(crate) mod occupancy;
@@ -46,6 +47,7 @@ pub(crate) mod submit;
 pub(crate) mod symbol;
 pub(crate) mod texture;
 pub(crate) mod version;
+pub(crate) mod view;
 
 use error::{CudaError, CudaResult};
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use ptx::{Addressing, Texels, Texture};
+use ptx::{Addressing, Component, Mipmap, Texels, Texture};
 
 use super::address::{self, Known};
 use super::array::{self, Format};
 use super::error::{CudaError, CudaResult};
-use super::{Device, attribute, stream};
+use super::view::{Refusal, View};
+use super::{Device, attribute, mipmap, stream};
 use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
@@ -17,6 +18,8 @@ use crate::boundary::library::Library;
 pub(crate) enum Resource {
     /// An array, by its handle.
     Array(usize),
+    /// A mipmapped array, by its handle.
+    Mipmapped(usize),
     /// Memory, by address and bytes.
     Linear { address: usize, format: Format, bytes: usize },
     /// Rows of memory: texels of a row, rows, bytes between rows.
@@ -53,6 +56,7 @@ pub(crate) struct Object {
     pub(crate) resource: Resource,
     /// None for a surface.
     pub(crate) sampling: Option<Sampling>,
+    pub(crate) view: Option<View>,
 }
 
 static TEXTURES: Handles<Object> = Handles::new(18);
@@ -74,6 +78,7 @@ impl Object {
         };
         Some(match self.resource {
             Resource::Array(handle) => array::find(handle).ok()?.texels(),
+            Resource::Mipmapped(handle) => array::find(mipmap::level(handle, 0).ok()?).ok()?.texels(),
             Resource::Linear { address, format, bytes } => {
                 of(address, format, 1, [bytes / format.bytes(), 1, 1], bytes)
             }
@@ -83,13 +88,30 @@ impl Object {
         })
     }
 
+    /// What a kernel finds, through the view if there is one.
     fn texture(&self) -> Option<Texture> {
+        let whole = self.whole_texture()?;
+        match self.view {
+            Some(view) => view.apply(whole).ok(),
+            None => Some(whole),
+        }
+    }
+
+    fn whole_texture(&self) -> Option<Texture> {
         let (texels, sampling) = (self.texels()?, self.sampling?);
         let promotes = sampling.read_mode != 0;
         if matches!(self.resource, Resource::Linear { .. }) {
             // Nothing else applies to linear memory, and what is outside reads as zero.
             let (addressing, border) = ([Addressing::Border; 3], [0.0; 4]);
-            return Some(Texture { texels, addressing, is_filtered: false, is_normalized: false, promotes, border });
+            return Some(Texture {
+                texels,
+                addressing,
+                is_filtered: false,
+                is_normalized: false,
+                promotes,
+                border,
+                mipmap: None,
+            });
         }
         let addressing = sampling.addressing.map(|mode| match mode {
             0 => Addressing::Wrap,
@@ -98,7 +120,16 @@ impl Object {
             _ => Addressing::Border,
         });
         let (is_filtered, is_normalized) = (sampling.filter != 0, sampling.is_normalized != 0);
-        Some(Texture { texels, addressing, is_filtered, is_normalized, promotes, border: sampling.border })
+        let mipmap = match self.resource {
+            Resource::Mipmapped(handle) => Some(Mipmap {
+                levels: mipmap::find(handle).ok()?.levels.len() as u32,
+                is_filtered: sampling.mipmap_filter != 0,
+                bias: sampling.mipmap_bias,
+                clamp: sampling.mipmap_clamp,
+            }),
+            _ => None,
+        };
+        Some(Texture { texels, addressing, is_filtered, is_normalized, promotes, border: sampling.border, mipmap })
     }
 }
 
@@ -107,6 +138,7 @@ fn check_memory(device: &Device, resource: Resource) -> CudaResult {
     let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
     let (address, bytes, fits) = match resource {
         Resource::Array(handle) => return array::find(handle).map(|_| ()).map_err(|_| CudaError::INVALID_VALUE),
+        Resource::Mipmapped(handle) => return mipmap::find(handle).map(|_| ()).map_err(|_| CudaError::INVALID_VALUE),
         Resource::Linear { address, format, bytes } => {
             let count = bytes / format.bytes();
             (address, bytes, (1..=limit(69)).contains(&count))
@@ -127,14 +159,28 @@ fn check_memory(device: &Device, resource: Resource) -> CudaResult {
     Ok(())
 }
 
+/// Whether texels of integers hold the border color, whose bits are those of integers.
+fn border_fits(texture: &Texture) -> bool {
+    let fits = |bits: u32| match texture.texels.component {
+        Component::U8 => u8::try_from(bits).is_ok(),
+        Component::S8 => i8::try_from(bits as i32).is_ok(),
+        Component::U16 => u16::try_from(bits).is_ok(),
+        Component::S16 => i16::try_from(bits as i32).is_ok(),
+        _ => true,
+    };
+    texture.border.iter().take(usize::from(texture.texels.channels)).all(|color| fits(color.to_bits()))
+}
+
 /// Makes a texture object.
 ///
 /// # Errors
-/// `INVALID_VALUE` for what CUDA does not allow. sRGB, and a border of another color than black around integers, are gaps of `name`.
+/// `INVALID_VALUE` for what CUDA does not allow. sRGB, compressed formats, anisotropic filtering of mipmaps and the like are gaps of
+/// `name`.
 pub(crate) fn create(
     device: &'static Device,
     resource: Resource,
     sampling: Sampling,
+    view: Option<View>,
     library: Library,
     name: &'static str,
 ) -> CudaResult<usize> {
@@ -149,8 +195,27 @@ pub(crate) fn create(
     if sampling.srgb != 0 {
         return gap("of sRGB colors");
     }
-    let object = Object { device, resource, sampling: Some(sampling) };
-    let Some(texture) = object.texture() else { return Err(CudaError::INVALID_VALUE) };
+    if let Resource::Mipmapped(_) = resource {
+        // "For CUDA mipmapped array, this flag has to be set" (CU_TRSF_NORMALIZED_COORDINATES).
+        if sampling.mipmap_filter > 1 || sampling.is_normalized == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if sampling.max_anisotropy > 1 {
+            return gap("of a mipmapped array with anisotropic filtering");
+        }
+    }
+    let object = Object { device, resource, sampling: Some(sampling), view };
+    let mut texture = object.whole_texture().ok_or(CudaError::INVALID_VALUE)?;
+    if let Some(view) = view {
+        if matches!(resource, Resource::Linear { .. } | Resource::Pitched { .. }) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        texture = match view.apply(texture) {
+            Ok(texture) => texture,
+            Err(Refusal::Invalid) => return Err(CudaError::INVALID_VALUE),
+            Err(Refusal::Gap(what)) => return gap(what),
+        };
+    }
     if sampling.seamless_cube != 0 && texture.texels.is_cube {
         return gap("that is filtered across the edges of a cube");
     }
@@ -159,8 +224,11 @@ pub(crate) fn create(
         if texture.is_filtered {
             return Err(CudaError::INVALID_VALUE);
         }
-        if texture.addressing.contains(&Addressing::Border) && texture.border != [0.0; 4] {
-            return gap("of integers with a border color");
+        if texture.mipmap.is_some_and(|mipmap| mipmap.is_filtered) {
+            return gap("that mixes levels of integers");
+        }
+        if texture.addressing.contains(&Addressing::Border) && !border_fits(&texture) {
+            return gap("with a border color that texels do not hold");
         }
     }
     Ok(TEXTURES.insert(Arc::new(object)))
@@ -174,7 +242,7 @@ pub(crate) fn create_surface(device: &'static Device, resource: Resource) -> Cud
     let Resource::Array(handle) = resource else { return Err(CudaError::INVALID_VALUE) };
     match array::find(handle) {
         Ok(found) if found.flags & array::SURFACE != 0 => {
-            Ok(SURFACES.insert(Arc::new(Object { device, resource, sampling: None })))
+            Ok(SURFACES.insert(Arc::new(Object { device, resource, sampling: None, view: None })))
         }
         _ => Err(CudaError::INVALID_VALUE),
     }

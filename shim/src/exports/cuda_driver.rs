@@ -22,6 +22,7 @@ use crate::device::calls::{self, error, pool};
 use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
+use crate::device::view::View;
 use crate::exports::entry_point;
 use crate::nccl::replicas::capturing;
 
@@ -115,6 +116,9 @@ exports! {
         fn cuArrayCreate_v2(out: Out<usize>, from: Out<array::Description>) = array::create;
         fn cuArray3DCreate_v2(out: Out<usize>, from: Out<array::Description3D>) = array::create_3d;
         fn cuArrayDestroy(handle: usize) = array::destroy;
+        fn cuMipmappedArrayCreate(out: Out<usize>, from: Out<array::Description3D>, levels: c_uint) = array::create_mipmapped;
+        fn cuMipmappedArrayGetLevel(out: Out<usize>, mipmapped: usize, level: c_uint) = array::level;
+        fn cuMipmappedArrayDestroy(mipmapped: usize) = array::destroy_mipmapped;
         fn cuArrayGetDescriptor_v2(out: Out<array::Description>, handle: usize) = array::descriptor;
         fn cuArray3DGetDescriptor_v2(out: Out<array::Description3D>, handle: usize) = array::descriptor_3d;
         fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None);
@@ -131,9 +135,10 @@ exports! {
         fn cuMemcpyAtoHAsync_v2_ptsz(to: usize, from: usize, offset: usize, bytes: usize, stream: usize) = |to, from, offset, bytes, stream| per_thread(|| array::copy(Side::Memory(to), Side::Array(from, offset), bytes, Some(stream)));
         fn cuMemcpyAtoA_v2(to: usize, to_offset: usize, from: usize, from_offset: usize, bytes: usize) = |to, to_offset, from, from_offset, bytes| array::copy(Side::Array(to, to_offset), Side::Array(from, from_offset), bytes, None);
         fn cuMemcpyAtoA_v2_ptds(to: usize, to_offset: usize, from: usize, from_offset: usize, bytes: usize) = |to, to_offset, from, from_offset, bytes| per_thread(|| array::copy(Side::Array(to, to_offset), Side::Array(from, from_offset), bytes, None));
-        fn cuTexObjectCreate(out: Out<c_ulonglong>, what: Out<texture::ResourceDescription>, how: Out<texture::TextureDescription>, view: usize) = texture::create;
+        fn cuTexObjectCreate(out: Out<c_ulonglong>, what: Out<texture::ResourceDescription>, how: Out<texture::TextureDescription>, view: Out<View>) = texture::create;
         fn cuTexObjectDestroy(handle: c_ulonglong) = |handle| texture::destroy(false, handle);
         fn cuTexObjectGetResourceDesc(out: Out<texture::ResourceDescription>, handle: c_ulonglong) = |out, handle| texture::resource_of(false, out, handle);
+        fn cuTexObjectGetResourceViewDesc(out: Out<View>, handle: c_ulonglong) = texture::view_of;
         fn cuTexObjectGetTextureDesc(out: Out<texture::TextureDescription>, handle: c_ulonglong) = texture::sampling_of;
         fn cuSurfObjectCreate(out: Out<c_ulonglong>, what: Out<texture::ResourceDescription>) = texture::create_surface;
         fn cuSurfObjectDestroy(handle: c_ulonglong) = |handle| texture::destroy(true, handle);
@@ -490,7 +495,7 @@ exports! {
         cuMemsetD2D16 cuMemsetD2D16Async cuMemsetD2D16Async_ptsz cuMemsetD2D16_v2 cuMemsetD2D16_v2_ptds
         cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds
         cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz cuMemsetD2D8_v2 cuMemsetD2D8_v2_ptds cuMemsetD32
-        cuMemsetD8 cuMipmappedArrayCreate cuMipmappedArrayDestroy cuMipmappedArrayGetLevel
+        cuMemsetD8
         cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
         cuModuleGetGlobal
         cuOccupancyMaxActiveClusters
@@ -507,7 +512,7 @@ exports! {
         cuStreamWaitValue64_ptsz cuStreamWaitValue64_v2 cuStreamWaitValue64_v2_ptsz
         cuTensorMapEncodeIm2col cuTensorMapEncodeIm2colWide
         cuTensorMapSetAllocationClass
-        cuTexObjectGetResourceViewDesc
+
         cuWaitExternalSemaphoresAsync
         cuWaitExternalSemaphoresAsync_ptsz
     }

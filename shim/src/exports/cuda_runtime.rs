@@ -21,6 +21,7 @@ use crate::device::ipc::Handle;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::per_thread_default as per_thread;
 use crate::device::texture::Sampling;
+use crate::device::view::View;
 use crate::exports::entry_point;
 use crate::nccl::replicas::capturing;
 
@@ -113,6 +114,9 @@ exports! {
         fn cudaMallocArray(out: Out<usize>, format: Out<ChannelFormat>, width: usize, height: usize, flags: c_uint) = array::malloc;
         fn cudaMalloc3DArray(out: Out<usize>, format: Out<ChannelFormat>, extent: Three, flags: c_uint) = array::malloc_3d;
         fn cudaFreeArray(array: usize) = array::free;
+        fn cudaMallocMipmappedArray(out: Out<usize>, format: Out<ChannelFormat>, extent: Three, levels: c_uint, flags: c_uint) = array::malloc_mipmapped;
+        fn cudaGetMipmappedArrayLevel(out: Out<usize>, mipmapped: usize, level: c_uint) = array::level;
+        fn cudaFreeMipmappedArray(mipmapped: usize) = array::free_mipmapped;
         fn cudaArrayGetInfo(format: Out<ChannelFormat>, extent: Out<Three>, flags: Out<c_uint>, array: usize) = array::info;
         fn cudaGetChannelDesc(format: Out<ChannelFormat>, array: usize) = array::channels;
         fn cudaMemcpy2DToArray(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint) = |array, x, y, from, pitch, width, height, kind| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, None);
@@ -135,9 +139,10 @@ exports! {
         fn cudaMemcpy2DArrayToArray_ptds(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, width: usize, height: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, width, height, kind| per_thread(|| array::rows_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, width, height, kind));
         fn cudaMemcpyArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, bytes: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, bytes, kind| array::line_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, bytes, kind);
         fn cudaMemcpyArrayToArray_ptds(to: usize, to_x: usize, to_y: usize, from: usize, from_x: usize, from_y: usize, bytes: usize, kind: c_uint) = |to, to_x, to_y, from, from_x, from_y, bytes, kind| per_thread(|| array::line_between(Part { array: to, x: to_x, y: to_y }, Part { array: from, x: from_x, y: from_y }, bytes, kind));
-        fn cudaCreateTextureObject(out: Out<c_ulonglong>, what: Out<ResourceDescription>, how: Out<Sampling>, view: usize) = texture::create;
+        fn cudaCreateTextureObject(out: Out<c_ulonglong>, what: Out<ResourceDescription>, how: Out<Sampling>, view: Out<View>) = texture::create;
         fn cudaDestroyTextureObject(texture: c_ulonglong) = texture::destroy;
         fn cudaGetTextureObjectResourceDesc(out: Out<ResourceDescription>, texture: c_ulonglong) = texture::resource_of;
+        fn cudaGetTextureObjectResourceViewDesc(out: Out<View>, texture: c_ulonglong) = texture::view_of;
         fn cudaGetTextureObjectTextureDesc(out: Out<Sampling>, texture: c_ulonglong) = texture::sampling_of;
         fn cudaCreateSurfaceObject(out: Out<c_ulonglong>, what: Out<ResourceDescription>) = texture::create_surface;
         fn cudaDestroySurfaceObject(surface: c_ulonglong) = texture::destroy_surface;
@@ -384,10 +389,10 @@ exports! {
         cudaDeviceUnregisterAsyncNotification cudaExecutionCtxDestroy cudaExecutionCtxGetDevResource
         cudaExecutionCtxGetDevice cudaExecutionCtxGetId cudaExecutionCtxRecordEvent cudaExecutionCtxStreamCreate
         cudaExecutionCtxSynchronize cudaExecutionCtxWaitEvent cudaExternalMemoryGetMappedBuffer
-        cudaExternalMemoryGetMappedMipmappedArray cudaFreeMipmappedArray cudaFuncGetParamCount
+        cudaExternalMemoryGetMappedMipmappedArray cudaFuncGetParamCount
         cudaFuncGetParamInfo cudaFuncSetSharedMemConfig cudaGetDriverEntryPointByVersion_ptsz
-        cudaGetDriverEntryPoint_ptsz cudaGetExportTable cudaGetMipmappedArrayLevel
-        cudaGetTextureObjectResourceViewDesc
+        cudaGetDriverEntryPoint_ptsz cudaGetExportTable
+
                         cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode                                                                    cudaGraphExecExternalSemaphoresSignalNodeSetParams
         cudaGraphExecExternalSemaphoresWaitNodeSetParams cudaGraphExecGetId
                 cudaGraphExecMemcpyNodeSetParamsFromSymbol
@@ -404,7 +409,7 @@ exports! {
         cudaImportExternalMemory cudaImportExternalSemaphore cudaLaunchCooperativeKernelMultiDevice
         cudaLibraryEnumerateKernels cudaLibraryGetKernelCount
         cudaLibraryGetUnifiedFunction cudaLogsCurrent cudaLogsDumpToFile
-        cudaLogsDumpToMemory cudaMallocMipmappedArray
+        cudaLogsDumpToMemory
         cudaMemDiscardAndPrefetchBatchAsync cudaMemDiscardAndPrefetchBatchAsync_ptsz cudaMemDiscardBatchAsync
         cudaMemDiscardBatchAsync_ptsz cudaMemGetDefaultMemPool cudaMemGetLocationInfo cudaMemGetMemPool
         cudaMemPoolExportPointer cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle

@@ -213,6 +213,153 @@ static void objects(void) {
     (void)cudaGetLastError();
 }
 
+/* Levels of halved sizes, each an array of its own. */
+static void mipmaps(void) {
+    struct cudaChannelFormatDesc format = channels(32, 0, 0, 0, cudaChannelFormatKindFloat), found;
+    struct cudaExtent extent = {20, 12, 0}, said, volume = {8, 4, 3}, layers = {8, 4, 3};
+    cudaMipmappedArray_t mipmapped = NULL, other = NULL;
+    cudaArray_t level = NULL, again = NULL;
+    struct cudaResourceDesc what, shown;
+    struct cudaTextureDesc how;
+    cudaTextureObject_t texture = 0;
+    cudaSurfaceObject_t surface = 0;
+    float source[6][10], target[6][10];
+    unsigned flags = 0;
+    size_t before, after, total;
+    /* 20 x 12, 10 x 6, 5 x 3, 2 x 1, 1 x 1: not more than 1 + floor(log2(20)). */
+    SAME(cudaMallocMipmappedArray(&mipmapped, &format, extent, 100, cudaArraySurfaceLoadStore), cudaSuccess);
+    struct { size_t width, height; } expected[] = {{20, 12}, {10, 6}, {5, 3}, {2, 1}, {1, 1}};
+    for (unsigned i = 0; i < 5; i++) {
+        SAME(cudaGetMipmappedArrayLevel(&level, mipmapped, i), cudaSuccess);
+        SAME(cudaArrayGetInfo(&found, &said, &flags, level), cudaSuccess);
+        EXPECT(said.width == expected[i].width && said.height == expected[i].height && said.depth == 0);
+        EXPECT(found.x == 32 && flags == cudaArraySurfaceLoadStore);
+    }
+    SAME(cudaGetMipmappedArrayLevel(&level, mipmapped, 5), cudaErrorInvalidValue);
+    SAME(cudaGetMipmappedArrayLevel(&level, NULL, 0), cudaErrorInvalidResourceHandle);
+    SAME(cudaGetMipmappedArrayLevel(&level, mipmapped, 1), cudaSuccess);
+    SAME(cudaGetMipmappedArrayLevel(&again, mipmapped, 1), cudaSuccess);
+    /* A level is copied to and from as any array, and does not reach into the next. */
+    for (int i = 0; i < 60; i++) (&source[0][0])[i] = (float)i;
+    SAME(cudaMemcpy2DToArray(level, 0, 0, source, sizeof source[0], sizeof source[0], 6, cudaMemcpyHostToDevice), cudaSuccess);
+    SAME(cudaMemcpy2DFromArray(target, sizeof target[0], again, 0, 0, sizeof target[0], 6, cudaMemcpyDeviceToHost), cudaSuccess);
+    SAME(memcmp(source, target, sizeof source), 0);
+    SAME(cudaMemcpy2DToArray(level, 4, 0, source, sizeof source[0], sizeof source[0], 6, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    SAME(cudaFreeArray(level), cudaErrorInvalidValue);
+    memset(&what, 0, sizeof what);
+    memset(&how, 0, sizeof how);
+    what.resType = cudaResourceTypeArray;
+    what.res.array.array = level;
+    SAME(cudaCreateSurfaceObject(&surface, &what), cudaSuccess);
+    SAME(cudaDestroySurfaceObject(surface), cudaSuccess);
+    what.resType = cudaResourceTypeMipmappedArray;
+    what.res.mipmap.mipmap = mipmapped;
+    how.mipmapFilterMode = cudaFilterModeLinear;
+    how.maxMipmapLevelClamp = 4;
+    /* Coordinates of mipmapped textures are normalized. */
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaErrorInvalidValue);
+    how.normalizedCoords = 1;
+    SAME(cudaCreateSurfaceObject(&surface, &what), cudaErrorInvalidValue);
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaSuccess);
+    SAME(cudaGetTextureObjectResourceDesc(&shown, texture), cudaSuccess);
+    EXPECT(shown.resType == cudaResourceTypeMipmappedArray && shown.res.mipmap.mipmap == mipmapped);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    SAME(cudaFreeMipmappedArray(mipmapped), cudaSuccess);
+    SAME(cudaFreeMipmappedArray(mipmapped), cudaErrorInvalidValue);
+    SAME(cudaFreeMipmappedArray(NULL), cudaSuccess);
+    SAME(cudaGetChannelDesc(&found, level), cudaErrorInvalidValue);
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaErrorInvalidValue);
+    /* Volumes lose depth, layers do not; all levels are one allocation. */
+    SAME(cudaMemGetInfo(&before, &total), cudaSuccess);
+    extent.width = extent.height = 4096;
+    SAME(cudaMallocMipmappedArray(&other, &format, extent, 2, 0), cudaSuccess);
+    SAME(cudaMemGetInfo(&after, &total), cudaSuccess);
+    SAME(before - after, (64 << 20) + (16 << 20));
+    SAME(cudaFreeMipmappedArray(other), cudaSuccess);
+    SAME(cudaMemGetInfo(&after, &total), cudaSuccess);
+    SAME(after, before);
+    SAME(cudaMallocMipmappedArray(&other, &format, volume, 2, 0), cudaSuccess);
+    SAME(cudaGetMipmappedArrayLevel(&level, other, 1), cudaSuccess);
+    SAME(cudaArrayGetInfo(NULL, &said, NULL, level), cudaSuccess);
+    EXPECT(said.width == 4 && said.height == 2 && said.depth == 1);
+    SAME(cudaFreeMipmappedArray(other), cudaSuccess);
+    SAME(cudaMallocMipmappedArray(&other, &format, layers, 2, cudaArrayLayered), cudaSuccess);
+    SAME(cudaGetMipmappedArrayLevel(&level, other, 1), cudaSuccess);
+    SAME(cudaArrayGetInfo(NULL, &said, NULL, level), cudaSuccess);
+    EXPECT(said.width == 4 && said.height == 2 && said.depth == 3);
+    SAME(cudaFreeMipmappedArray(other), cudaSuccess);
+    /* Of one dimension there may be less texels than in an array without levels. */
+    extent.width = 32769;
+    extent.height = 0;
+    SAME(cudaMallocMipmappedArray(&other, &format, extent, 2, 0), cudaErrorInvalidValue);
+    (void)cudaGetLastError();
+}
+
+/* Texels as another format, and some levels or layers. */
+static void views(void) {
+    struct cudaChannelFormatDesc format = channels(32, 0, 0, 0, cudaChannelFormatKindUnsigned);
+    struct cudaExtent extent = {16, 8, 5};
+    struct cudaResourceDesc what;
+    struct cudaTextureDesc how;
+    struct cudaResourceViewDesc view, said;
+    cudaMipmappedArray_t mipmapped;
+    cudaArray_t array;
+    cudaTextureObject_t texture;
+    memset(&what, 0, sizeof what);
+    memset(&how, 0, sizeof how);
+    memset(&view, 0, sizeof view);
+    memset(&said, 0, sizeof said);
+    SAME(cudaMalloc3DArray(&array, &format, extent, cudaArrayLayered), cudaSuccess);
+    what.resType = cudaResourceTypeArray;
+    what.res.array.array = array;
+    how.readMode = cudaReadModeNormalizedFloat;
+    /* The mean of numbers, which 32 bits as one integer do not have. */
+    how.filterMode = cudaFilterModeLinear;
+    view.format = cudaResViewFormatUnsignedShort2;
+    view.width = 16;
+    view.height = 8;
+    view.depth = 5;
+    view.firstLayer = 1;
+    view.lastLayer = 3;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaErrorInvalidValue);
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaSuccess);
+    SAME(cudaGetTextureObjectResourceViewDesc(&said, texture), cudaSuccess);
+    SAME(memcmp(&said, &view, sizeof view), 0);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    view.lastLayer = 5;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    view.lastLayer = 4;
+    view.lastMipmapLevel = 1;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    view.lastMipmapLevel = 0;
+    view.width = 32;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    view.width = 16;
+    view.format = cudaResViewFormatUnsignedShort1;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    how.filterMode = cudaFilterModePoint;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, NULL), cudaSuccess);
+    SAME(cudaGetTextureObjectResourceViewDesc(&said, texture), cudaErrorInvalidValue);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    SAME(cudaFreeArray(array), cudaSuccess);
+    extent.depth = 0;
+    SAME(cudaMallocMipmappedArray(&mipmapped, &format, extent, 4, 0), cudaSuccess);
+    what.resType = cudaResourceTypeMipmappedArray;
+    what.res.mipmap.mipmap = mipmapped;
+    how.normalizedCoords = 1;
+    memset(&view, 0, sizeof view);
+    view.width = 16;
+    view.height = 8;
+    view.firstMipmapLevel = 1;
+    view.lastMipmapLevel = 3;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaSuccess);
+    SAME(cudaDestroyTextureObject(texture), cudaSuccess);
+    view.lastMipmapLevel = 4;
+    SAME(cudaCreateTextureObject(&texture, &what, &how, &view), cudaErrorInvalidValue);
+    SAME(cudaFreeMipmappedArray(mipmapped), cudaSuccess);
+    (void)cudaGetLastError();
+}
+
 static const char code[] =
     ".version 7.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry turn(.param .u64 t, .param .u64 s)\n{\n.reg .b64 %t, %s;\n.reg .b32 %x, %y, %c, %w, %r<4>;\n"
@@ -317,6 +464,16 @@ static void by_the_driver(void) {
     EXPECT(got[3] == 177 && got[4] == 0 && got[7] == 9);
     SAME(cuMemFree(memory), CUDA_SUCCESS);
     SAME(cuArrayDestroy(line), CUDA_SUCCESS);
+    CUmipmappedArray mipmapped;
+    full.Flags = 0;
+    SAME(cuMipmappedArrayCreate(&mipmapped, &full, 0), CUDA_SUCCESS);
+    SAME(cuMipmappedArrayGetLevel(&line, mipmapped, 0), CUDA_SUCCESS);
+    SAME(cuMipmappedArrayGetLevel(&to, mipmapped, 1), CUDA_ERROR_INVALID_VALUE);
+    SAME(cuArray3DGetDescriptor(&said, line), CUDA_SUCCESS);
+    EXPECT(said.Width == WIDTH && said.Height == HEIGHT && said.Depth == 0 && said.NumChannels == 2);
+    SAME(cuMipmappedArrayDestroy(mipmapped), CUDA_SUCCESS);
+    SAME(cuMipmappedArrayDestroy(mipmapped), CUDA_ERROR_INVALID_HANDLE);
+    SAME(cuArray3DGetDescriptor(&said, line), CUDA_ERROR_INVALID_HANDLE);
 }
 
 int main(void) {
@@ -324,6 +481,8 @@ int main(void) {
     copies();
     volumes();
     objects();
+    mipmaps();
+    views();
     by_the_driver();
     return failures();
 }
