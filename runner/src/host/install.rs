@@ -18,7 +18,7 @@ const PROXY: &str = "libfakegpu_nccl.so";
 /// A part of the installation is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// It is nowhere.
+    /// It was not found anywhere.
     #[error(
         "{what} not found; looked for {}; {} names the installation. `cargo install` brings ftest and fgpu alone: in a checkout, \
          `packaging/install PREFIX` installs all parts, and `cargo build --release` with {}=CHECKOUT finds them there",
