@@ -1,4 +1,5 @@
-"""`python -m fakegpu [options] CMD...`: `fgpu` with this Python. FakeGPU's subcommands are run, or refused with what to do instead."""
+"""`python -m fakegpu [options] CMD...`: `fgpu` with this Python. FakeGPU's subcommands are run, or refused with advice on what to
+do instead."""
 
 import os
 import sys
@@ -39,7 +40,7 @@ class Refused(Exception):
 
 
 def command_of(words):
-    """The program to become, and its arguments. Raises Refused."""
+    """The program to execute, and its arguments. Raises Refused."""
     first, rest = (words[0], words[1:]) if words else ("", [])
     if first in REFUSED:
         raise Refused(f"ftest has no `{first}`: {REFUSED[first]}")
@@ -55,7 +56,7 @@ def command_of(words):
 
 
 def coordinator(words):
-    """The options of fakegpu-coordinator for those of FakeGPU's `coordinator`."""
+    """Translates options of FakeGPU's `coordinator` into those of fakegpu-coordinator."""
     options = []
     for word in words:
         name, equals, value = word.partition("=")

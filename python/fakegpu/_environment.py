@@ -1,4 +1,5 @@
-"""The environment of processes with simulated GPUs. `fgpu` decides it; this module asks it, and passes it on."""
+"""The environment of processes with simulated GPUs. `fgpu` determines it; this module queries `fgpu` and passes it
+on."""
 
 import dataclasses
 import json
@@ -21,7 +22,7 @@ _machines = {}
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What `fgpu` would give to a command."""
+    """What `fgpu` would pass to a command."""
 
     #: Variables to set, or to remove (None).
     environment: dict
@@ -31,7 +32,7 @@ class Plan:
     libraries: tuple
 
     def applied_to(self, base):
-        """`base` with these changes, as a dict. Where it names no machine, the processes that get it are a new one."""
+        """`base` with these changes, as a dict. If it names no machine, the processes that get it form a new one."""
         changed = {name: value for name, value in {**base, **self.environment}.items() if value is not None}
         if self.shim is not None and not changed.get(MACHINE):
             changed[MACHINE] = machine(changed)
@@ -39,9 +40,9 @@ class Plan:
 
 
 def plan(base, arguments):
-    """The plan for processes that would otherwise have the environment `base`. `arguments` has what was given of those of `env`.
+    """The plan for processes that would otherwise have the environment `base`. `arguments` holds the given arguments of `env`.
 
-    Raises ValueError for a wrong argument or variable, FileNotFoundError where a part of ftest is missing, OSError where `fgpu`
+    Raises ValueError for a wrong argument or variable, FileNotFoundError if a part of ftest is missing, OSError if `fgpu`
     cannot do its work."""
     try:
         command = [programs.find("fgpu"), "--print-environment"]
@@ -69,15 +70,15 @@ def given(**arguments):
 
 
 def for_python(base):
-    """`base`, in which this interpreter is the Python that is used unless it names another."""
+    """`base`, with this interpreter as the Python to use unless `base` names another."""
     return {**base, PYTHON: base.get(PYTHON) or sys.executable}
 
 
 def machine(environment):
-    """A file in memory that lives as long as this process, for all processes with these devices that it starts."""
+    """An in-memory file that lives as long as this process, for all processes with these devices that it starts."""
     key = (os.getpid(), *(environment.get(name) for name in DEVICES))
     if key not in _machines:
-        # Not closed when this process becomes another program: that one is part of the machine.
+        # Not closed when this process becomes another program, because that program is part of the machine.
         _machines[key] = f"/proc/{os.getpid()}/fd/{os.memfd_create('fakegpu-machine', 0)}"
     return _machines[key]
 
@@ -121,10 +122,10 @@ def env(
 
 
 def run(cmd, *, check=True, **options):
-    """Runs a command with simulated GPUs, and gives its subprocess.CompletedProcess. Takes the arguments of `env`, and of
-    subprocess.run, whose `text` is True unless it is given.
+    """Runs a command with simulated GPUs, and returns its subprocess.CompletedProcess. Takes the arguments of `env` and
+    of subprocess.run; `text` is True by default.
 
-    Raises subprocess.CalledProcessError where the command fails, unless `check` is False."""
+    Raises subprocess.CalledProcessError if the command fails, unless `check` is False."""
     names = env.__kwdefaults__.keys() - {"base_env"}
     ours = {name: options.pop(name) for name in names & options.keys()}
     environment = env(**ours, base_env=options.pop("env", None))

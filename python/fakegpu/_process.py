@@ -1,4 +1,5 @@
-"""Simulated GPUs in this process: the shim and its names for NVIDIA's libraries are loaded into it, or it starts again under them."""
+"""Simulated GPUs in this process: the shim and its stand-ins for NVIDIA's libraries are loaded into it, or the program is
+restarted under them."""
 
 import contextlib
 import ctypes
@@ -36,7 +37,7 @@ _first = None
 
 @dataclasses.dataclass(frozen=True)
 class NativeResult:
-    """Where the shim is, and its functions by the names of NVIDIA's libraries."""
+    """The location of the shim, and its functions by the names of NVIDIA's libraries."""
 
     lib_dir: pathlib.Path | None
     handles: dict
@@ -81,13 +82,14 @@ def init(
     update_env=True,
     force=False,
 ):
-    """Gives this process simulated GPUs, and the programs that it starts unless `update_env` is False. Call it before PyTorch, or
-    anything else that needs CUDA, is imported: where one has been, the program is started again from its beginning.
+    """Gives simulated GPUs to this process and, unless `update_env` is False, to the programs that it starts. Call it before
+    importing PyTorch or anything else that needs CUDA; otherwise the program is restarted from its beginning.
 
-    A second call gives the first one's result; with `force` it may change what the first one set, until a GPU is used.
+    A second call returns the first one's result; with `force` it may change what the first one set, until a GPU is
+    used.
 
-    Raises ValueError for a wrong argument or variable; FileNotFoundError where a part of ftest is missing; RuntimeError where it is
-    too late: GPUs have been used, or the program cannot be started again."""
+    Raises ValueError for a wrong argument or variable; FileNotFoundError if a part of ftest is missing; RuntimeError if it is too
+    late: GPUs have been used, or the program cannot be restarted."""
     global _first
     chosen = (runtime or "auto").strip().lower()
     if chosen not in ("auto", "native", "fakecuda"):
@@ -119,7 +121,7 @@ def init(
                 " as with runtime='native'",
                 stacklevel=2,
             )
-        # Of the interpreter that runs here: its PyTorch's libraries are looked at.
+        # For the interpreter that runs here, because its PyTorch's libraries are examined.
         plan = _environment.plan({**os.environ, PYTHON: sys.executable}, arguments)
         if plan.shim is None and plan.libraries:
             native = enter_hybrid(plan, update_env)
@@ -134,7 +136,7 @@ def init(
 
 
 def is_initialized():
-    """Whether this process has simulated GPUs, by `init` or by whoever started it."""
+    """Whether this process has simulated GPUs, through `init` or from whoever started it."""
     return has_shim() or has_hybrid()
 
 
@@ -153,7 +155,7 @@ def patch_torch(*, num_devices=None, device_name=None):
 
 
 def profile_of(name):
-    """The id of the profile with this name; any other word as it is."""
+    """The id of the profile with this name; any other word unchanged."""
     with contextlib.suppress(programs.Missing, subprocess.CalledProcessError):
         command = [programs.find("ftest"), "profiles"]
         table = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
@@ -169,12 +171,12 @@ def worded(arguments):
 
 
 def ctypes_symbol(name):
-    """A function among those that every library in this process finds; None without one."""
+    """A function that is globally visible in this process; None if there is none."""
     return getattr(ctypes.CDLL(None), name, None)
 
 
 def enter(plan, arguments, update_env):
-    """This process gets what `plan` says."""
+    """Applies `plan` to this process."""
     if has_hybrid():
         raise RuntimeError(f"fakegpu.init({worded(arguments)}): too late, this process has real GPUs, in mode hybrid")
     if has_shim():
@@ -185,12 +187,12 @@ def enter(plan, arguments, update_env):
     if bound:
         start_again(plan, bound)
     apply(plan.applied_to(os.environ), update_env)
-    # The shim first, so that its functions are found before any other library's. Then NVIDIA's names: the loader takes a library
-    # that is there for every later one of the same name, wherever that is installed.
+    # The shim first, so that its functions are found before any other library's. Then NVIDIA's names: the loader uses a library
+    # that is already loaded for every later one of the same name, wherever that is installed.
     native = native_of(plan)
     for library in plan.libraries:
         ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
-    # With Python's lock held, so that no other thread imports meanwhile.
+    # With Python's lock held, so that no other thread imports in the meantime.
     ctypes.PyDLL(str(plan.shim)).ftest_loaded_late()
     return native
 
@@ -202,7 +204,7 @@ def native_of(plan):
 
 
 def adopt(plan, arguments, update_env):
-    """The shim is in this process. Its settings are those that the environment has when a GPU is used first."""
+    """The shim is in this process. Its settings are read from the environment when a GPU is first used."""
     kept = {MACHINE, *FOR_OTHERS}
     wanted = {name: value for name, value in plan.environment.items() if is_setting(name) and name not in kept}
     changed = {name for name, value in wanted.items() if (os.environ.get(name) or None) != value}
@@ -231,7 +233,7 @@ def is_setting(name):
 
 
 def apply(environment, update_env):
-    """Sets what the shim reads, and with `update_env` what the programs need that this one starts."""
+    """Sets the variables that the shim reads and, with `update_env`, those needed by programs that this one starts."""
     for name, value in environment.items():
         for_others = name in FOR_OTHERS or name.startswith("TRITON_")
         if not (is_setting(name) or name == AT_THE_END or (update_env and for_others)):
@@ -243,7 +245,7 @@ def apply(environment, update_env):
 
 
 def enter_hybrid(plan, update_env):
-    """Loads what stands before the real libcuda, under libcuda's name, unless this process was started with it."""
+    """Loads the library in front of the real libcuda, under libcuda's name, unless this process was started with it."""
     library = plan.libraries[0]
     if has_shim():
         raise RuntimeError("fakegpu.init(mode='hybrid'): too late, this process has simulated GPUs")
@@ -262,16 +264,16 @@ def mapped():
 
 
 def bound_libraries(plan):
-    """The files in this process whose functions are bound already, to libraries other than ours."""
+    """The files in this process whose functions are already bound to libraries other than ours."""
     ours = {str(pathlib.Path(library).parent) for library in (plan.shim, *plan.libraries) if library}
     found = {os.path.basename(file) for file in mapped() if BOUND.search(file) and os.path.dirname(file) not in ours}
     return sorted(found)
 
 
 def start_again(plan, bound):
-    """Becomes this program, from its beginning, under the shim.
+    """Restarts this program from its beginning, under the shim.
 
-    Raises RuntimeError where that would not be the same program."""
+    Raises RuntimeError if that would not be the same program."""
     reason = f"fakegpu.init() comes too late: {bound[0]} is loaded"
     advice = "call it before the import that loads it, or start the program with `python -m fakegpu`"
     obstacle = why_not_again()
@@ -285,7 +287,7 @@ def start_again(plan, bound):
 
 
 def why_not_again():
-    """Why this program cannot be started again as it was; None where it can."""
+    """Why this program cannot be restarted as it was; None if it can."""
     main = sys.modules.get("__main__")
     script = getattr(main, "__file__", None)
     words = sys.orig_argv[1:]
@@ -307,7 +309,7 @@ def why_not_again():
 
 
 def require_cuda_build():
-    """Raises RuntimeError where PyTorch is a build without CUDA."""
+    """Raises RuntimeError if PyTorch is a build without CUDA."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         return

@@ -1,4 +1,4 @@
-"""What FakeGPU has and ftest does not: each can be imported, and says when it is called what to do instead."""
+"""Names that FakeGPU has and ftest does not: each can be imported, and when called reports what to do instead."""
 
 ESTIMATES = "ftest runs programs and does not estimate them"
 

@@ -13,7 +13,7 @@ class Missing(Exception):
 
 
 class Elsewhere(Missing):
-    """This is not a machine on which they run."""
+    """They do not run on this machine."""
 
 
 def find(name):

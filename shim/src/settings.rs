@@ -77,7 +77,7 @@ pub(crate) enum EventClock {
     /// Derived from the kernels and their sizes.
     #[default]
     Work,
-    /// What passed.
+    /// The elapsed time.
     Wall,
 }
 

@@ -8,7 +8,7 @@ use crate::gpu::Read::{
 pub(crate) enum Item {
     /// A value: label, element, unit.
     Leaf(&'static str, &'static str, &'static str, Read),
-    /// Of other items.
+    /// A group of other items.
     Group(&'static str, &'static str, &'static [Item]),
     /// The same, but a single "N/A" if one of its values is missing.
     Whole(&'static str, &'static str, Read, &'static [Item]),

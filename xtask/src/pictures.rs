@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: runs the suite of the README and draws what it printed, and the page that it wrote.
+//! `cargo xtask pictures`: runs the suite of the README and draws its output and its HTML page.
 
 mod terminal;
 
@@ -9,11 +9,11 @@ use std::process::Command;
 /// The suite that is shown; its last case fails on purpose.
 const SUITE: &str = "docs/example/training.yaml";
 
-/// Runs the suite, then writes docs/terminal.svg, and docs/report.png where there is a Chromium. The variable `FTEST` names
+/// Runs the suite, then writes docs/terminal.svg and, if there is a Chromium, docs/report.png. The variable `FTEST` names
 /// another ftest than `./ftest`.
 ///
 /// # Errors
-/// ftest cannot be started or ends otherwise than with a failed case, or a picture cannot be written.
+/// ftest cannot be started or does not end with a failed case, or a picture cannot be written.
 pub fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let page = directory.path().join("report.html");
@@ -30,7 +30,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     if output.status.code() != Some(1) {
         return Err(format!("./ftest {SUITE}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
-    // Pictures show what a reader's terminal would, not where this run was.
+    // Pictures show what a reader's terminal would show, not where this run was.
     let scratch = directory.path().display().to_string();
     let places = [
         (format!(" --color always --html {scratch}/report.html --runs-dir {scratch}/runs"), " --html report.html"),

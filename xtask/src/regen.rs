@@ -13,10 +13,10 @@ usage: cargo xtask regen [--check] [--list] [NAME]...
 
 Look at `git diff` before you commit what was rewritten.";
 
-/// The variable under which the tests write the files that they otherwise compare.
+/// If this variable is set, the tests write the files that they otherwise compare.
 const VARIABLE: &str = "FTEST_REGEN";
 
-/// Files that one set of tests owns: the tests compare them with the code, and write them where [`VARIABLE`] is set.
+/// Files that one set of tests owns: the tests compare them with the code, or write them if [`VARIABLE`] is set.
 struct Group {
     name: &'static str,
     /// The generated files, below the repository.
@@ -95,7 +95,7 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     check: bool,
@@ -125,7 +125,7 @@ impl Options {
     }
 }
 
-/// Rewrites the groups that the command line names, or checks them. True when all could be rewritten, or none is stale.
+/// Rewrites the groups that the command line names, or checks them. True if all could be rewritten, or none is stale.
 ///
 /// # Errors
 /// The command line is wrong, or cargo or git cannot be started.
@@ -170,8 +170,8 @@ fn cargo(root: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Leaves out how cargo describes this package to its programs. A build script that asks for such variables would run again, and
-/// everything that depends on it would be compiled again.
+/// Removes the variables with which cargo describes this package to its programs. A build script that reads them would run
+/// again, and everything that depends on it would be recompiled.
 pub fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name == "CARGO_MANIFEST_DIR" || name.to_string_lossy().starts_with("CARGO_PKG_") {
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// Every test that can write its files is in a group: `regen` leaves none out.
+    /// Tests that every test that can write its files is in a group, so that `regen` leaves none out.
     #[test]
     fn every_test_that_reads_the_variable_is_in_a_group() {
         let mut readers = BTreeSet::new();

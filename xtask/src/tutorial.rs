@@ -7,21 +7,21 @@ use std::process::{Command, Stdio};
 
 const PAGE: &str = "docs/tutorial.md";
 
-/// One thing that a reader does.
+/// One step of a reader.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// Writes a file: its name, its text.
     Write(String, String),
     /// Applies a diff.
     Change(String),
-    /// Types a command, and sees these lines.
+    /// Types a command, and expects these lines.
     Run(String, Vec<String>),
 }
 
-/// Follows the page. Gives whether every command printed what it shows.
+/// Follows the page. Returns whether every command printed what the page shows.
 ///
 /// # Errors
-/// One sentence when a step cannot be done.
+/// One sentence if a step cannot be done.
 pub fn run(root: &Path) -> Result<bool, String> {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -63,7 +63,7 @@ fn shell(command: &str, directory: &Path, path: &std::ffi::OsStr) -> Result<Stri
         .args(["-c", &format!("exec 2>&1; {command}")])
         .current_dir(directory)
         .env("PATH", path)
-        // Nothing of the checkout, nor of whoever runs this.
+        // Uses nothing from the checkout or the user's environment.
         .env_remove("GIT_DIR")
         .env("GIT_CEILING_DIRECTORIES", directory)
         .stdin(Stdio::null())
@@ -71,7 +71,7 @@ fn shell(command: &str, directory: &Path, path: &std::ffi::OsStr) -> Result<Stri
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).map_err(|error| error.to_string())
 }
 
-/// The steps of a page, with their lines: its blocks with a file name, of `diff`, and of `console`.
+/// The steps of a page, with their lines: its blocks with a file name, and its `diff` and `console` blocks.
 fn steps(page: &str) -> Result<Vec<(usize, Step)>, String> {
     let mut steps = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -99,7 +99,7 @@ fn steps(page: &str) -> Result<Vec<(usize, Step)>, String> {
     Ok(steps)
 }
 
-/// Whether `lines` are those expected. `...` is any number of lines, `[..]` any part of one; times may differ.
+/// Whether `lines` are as expected. `...` matches any number of lines, `[..]` any part of one; times may differ.
 fn agree(expected: &[&str], lines: &[&str]) -> bool {
     match (expected.split_first(), lines.split_first()) {
         (None, None) => true,
@@ -113,7 +113,7 @@ fn line_agrees(expected: &str, line: &str) -> bool {
     part_agrees(&timeless(expected), &timeless(line))
 }
 
-/// The words of a line without the numbers of seconds, and without the remark that a case was slow.
+/// The words of a line without numbers of seconds, and without the remark that a case was slow.
 fn timeless(line: &str) -> String {
     let line = line.split(" (slow: ").next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();

@@ -6,13 +6,13 @@ use protocol::message::{Member, ToCoordinator};
 /// The communicator that a rank requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// Of the `size` ranks that bring the same unique id.
+    /// A communicator of the `size` ranks with the same unique id.
     Init { unique_id: Vec<u8>, size: u32 },
-    /// Of the ranks of the parent, which has `size`, with the same color.
+    /// A communicator of the parent's ranks (`size` in all) that have the same color.
     Split { parent: CommunicatorId, sequence: Sequence, size: u32, color: Option<u32>, key: i32 },
-    /// Of the ranks of the parent, which has `size`, that are not excluded.
+    /// A communicator of the parent's ranks (`size` in all) that are not excluded.
     Shrink { parent: CommunicatorId, sequence: Sequence, size: u32, excluded: Vec<u32>, abort: bool },
-    /// Of the ranks of the parent and new ones, `size` in all.
+    /// A communicator of the parent's ranks and new ones, `size` in all.
     Grow { parent: CommunicatorId, sequence: Sequence, size: u32 },
 }
 

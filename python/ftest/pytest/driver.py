@@ -1,4 +1,4 @@
-"""One `ftest run --drive`: the suite that it reads, the process, and what it says of each case."""
+"""One `ftest run --drive`: the suite that it reads, the process, and what it reports about each case."""
 
 import contextlib
 import fcntl
@@ -46,7 +46,7 @@ def program():
 
 
 def interpreter():
-    """This Python, by a name under which ftest knows that it is one."""
+    """This Python, under a name that ftest recognizes as Python."""
     this = pathlib.Path(sys.executable)
     for name in ("python3", "python"):
         other = this.with_name(name)
@@ -56,9 +56,10 @@ def interpreter():
 
 
 def write_suite(directory, name, entries, session):
-    """Writes the suite of these (test, nodeid, Marked) to `suite.yaml` in the directory, and there what their ranks read and where
-    they write to. A case a line, from the line FIRST on, so that a line is a case's. Gives the two paths, of suite and results."""
-    # Without PyTorch nothing is forked; and a suite of few processes is faster without.
+    """Writes the suite of these (test, nodeid, Marked) to `suite.yaml` in the directory, together with the files that their ranks
+    read and write. Each case is on its own line, from line FIRST on, so that a line identifies a case. Returns the paths of the
+    suite and the results."""
+    # Without PyTorch nothing is forked, and a suite with few processes is faster without forking.
     forks = find_spec("torch") is not None and not session["print"]
     results = os.path.join(directory, "results")
     shutil.rmtree(results, ignore_errors=True)
@@ -87,8 +88,8 @@ def write_suite(directory, name, entries, session):
 
 
 def make_place():
-    """A new directory, and a descriptor with a lock on it that lasts as long as this process. Directories of sessions that were
-    killed, whose locks are free, are removed."""
+    """A new directory, and a descriptor with a lock on it that lasts as long as this process. Removes directories of killed
+    sessions, whose locks are free."""
     for left in pathlib.Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -99,7 +100,7 @@ def make_place():
                 os.close(descriptor)
     while True:
         place = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX))
-        # Until it is locked, another session may take it for one that was left.
+        # Until it is locked, another session may mistake it for an abandoned one.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
             with contextlib.suppress(OSError):
@@ -110,7 +111,7 @@ def make_place():
 
 
 class Driver:
-    """Runs the cases of `marked`, a list of (test, nodeid, Marked), one by one as they are asked for."""
+    """Runs the cases of `marked`, a list of (test, nodeid, Marked), one by one, on request."""
 
     def __init__(self, marked, session, directory, runs, keep):
         self.program = program()
@@ -149,7 +150,7 @@ class Driver:
         threading.Thread(target=self.read, args=(self.process.stdout,), daemon=True).start()
 
     def read(self, output):
-        """Takes note of what ftest says, until it ends."""
+        """Records what ftest reports, until it ends."""
         with output:
             for line in output:
                 event = json.loads(line)
@@ -171,10 +172,10 @@ class Driver:
             self.finished[event["case"]] = event
 
     def result(self, identifier):
-        """Runs the case: its `case_finished`, and its attempts. None as the first where its mark has a mistake, and then the
-        sentences about it.
+        """Runs the case; returns its `case_finished` and its attempts. If its mark has a mistake, returns None and the
+        messages about it.
 
-        Raises Unusable where ftest ends first. Each wait ends with ftest, which has a deadline for everything it does."""
+        Raises Unusable if ftest ends first. Each wait ends with ftest, which has a deadline for everything it does."""
         case = f"{SUITE}/{identifier}"
         self.wait(lambda: self.run is not None)
         while self.run is None:
@@ -186,7 +187,7 @@ class Driver:
             self.process.stdin.write(f"{case}\n".encode())
             self.process.stdin.flush()
         except OSError:
-            # Its last words say why.
+            # Its last output says why.
             pass
         self.wait(lambda: case in self.finished)
         if case not in self.finished:
@@ -202,9 +203,9 @@ class Driver:
         return (self.place / "stderr").read_text(errors="replace").strip() or "it said nothing"
 
     def leave_out_mistakes(self):
-        """ftest did not begin. Where that is due to some of the cases, it begins again without them.
+        """Called when ftest did not begin. If that is due to some of the cases, restarts it without them.
 
-        Raises Unusable where it is not."""
+        Raises Unusable if it is not."""
         code = self.process.wait()
         said = self.said()
         found = {}
@@ -222,8 +223,8 @@ class Driver:
             self.run = ""
 
     def end(self):
-        """Ends ftest, and the case that still runs. Gives what ftest said beside the cases' results, and whether that is why it
-        failed."""
+        """Ends ftest, and the case that still runs. Returns what ftest reported besides the cases' results, and whether that is
+        why it failed."""
         process = self.process
         if process.poll() is None:
             try:
@@ -250,7 +251,7 @@ class Driver:
 
 
 def mistakes(text):
-    """(sentence, line) of each mistake in ftest's words about a suite file."""
+    """(message, line) of each mistake in ftest's output about a suite file."""
     for block in re.split(r"^(?=error: )", text, flags=re.MULTILINE):
         place = re.search(r"-->.*?:(\d+):\d+$", block, flags=re.MULTILINE)
         if not block.startswith("error: ") or place is None:

@@ -1,4 +1,4 @@
-"""A test that failed, as pytest shows it: what is wrong in the whole, then each rank's own traceback."""
+"""A failed test as shown by pytest: what is wrong overall, then each rank's own traceback."""
 
 import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprEntryNative, ReprFileLocation, ReprTraceback
@@ -11,20 +11,20 @@ LAST_LINES = 20
 
 
 class ClusterFailure(Exception):
-    """A test failed on its cluster. `result` has what came of it."""
+    """A test failed on its cluster. `result` holds the outcome."""
 
     result = None
 
 
 def raised(result, item):
-    """The exception for a result that failed. Where the test is marked to fail with an exception that a rank raised, it is one of
-    those as well."""
+    """The exception for a failed result. If the test is marked to fail with an exception that a rank raised, it is also an
+    instance of that."""
     names = {name for rank in result.ranks for report in rank.failed for name in getattr(report, "raised", [])}
     kind = ClusterFailure
     for mark in item.iter_markers("xfail"):
         wanted = mark.kwargs.get("raises") or ()
         for one in wanted if isinstance(wanted, tuple) else (wanted,):
-            # Its subclasses have its name among those of their bases.
+            # Subclasses have its name among those of their bases.
             if isinstance(one, type) and name_of(one) in names and not issubclass(kind, one):
                 kind = combined(kind, one)
     error = kind.__new__(kind)
@@ -60,7 +60,7 @@ def crash_message(rank):
     for report in rank.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
         return one_line(crash.message if crash else str(report.longrepr))
-    # Of a traceback the last line is the one that says it.
+    # The last line of a traceback is the one that matters.
     return one_line(rank.errors[0].strip().splitlines()[-1]) if rank.errors else ""
 
 
@@ -69,7 +69,7 @@ def one_line(text):
 
 
 def represent(result, item):
-    """What pytest prints. It is made of pytest's own parts, so that pytest-xdist can send it."""
+    """What pytest prints. It consists of pytest's own parts, so that pytest-xdist can send it."""
     path, line = str(item.path), (item.location[1] or 0) + 1
     chain = [entry(summary(result))]
     alike = {}
@@ -92,8 +92,8 @@ def entry(lines, title=None):
 
 
 def tracebacks(rank):
-    """(key, elements of a chain) of what went wrong in the rank. Ranks that failed alike, with other values of their variables, have the
-    same key."""
+    """(key, elements of a chain) for what went wrong in the rank. Ranks that failed in the same way, apart from the values of
+    variables, have the same key."""
     for error in rank.errors:
         yield error, [entry(error.splitlines())]
     for report in rank.failed:
@@ -122,7 +122,7 @@ def last_words(lines):
 
 
 def summary(result):
-    """What is wrong in the whole."""
+    """What is wrong overall."""
     lines = [result.reason] if result.reason else []
     groups = {}
     for rank in result.ranks:

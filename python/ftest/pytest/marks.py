@@ -1,4 +1,4 @@
-"""From `@pytest.mark.cluster(...)` to a case of a suite. What the suite language checks is left to it."""
+"""Turns `@pytest.mark.cluster(...)` into a case of a suite. Checks made by the suite language are left to it."""
 
 import dataclasses
 import difflib
@@ -7,7 +7,7 @@ import re
 
 #: Arguments that are not keys of a case.
 OWN = ("nodes", "gpus_per_node", "profile", "ranks", "warm", "after")
-# Keys of a case that the plugin sets, or that pytest has something of its own for.
+# Keys of a case that the plugin sets, or for which pytest has its own mechanism.
 TAKEN = {
     "id": "the id comes from the test's name",
     "title": "the title is the test's id",
@@ -73,7 +73,7 @@ def read(item, taken):
 
 
 def cluster_of(arguments, directory):
-    """The cluster that the arguments describe, which are taken out of them, and how many GPUs it has, if that is known."""
+    """The cluster that the arguments describe, and its number of GPUs, if known. Removes these arguments."""
     given = arguments.pop("cluster", None)
     if given is None:
         nodes, gpus = arguments.pop("nodes", 1), arguments.pop("gpus_per_node", 2)
@@ -108,7 +108,7 @@ def is_number(value):
 
 
 def absolute(profile, directory):
-    """A profile's file is named from the test's directory; an id stays."""
+    """A profile's file is relative to the test's directory; an id stays unchanged."""
     if isinstance(profile, (str, os.PathLike)) and (os.sep in str(profile) or str(profile).endswith(".yaml")):
         return os.path.join(directory, profile)
     return profile

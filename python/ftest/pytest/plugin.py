@@ -1,4 +1,4 @@
-"""The hooks: marked tests are pytest's own items whose running is a case on a cluster; everything else is left to pytest."""
+"""The hooks: marked tests are pytest's own items, run as cases on a cluster; everything else is left to pytest."""
 
 import builtins
 import inspect
@@ -60,7 +60,8 @@ def pytest_sessionstart(session):
 
 
 class Debugger:
-    """What `--pdb` does, for failures of this process. Of a test that failed in its ranks there is nothing to see here."""
+    """What `--pdb` does, for failures of this process. For a test that failed in its ranks, there is nothing to see
+    here."""
 
     def __init__(self, plain):
         self.plain = plain
@@ -106,7 +107,7 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    # Anything but None is the end of it.
+    # Anything but None ends it.
     return True if session.config.option.ftest_suite else None
 
 
@@ -117,7 +118,7 @@ def pytest_runtest_makereport(item, call):
     if result is not None and report.when == "call":
         report.duration = result.attempt.get("duration_us", 0) / 1e6
         if result.broken and hasattr(report, "wasxfail"):
-            # What was not executed may well have worked.
+            # A test that was not executed might well have passed.
             del report.wasxfail
             report.outcome = "failed"
             report.longrepr = item.repr_failure(call.excinfo)
@@ -135,7 +136,7 @@ def pytest_sessionfinish(session):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    """A worker of pytest-xdist has ended: its runs are part of the report."""
+    """Called when a worker of pytest-xdist has ended: its runs are part of the report."""
     clusters, output = node.config.stash[CLUSTERS], getattr(node, "workeroutput", None) or {}
     clusters.runs += output.get("ftest_runs", [])
     clusters.said += output.get("ftest_said", [])
@@ -180,7 +181,7 @@ class Clusters:
     def adopt(self, item):
         """Lets the item run on its cluster instead of here."""
         plain = item.repr_failure
-        # The ranks set up its fixtures, and decide whether it is skipped: there is a GPU there.
+        # The ranks set up its fixtures, and decide whether it is skipped, because they have a GPU.
         without_marks(item, "skipif")
         item.setup = lambda: None
         item.teardown = lambda: None
@@ -194,7 +195,7 @@ class Clusters:
         item.repr_failure = repr_failure
 
     def begin(self, items):
-        """Starts ftest for these items. What keeps it from running is each test's failure."""
+        """Starts ftest for these items. Whatever keeps it from running is reported as each test's failure."""
         self.read(items)
         try:
             self.new_driver([item for item, mark in self.marked.items() if isinstance(mark, marks.Marked)])
@@ -214,9 +215,9 @@ class Clusters:
                     self.marked[item] = mistake
 
     def write(self, items, suite):
-        """Writes these items as a suite, and beside it what their ranks read.
+        """Writes these items as a suite, and beside it the files that their ranks read.
 
-        Raises UsageError where one of the marks cannot be used, or there is none."""
+        Raises UsageError if one of the marks cannot be used, or there is none."""
         self.read(items)
         wrong = [failure.placed(item, mark) for item, mark in self.marked.items() if isinstance(mark, marks.Mistake)]
         # Without it the test would pass unchecked.
@@ -225,7 +226,7 @@ class Clusters:
         wrong += [failure.placed(item, alone) for item, mark in marked if mark.after is not None]
         if wrong or not marked:
             raise pytest.UsageError("\n".join(map(str, wrong)) or "no test has @pytest.mark.cluster")
-        # A suite has no word for a test that is never run.
+        # A suite cannot express a test that is never run.
         entries = [
             (*self.test_of(item), mark) for item, mark in marked if item.get_closest_marker("skip") is None
         ]
@@ -244,7 +245,7 @@ class Clusters:
         return driver
 
     def test_of(self, item):
-        """What a rank's pytest is told to run, and the id that it finds then."""
+        """What a rank's pytest is told to run, and the id under which it finds it."""
         nodeid = item.nodeid
         if self.config.getoption("loadgroup", False) and item.get_closest_marker("xdist_group"):
             # pytest-xdist appends the group in its workers.
@@ -265,7 +266,7 @@ class Clusters:
         }
 
     def runtest(self, item):
-        """Runs the item on its cluster. Raises what pytest makes its result of."""
+        """Runs the item on its cluster. Raises the exception from which pytest derives its result."""
         mark = self.marked.get(item)
         if isinstance(mark, marks.Mistake):
             failure.fail(item, str(mark))
@@ -332,7 +333,7 @@ class Clusters:
             output.update(ftest_runs=self.runs, ftest_said=self.said, ftest_failed=self.failed)
 
     def report(self):
-        """Writes the report that was asked for, once, where this process is the first of the session. Gives whether there is one."""
+        """Writes the requested report, once, if this process is the first of the session. Returns whether there is one."""
         if not self.directory or not self.runs or hasattr(self.config, "workerinput"):
             return False
         if not self.reported:
@@ -346,7 +347,7 @@ class Clusters:
 
 
 def text_of(stream, run):
-    """What is known of a stream."""
+    """What is known about a stream."""
     if not stream["truncated"]:
         return stream["head"] + stream["tail"]
     place = f"; all of it: {os.path.join(run, stream['file'])}" if stream.get("file") else ""
@@ -354,7 +355,7 @@ def text_of(stream, run):
 
 
 def call_with_fixtures(item, function):
-    """Calls the function as pytest calls a test: each parameter is a fixture, or a parameter of the test."""
+    """Calls the function the way pytest calls a test: each parameter is a fixture, or a parameter of the test."""
     names = inspect.signature(function).parameters
     function(**{name: item._request.getfixturevalue(name) for name in names})
 

@@ -1,4 +1,4 @@
-"""pytest in one rank: runs one test and writes down what came of it, for the pytest that waits for it."""
+"""pytest in one rank: runs one test and records the outcome, for the pytest that waits for it."""
 
 import contextlib
 import gc
@@ -15,7 +15,8 @@ from _pytest.debugging import pytestPDB
 #: In the stash of the configuration of a rank's pytest.
 RANK = pytest.StashKey()
 
-# What belongs to the session as a whole: selecting and ordering tests, distributing and repeating them, reporting, debugging.
+# Options that concern the session as a whole: selecting and ordering tests, distributing and repeating them, reporting,
+# debugging.
 RESET = {
     "cacheclear": False,
     "cacheshow": None,
@@ -56,7 +57,8 @@ BLOCKED = ("rerunfailures", "pytest_cov", "stepwise")
 
 
 def options_of(config):
-    """The options of `config` that a rank's pytest gets, as JSON has them; what JSON cannot hold has its default there."""
+    """The options of `config` that a rank's pytest gets, as JSON; options that JSON cannot represent have their default
+    there."""
     options = {}
     for name, value in vars(config.option).items():
         if name in RESET or name.startswith("cov"):
@@ -65,7 +67,7 @@ def options_of(config):
             json.dumps(value)
             options[name] = value
     options["rootdir"] = str(config.rootpath)
-    # Where there is no file, none is looked for nearer to the test.
+    # If there is no file, none is searched for closer to the test.
     options["inifilename"] = str(config.inipath or os.devnull)
     if options.get("confcutdir"):
         options["confcutdir"] = os.path.abspath(options["confcutdir"])
@@ -73,7 +75,8 @@ def options_of(config):
 
 
 def main(session, test, nodeid, results):
-    """Runs `test`, whose id in the session is `nodeid`, and gives the exit code. Reports go to files in the directory `results`."""
+    """Runs `test`, whose id in the session is `nodeid`, and returns the exit code. Reports go to files in the directory
+    `results`."""
     # What this process began with, PyTorch if it was forked from a warm one: looking for garbage there, as pytest and Python do
     # several times when they end, takes longer than a short test.
     gc.freeze()
@@ -101,7 +104,7 @@ def run(session, test, nodeid, reports):
     options["basetemp"] = os.path.join(tempfile.gettempdir(), "rank-" + os.environ.get("RANK", "0"))
     options["plugins"] = [*(options.get("plugins") or []), *("no:" + name for name in BLOCKED)]
     config = Config.fromdictargs(options, [test])
-    # As plugins know a process that is not the session's first: it writes no reports and no cache.
+    # How plugins recognize a process that is not the session's first: it writes no reports and no cache.
     config.workerinput = session["worker"]
     config.workeroutput = {}
     config.stash[RANK] = True
@@ -110,14 +113,14 @@ def run(session, test, nodeid, reports):
 
 
 class Reports:
-    """The file that the waiting pytest reads: an object a line."""
+    """The file that the waiting pytest reads: one object per line."""
 
     def __init__(self, file):
         self.file = file
         self.skipped = False
 
     def write(self, **record):
-        # Whole lines: a rank may be killed at any time.
+        # Whole lines, because a rank may be killed at any time.
         self.file.write(json.dumps(record, default=str).encode() + b"\n")
 
 
@@ -142,14 +145,15 @@ class Rank:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config):
-        # Its plugin is blocked: the test as a whole is run again, not one rank of it.
+        # Its plugin is blocked: the test is rerun as a whole, not one of its ranks.
         config.addinivalue_line("markers", "flaky: of pytest-rerunfailures")
-        # Standard output is the test's. Not without any: pytest 8.0 asks it how to explain an assertion.
+        # Standard output belongs to the test. A reporter is still needed: pytest 8.0 asks it how to explain an
+        # assertion.
         reporter = config.pluginmanager.unregister(name="terminalreporter")
         if reporter is not None:
             self.nowhere = open(os.devnull, "w")
             config.pluginmanager.register(type(reporter)(config, self.nowhere), "terminalreporter")
-        # pytest's own, which it puts back, would read from a terminal.
+        # pytest's own, which it restores, would read from a terminal.
         sys.breakpointhook = pdb.set_trace = no_debugger
 
     @pytest.hookimpl(trylast=True)
@@ -164,7 +168,7 @@ class Rank:
         items[:] = found[:1]
         if not self.aloud:
             for item in items:
-                # Which failure is expected, the pytest that waits decides for all ranks together.
+                # The waiting pytest decides for all ranks together which failure is expected.
                 without_marks(item, "xfail")
 
     @pytest.hookimpl(wrapper=True)
@@ -183,7 +187,7 @@ class Rank:
 
     def write(self, report):
         data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
-        # Nobody asks for them, and they may be long.
+        # Nobody needs them, and they may be long.
         data.pop("keywords", None)
         data.pop("result", None)
         self.reports.write(report=data)

@@ -1,4 +1,4 @@
-"""What came of a test: the case's verdict and each rank's own reports, as one result."""
+"""The outcome of a test: the case's verdict and each rank's own reports, as one result."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ import os
 
 @dataclasses.dataclass
 class Rank:
-    """What one rank's pytest wrote down, and how its process ended."""
+    """What one rank's pytest recorded, and how its process ended."""
 
     number: int
     process: dict
@@ -54,7 +54,7 @@ class Rank:
 
 @dataclasses.dataclass
 class Result:
-    """What came of a test."""
+    """The outcome of a test."""
 
     #: passed, failed, skipped or xfailed.
     outcome: str
@@ -122,7 +122,7 @@ def read(config, process, attempt, results):
             lines = file.read().split(b"\n")
     except OSError:
         lines = []
-    # What follows the last end of a line was cut off.
+    # Anything after the last newline was cut off.
     for line in lines[:-1]:
         record = json.loads(line)
         if "report" in record:

@@ -27,7 +27,7 @@ pub enum Requirement {
         /// The accepted versions.
         version: Option<Range>,
     },
-    /// So many CPUs.
+    /// This many CPUs.
     Cpus(u32),
     /// This many bytes of memory in total, used or free.
     Memory(u64),

@@ -47,7 +47,7 @@ pub enum Warm {
     /// Warm starts are requested, and the reason is reported if they are not possible. The warm process also imports
     /// these modules.
     Wanted(Vec<String>),
-    /// None.
+    /// The case never starts warm.
     Never,
 }
 

@@ -37,9 +37,9 @@ pub struct Link {
 /// Links that carry nothing from some moment on.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// Which.
+    /// The links.
     pub what: Severed,
-    /// Whose stdout is watched: a global rank.
+    /// The global rank whose stdout is watched.
     pub watch: u32,
     /// Matched against each line of that stdout.
     pub output: regex::bytes::Regex,

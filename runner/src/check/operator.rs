@@ -43,7 +43,7 @@ pub enum Operator<O = Value> {
     Contains(O),
     /// A text that this expression matches somewhere.
     Matches(Regex),
-    /// Of this type.
+    /// A value of this type.
     Type(Type),
     /// Length of a list, mapping or text (in characters).
     Len(u64),

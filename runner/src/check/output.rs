@@ -13,9 +13,9 @@ use crate::source::SourceLocation;
 pub struct OutputCheck {
     /// Which stream.
     pub stream: Stream,
-    /// Whose.
+    /// Whose stream it checks.
     pub whose: Whose,
-    /// What of it.
+    /// What the stream must contain.
     pub want: OutputWant,
     /// Names of the groups in a `matches` whose text is captured.
     pub capture: Vec<String>,

@@ -22,7 +22,7 @@ pub struct ReportCheck {
     pub of: ReportKind,
     /// Only the device report of this rank.
     pub rank: Option<u32>,
-    /// What of it.
+    /// The path of the values in the report.
     pub path: JsonPath,
     /// Apply to the one selected value. List operators also apply to the list of several selected values.
     pub operators: Vec<Operator<Operand>>,

@@ -21,7 +21,7 @@ pub struct SnapshotCheck {
     pub name: String,
     /// Which report.
     pub of: ReportKind,
-    /// What of it.
+    /// The selected part of the report.
     pub selection: Selection,
     /// The accepted file.
     pub path: PathBuf,

@@ -17,7 +17,7 @@ pub(super) struct Cuts<'a> {
 }
 
 impl<'a> Cuts<'a> {
-    /// None happened yet.
+    /// No cut has happened yet.
     pub(super) fn new(case: &'a Case) -> Cuts<'a> {
         let cuts = case.network.as_ref().map(|network| &network.cuts[..]).unwrap_or_default();
         Cuts { case, cuts, done: vec![false; cuts.len()], notes: Vec::new() }

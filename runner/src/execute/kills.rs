@@ -21,7 +21,7 @@ pub(super) struct Kills<'a> {
 }
 
 impl<'a> Kills<'a> {
-    /// None happened yet.
+    /// No kill has happened yet.
     pub(super) fn new(case: &'a Case) -> Kills<'a> {
         Kills { case, done: vec![false; case.kill.len()], notes: Vec::new(), coordinator_hit: false }
     }

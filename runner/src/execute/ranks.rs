@@ -26,9 +26,9 @@ pub enum PlacementError {
     /// More ranks than the cluster has GPUs.
     #[error("the launch has {ranks} ranks and the cluster only {gpus} GPUs")]
     TooFewGpus {
-        /// Of the launch.
+        /// The number of ranks of the launch.
         ranks: u32,
-        /// Of the cluster.
+        /// The number of GPUs of the cluster.
         gpus: u32,
     },
     /// torchrun is a Python program, but there is no Python.

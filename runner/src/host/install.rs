@@ -19,7 +19,7 @@ const HYBRID: &str = "libfakegpu_cuda.so";
 /// A part of the installation is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// It is nowhere.
+    /// It was not found anywhere.
     #[error(
         "{what} not found; looked for {}; {} names the installation. `cargo install` installs only ftest and fgpu: in a \
          checkout, `packaging/install PREFIX` installs all parts, or run `cargo build --release` and set {}=CHECKOUT",

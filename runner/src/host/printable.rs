@@ -177,7 +177,7 @@ impl Printable {
 
 /// Whether an escape is a color or a sequence that goes with colors.
 enum Color {
-    /// So many bytes.
+    /// An escape of this many bytes.
     Is(usize),
     Not,
     /// It is not complete yet.

@@ -23,7 +23,7 @@ pub struct JunitFile {
     profile: Profile,
     /// Whether something happened that is not in the file yet.
     stale: bool,
-    /// Not before.
+    /// The earliest time of the next write.
     next: Instant,
 }
 

@@ -13,7 +13,7 @@ use crate::suite::quantity;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Conclusion, Outcome};
 
-/// How often.
+/// How often cases run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rounds {
     /// Once; `retries` count.

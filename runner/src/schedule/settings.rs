@@ -13,7 +13,7 @@ pub struct Settings {
     pub slots: u32,
     /// After this many cases that did not pass, no other is started.
     pub fail_fast: Option<u32>,
-    /// How often.
+    /// How often cases run.
     pub rounds: Rounds,
     /// What happens to snapshots that differ.
     pub snapshots: SnapshotMode,

@@ -11,7 +11,7 @@ use crate::settings;
 
 /// What a library adds to the guard around its calls.
 pub(crate) struct Rules {
-    /// Whose calls.
+    /// The library whose calls it guards.
     pub(crate) library: Library,
     /// Runs first; an error becomes the call's result.
     pub(crate) arrive: fn() -> Result<(), u32>,

@@ -310,7 +310,7 @@ struct Node {
     arguments: Vec<Value>,
     /// Views, and the addresses of their bytes.
     places: Vec<(Tensor, usize)>,
-    /// Of each result.
+    /// An entry per result.
     outputs: Vec<Option<Output>>,
     /// The results of an operator that fills what PyTorch's own kernel lays out.
     own: Vec<Value>,

@@ -15,6 +15,6 @@ pub(super) enum Method {
     Filled(fn(&Arguments, &[Value])),
     /// `copy_`: by PyTorch's own as long as that is a copy of bytes.
     Copy,
-    /// Not at all.
+    /// It is not implemented.
     Gap,
 }

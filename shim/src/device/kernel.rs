@@ -61,7 +61,7 @@ pub(crate) fn register(host: usize, name: *const c_char, image: usize) {
 pub(crate) enum Kernel {
     /// A kernel of the program: its name as a C pointer, and the fat binary.
     Registered { name: usize, image: usize },
-    /// Of a module.
+    /// A kernel of a module.
     Loaded(Arc<Loaded>),
 }
 

@@ -16,7 +16,7 @@ use crate::boundary::handle::Handles;
 /// Physical memory created by `cuMemCreate`; released when its handle and its last mapping are gone.
 #[derive(Debug)]
 pub(crate) struct Physical {
-    /// Whose.
+    /// The GPU that has the memory.
     pub(crate) device: u32,
     address: usize,
     /// Bytes.

@@ -56,7 +56,7 @@ pub(crate) enum Kind {
 /// Where a pointer points.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {
-    /// Whose memory.
+    /// The device that has the memory.
     pub(crate) device: &'static Device,
     /// Offset of the pointer in the device's arena.
     pub(crate) offset: usize,
@@ -319,7 +319,7 @@ pub(crate) enum Trace {
     Freed { device: u32, at: usize, was: Was },
     /// The gap `distance` bytes after a live allocation of `size` bytes.
     Behind { device: u32, size: usize, distance: usize },
-    /// Nothing near.
+    /// There is nothing near the address.
     Nowhere { device: u32 },
 }
 

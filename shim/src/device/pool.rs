@@ -16,7 +16,7 @@ use crate::sanitizer::races::{self, Access};
 /// One pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Whose memory.
+    /// The device that has the memory.
     pub(crate) device: u32,
     state: Mutex<State>,
 }

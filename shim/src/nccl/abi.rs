@@ -62,9 +62,9 @@ pub(crate) struct SimulationInfo {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct SignalWait {
-    /// How many signals.
+    /// Number of signals to wait for.
     pub(crate) count: c_int,
-    /// From whom.
+    /// The rank that sends them.
     pub(crate) peer: c_int,
     pub(crate) signal: c_int,
     pub(crate) context: c_int,

@@ -1,6 +1,7 @@
 def install(wait, tensor, reduced, end, refuse, captured):
-    """Enumerates what several ranks should hold the same, before an optimizer's first step and after each, also after each launch of
-    a CUDA graph that has a step; gives what is to be called around such a launch. The functions given read the numbers; no operator of PyTorch is called."""
+    """Enumerates tensors that should be identical on several ranks, before an optimizer's first step and after each step, and
+    after each launch of a CUDA graph that contains a step; provides the callback around such a launch. The given functions read
+    the numbers; no PyTorch operator is called."""
     import gc
     import sys
     import weakref
@@ -11,7 +12,7 @@ def install(wait, tensor, reduced, end, refuse, captured):
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     distributed = torch.distributed
-    # By optimizer: what of its models is replicated, and by group of ranks: steps so far.
+    # By optimizer: the replicated parts of its models; and by group of ranks: steps so far.
     models, steps = weakref.WeakKeyDictionary(), {}
     # Those whose steps are in CUDA graphs: their numbers, and by number.
     numbers, optimizers = weakref.WeakKeyDictionary(), []
@@ -32,7 +33,8 @@ def install(wait, tensor, reduced, end, refuse, captured):
         return any("localsgd" in getattr(hook, "__name__", "").lower() for hook, _ in getattr(model, "_comm_hooks", []))
 
     def of_ddp(model):
-        """Names and ranks of parameters by id; and the buffers, each with whether it is compared only while it stays as it is."""
+        """Names and ranks of parameters by id; and the buffers, each with whether it is compared only while it stays
+        unchanged."""
         ranks, ignored = ranks_of(model.process_group), getattr(model, "parameters_to_ignore", ())
         parameters = model.module.named_parameters()
         names = {id(parameter): (name, ranks) for name, parameter in parameters if name not in ignored}
@@ -40,7 +42,7 @@ def install(wait, tensor, reduced, end, refuse, captured):
         for place, module in model.module.named_modules():
             is_synchronized = isinstance(module, torch.nn.SyncBatchNorm) and module.training
             if isinstance(module, torch.nn.modules.batchnorm._NormBase) and not is_synchronized:
-                # Each rank has statistics of its own batches until DDP broadcasts those of one.
+                # Each rank has the statistics of its own batches until DDP broadcasts those of one rank.
                 continue
             for name, _ in module.named_buffers(prefix=place, recurse=False):
                 if name not in ignored:
@@ -48,7 +50,7 @@ def install(wait, tensor, reduced, end, refuse, captured):
         return names, buffers
 
     def of_fsdp(model):
-        """The same for FSDP's first version: shards within the groups of ranks that have the same one."""
+        """The same for FSDP's first version: shards within the groups of ranks that hold the same one."""
         handle, strategy = getattr(model, "_handle", None), getattr(model, "sharding_strategy", None)
         group = model.process_group if strategy.name == "NO_SHARD" else getattr(model, "_inter_node_pg", None)
         if handle is None or group is None:
@@ -131,7 +133,7 @@ def install(wait, tensor, reduced, end, refuse, captured):
             refuse(f"{type(error).__name__}: {error}".encode())
 
     def is_inner():
-        """Whether another optimizer's step calls this one (ZeroRedundancyOptimizer): it is done when that is."""
+        """Whether another optimizer's step calls this one (ZeroRedundancyOptimizer): it is done when that one is."""
         frame = sys._getframe(2)
         step, frame = frame.f_code, frame.f_back
         while frame is not None and frame.f_code is not step:
@@ -188,7 +190,7 @@ def start(addresses):
         around_launch = install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse, captured)
         if around_launch is not None:
             kind = ctypes.CFUNCTYPE(None, size, ctypes.c_bool)
-            # Kept as long as somebody may call it.
+            # Kept alive as long as somebody may call it.
             start.around_launch = kind(around_launch)
             function("watch", None, kind)(start.around_launch)
     except Exception as error:

@@ -49,7 +49,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Of both.
+    /// The sum of both counts.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             numbers: self.numbers + other.numbers,

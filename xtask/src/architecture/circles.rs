@@ -25,7 +25,7 @@ impl fmt::Display for Circle {
     }
 }
 
-/// The import circles of a crate. Between a module and the modules inside it imports may run both ways: they do not count.
+/// The import circles of a crate. Imports between a module and the modules inside it may go both ways: they do not count.
 pub fn circles(krate: &Crate) -> Vec<Circle> {
     let imports: Vec<Import> =
         krate.imports().into_iter().filter(|import| !krate.related(&import.from, &import.to)).collect();
@@ -49,7 +49,7 @@ pub fn circles(krate: &Crate) -> Vec<Circle> {
     circles
 }
 
-/// What is reached from `start` by one import or more.
+/// Everything reachable from `start` through one or more imports.
 fn reachable<'a>(start: &Path, edges: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> BTreeSet<&'a Path> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<&Path> = edges.get(start).into_iter().flatten().copied().collect();

@@ -7,16 +7,16 @@ use syn::{Attribute, Item, UseTree, Visibility};
 
 use super::paths;
 
-/// One file of a crate and what it takes from the others.
+/// One file of a crate and what it uses from the others.
 #[derive(Debug)]
 struct File {
     /// Path from the crate's `src`.
     path: PathBuf,
     /// Names that the file defines at its top level.
     defines: BTreeSet<String>,
-    /// Child modules that are files of their own, by name.
+    /// Child modules in separate files, by name.
     children: BTreeMap<String, String>,
-    /// What its `use` items bring in: by the name they give it.
+    /// The names that its `use` items bring in.
     bindings: Vec<Binding>,
     /// Every other path in its code.
     paths: Vec<Vec<String>>,
@@ -67,7 +67,7 @@ impl Crate {
     /// Reads the crate whose root module is `root` (`src/lib.rs`), following `mod` declarations. Code under `#[cfg(test)]` is left out.
     ///
     /// # Errors
-    /// A file that is missing or does not parse.
+    /// A file is missing or does not parse.
     pub fn read(root: &Path) -> Result<Crate, ReadError> {
         let source = root.parent().unwrap_or(Path::new(".")).to_owned();
         let mut krate = Crate { files: BTreeMap::new() };
@@ -96,7 +96,7 @@ impl Crate {
         imports
     }
 
-    /// Whether one of two files is the module in which the other lies.
+    /// Whether one of two files is the module that contains the other.
     pub fn related(&self, one: &Path, other: &Path) -> bool {
         let module = |path: &Path| self.files.iter().find(|(_, file)| file.path == path).map(|(module, _)| module);
         let (Some(one), Some(other)) = (module(one), module(other)) else { return false };
@@ -177,7 +177,7 @@ impl Crate {
             if let Some(named) = file.bindings.iter().find(|binding| binding.name == *segment) {
                 return again(named, &path[index + 1..]);
             }
-            // A glob hands on what the module behind it defines.
+            // A glob passes on everything that its module defines.
             for glob in file.bindings.iter().filter(|binding| binding.name == "*" && binding.public) {
                 let module = &glob.path[..glob.path.len() - 1];
                 if let Some((target, _)) = self.resolve(at, module, depth + 1)
@@ -193,7 +193,7 @@ impl Crate {
     }
 }
 
-/// Where the child modules of the module in `path` lie.
+/// Where the child modules of the module in `path` are.
 fn children_of(path: &Path, module: &str) -> PathBuf {
     let directory = path.parent().unwrap_or(Path::new("."));
     let stem = path.file_stem().unwrap_or_default();

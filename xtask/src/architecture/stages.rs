@@ -1,4 +1,4 @@
-//! The order of a crate's stages, as ARCHITECTURE.md lists it.
+//! The order of a crate's stages, as listed in ARCHITECTURE.md.
 
 use std::fmt;
 use std::path::Path;
@@ -37,7 +37,8 @@ impl fmt::Display for Violation {
 }
 
 impl Stages {
-    /// The lists of stages in `page`: fenced blocks that open with "```stages DIRECTORY", a stage per line, its name first.
+    /// The lists of stages in `page`: fenced blocks that open with "```stages DIRECTORY", one stage per line, its name
+    /// first.
     pub fn of_page(page: &str) -> Vec<Stages> {
         let mut lists = Vec::new();
         let mut open: Option<Stages> = None;
@@ -53,7 +54,7 @@ impl Stages {
         lists
     }
 
-    /// What in `krate` is against the order.
+    /// The violations of the order in `krate`.
     pub fn check(&self, krate: &Crate) -> Vec<Violation> {
         let mut violations = Vec::new();
         for file in krate.files().filter(|file| !is_root(file)) {

@@ -1,4 +1,4 @@
-//! The attempts of a run, as its event log has them.
+//! The attempts of a run, read from its event log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// One attempt of a case, as the event log of a run has it.
+/// One attempt of a case, as recorded in a run's event log.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub case: String,
     pub verdict: String,
-    /// What the failures say, each with its kind in front.
+    /// The failure messages, each prefixed with its kind.
     pub failures: Vec<String>,
     pub took: Duration,
     /// The cluster report that was kept, from the run's directory.
     pub report: Option<String>,
     /// The list of device reports, likewise.
     pub devices: Option<String>,
-    /// Roles and ends of its processes.
+    /// Roles and exits of its processes.
     pub ends: String,
     /// How many processes were forked from a warm one, and why others were not.
     pub warm: u64,

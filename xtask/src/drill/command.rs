@@ -1,4 +1,4 @@
-//! A command that a row starts, and what it left when it ended.
+//! A command that a row starts, and its results after it ended.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything of a drill may take that is waited for, on a loaded machine.
+/// Longer than anything that a drill waits for may take on a loaded machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A command that runs.
@@ -57,7 +57,7 @@ impl Started {
 }
 
 impl Ended {
-    /// Exit code, or that of a shell for a signal.
+    /// Exit code, or the one a shell reports for a signal.
     pub(super) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or_default())
     }
@@ -70,7 +70,7 @@ impl Ended {
     /// Whether it ended with one of `codes`, and not by a panic.
     ///
     /// # Errors
-    /// It did not; with what it said.
+    /// It did not; contains its output.
     pub(super) fn expect(&self, codes: &[i32]) -> Result<(), String> {
         let text = self.text();
         if text.contains("panicked at") {

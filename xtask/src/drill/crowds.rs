@@ -1,4 +1,4 @@
-//! Many at once: runs beside each other, and ranks in one cluster.
+//! Many at once: concurrent runs, and ranks in one cluster.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::workspace::Workspace;
 /// Runs at the same time.
 const RUNS: usize = 8;
 
-/// Eight runs of native suites beside each other: each of one half of the cases, or (with `--long`) of all.
+/// Eight concurrent runs of native suites: each with half of the cases, or (with `--long`) all of them.
 pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("runs");
     for round in 0..workspace.times(1, 1, 3) {
@@ -67,7 +67,7 @@ cases:
             size / 8
         );
         workspace.write("hundreds.yaml", text)?;
-        // As most shells have it.
+        // As in most shells.
         let mut command = workspace.ftest_after("ulimit -S -n 1024", &["run", "hundreds.yaml"]);
         let ended = workspace.run(&mut command, 3 * PATIENCE)?;
         tally.add(&format!("{size} ranks"), ended.took, ended.expect(&[0]));

@@ -7,9 +7,10 @@ use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 
-/// A verdict that comes later than this did not come at once, on a loaded machine.
+/// A verdict that comes later than this did not come immediately, even on a loaded machine.
 const AT_ONCE: Duration = Duration::from_secs(20);
-/// The others wait for the dead rank until they are ended. By default they have ten seconds, which would be most of a row.
+/// The others wait for the dead rank until they are ended. By default they have ten seconds, which would take most of a
+/// row's time.
 const DEADLINES: &str = "timeout: { kill: 60s, grace: 1s, survivors: 2s }";
 
 /// A suite in which rank `victim` of four does `act` before or while it works.
@@ -35,7 +36,7 @@ cases:
     )
 }
 
-/// Runs the suite and looks at each attempt.
+/// Runs the suite and checks each attempt.
 fn judge(
     workspace: &Workspace,
     acts: &[(&str, &str)],
@@ -67,7 +68,7 @@ fn judge(
     Ok(tally)
 }
 
-/// A failed case that names the victim, and no other rank as the one that died.
+/// Whether the case failed and named the victim, and no other rank, as the one that died.
 fn named(attempt: &Attempt, act: &str, victim: &str) -> Result<(), String> {
     let printed = attempt.failures.join("\n");
     if attempt.verdict != "failed" {
@@ -121,7 +122,8 @@ pub(super) fn at_work(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// The ranks for which a hang's sentence says that others wait: "... wait in all_reduce(...), for ranks 0 and 2; rank 0 ...".
+/// The ranks that others wait for, according to a hang's message: "... wait in all_reduce(...), for ranks 0 and 2; rank 0
+/// ...".
 fn missed(printed: &str) -> &str {
     let (_, rest) = printed.split_once(" for rank").unwrap_or_default();
     rest.split(';').next().unwrap_or_default()
@@ -196,7 +198,7 @@ cases:
         let victim = if attempt.case.contains("victim=1") { 1 } else { 3 };
         let agent = attempt.case.contains("process=agent");
         let name = if agent { format!("launcher {}", victim / 2) } else { format!("rank {victim}") };
-        // torchrun itself says which of its workers was killed, and ends with 1.
+        // torchrun itself reports which of its workers was killed, and exits with 1.
         let named =
             attempt.failures.iter().any(|failure| failure.contains(&name) && (!agent || failure.ends_with("SIGKILL")));
         let outcome = match attempt.verdict.as_str() {

@@ -16,7 +16,7 @@ cases:
     launch: { argv: [fixture-collectives, all_reduce], ranks: 2 }
 ";
 
-/// Commands whose output is all that they are for.
+/// Commands whose only purpose is their output.
 const COMMANDS: [&str; 11] = [
     "run full.yaml",
     "run full.yaml --list",
@@ -60,7 +60,7 @@ fn mentions(text: &str, what: &str) -> Result<(), String> {
     if text.contains(what) { Ok(()) } else { Err(format!("`{what}` is not said: {text}")) }
 }
 
-/// Scratch, kept runs and reports on file systems of all sizes. A namespace of its own takes them away again.
+/// Scratch, kept runs and reports on file systems of all sizes. They disappear with their own mount namespace.
 fn small_file_systems(workspace: &Workspace, tally: &mut Tally) -> Result<(), String> {
     let rights = if workspace.run(&mut workspace.command("unshare", &["-m", "true"]), PATIENCE)?.code() == 0 {
         "-m"
@@ -103,7 +103,7 @@ fn small_file_systems(workspace: &Workspace, tally: &mut Tally) -> Result<(), St
     Ok(())
 }
 
-/// Whether a run was kept outside of the small file system.
+/// Whether a run was kept outside the small file system.
 fn kept(workspace: &Workspace, runs: &str) -> bool {
     runs.starts_with("small/") || attempts(&workspace.path(runs)).is_ok()
 }

@@ -1,4 +1,5 @@
-//! Programs whose output would act on whoever reads a report of it: terminals, browsers, XML parsers, Markdown, CI servers.
+//! Programs whose output would affect whatever reads a report of it: terminals, browsers, XML parsers, Markdown, CI
+//! servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 
-/// The secret that the runs know, and the word by which all other payloads are found.
+/// The secret that the runs know, and the word that marks all other payloads.
 const SECRET: &str = "hunter2hunter2hunter2";
 
 /// What programs print.
@@ -86,7 +87,7 @@ pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
         if let Err(why) = ended.expect(&[1]) {
             tally.fault(why);
         }
-        // `--no-capture` is of no use to a replay.
+        // `--no-capture` has no effect on a replay.
         let again = if extra.contains(&"--no-capture") { &[][..] } else { *extra };
         let replay = ["replay", "--runs-dir", "runs", "--junit", "strict.xml", "--junit-profile", "strict"];
         let replay = [&replay[..], again].concat();
@@ -116,12 +117,12 @@ pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// What a report may have besides text.
+/// What a report may contain besides text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passing {
     Nothing,
     Colors,
-    /// Colors, and lines that are written over: somebody watches the program.
+    /// Colors and overwritten lines, because somebody watches the program.
     Watched,
 }
 
@@ -160,7 +161,7 @@ fn judge(report: &str, text: &str, forbidden: &[&str], passing: Passing) -> Resu
     Ok(())
 }
 
-/// Without the sequences that only color.
+/// Removes color sequences.
 fn without_colors(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut bare = parts.next().unwrap_or_default().to_owned();
@@ -211,7 +212,7 @@ fn executed(log: &str) -> Option<String> {
     None
 }
 
-/// The files below a directory that hold a text.
+/// The files below a directory that contain a text.
 fn holding(directory: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
-//! `cargo xtask drill`: what must hold when everything around ftest fails, tried many times on real processes, and the table
-//! of docs/reliability.md with what came of it.
+//! `cargo xtask drill`: tries many times, on real processes, what must hold when everything around ftest fails, and writes
+//! the results to the table in docs/reliability.md.
 
 mod attempts;
 mod command;

@@ -15,7 +15,7 @@ usage: cargo xtask drill [--quick | --long] [--only NAME]... [--list]
 All of it takes about 15 minutes on two idle cores after a build, 20 on slow ones. It rewrites the table of
 docs/reliability.md row by row, and ends with 1 when a row fails.";
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) only: Vec<String>,

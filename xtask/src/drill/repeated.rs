@@ -13,7 +13,7 @@ use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 
-/// For all of what is repeated in one row.
+/// Time limit for all repetitions in one row.
 const LIMIT: Duration = PATIENCE.saturating_mul(8);
 
 /// `ftest ARGUMENTS --stress ROUNDS`: every attempt must pass.
@@ -31,7 +31,7 @@ fn stress(workspace: &Workspace, arguments: &[&str], rounds: usize) -> Result<Ta
     for attempt in attempts {
         let outcome = match attempt.verdict.as_str() {
             "passed" => Ok(()),
-            // It says why: a program or a GPU that this machine lacks.
+            // It reports why: a program or a GPU that this machine lacks.
             "skipped" => continue,
             verdict => Err(format!("{verdict}: {}", attempt.failures.join("\n"))),
         };
@@ -66,7 +66,7 @@ fn cargo(workspace: &Workspace, words: &[&str], variables: &[(&str, &str)]) -> R
 }
 
 pub(super) fn orders_of_death(workspace: &Workspace) -> Result<Tally, String> {
-    // What the test starts: ftest looks for the coordinator and the shim beside itself.
+    // Programs that the test starts: ftest looks for the coordinator and the shim beside itself.
     cargo(workspace, &["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim"], &[])?.expect(&[0])?;
     test(workspace, &["-p", "runner", "--test", "lifelines", "--no-run"], &[])?.expect(&[0])?;
     let mut tally = Tally::of("orders");
@@ -102,13 +102,13 @@ pub(super) fn fuzz(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// Cases whose report is the same in every run. Not: a fault at a time comes at another operation each time; small sends do not
-/// wait for their receiver, so how many got away before it was killed, or over sockets failed, differs (docs/reports.md).
+/// Cases whose report is the same in every run. Excluded: a timed fault hits a different operation each time; small sends do
+/// not wait for their receiver, so the number sent before it was killed, or failed over sockets, differs (docs/reports.md).
 const REPEATABLE: &str = "not case(/^(cut-link|kill-later|several-gpus-after)/) & not (case(/^stop/) & matrix.when = later) \
      & not (case(/^at-a-transfer/) & matrix.kind = kill) \
      & not (case(/^at-a-transfer/) & matrix.kind = nccl_error & not matrix.route = unix)";
 
-/// Cluster reports of several runs, without what is measured.
+/// Compares cluster reports of several runs, without measured values.
 pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("reports");
     let mut first: BTreeMap<String, String> = BTreeMap::new();
@@ -140,7 +140,7 @@ pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// A report without what is measured; of a list of reports, each.
+/// A report, or each in a list of reports, without measured values.
 pub(super) fn deterministic(file: &Path) -> Result<String, String> {
     let failed = |error: String| format!("{}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
@@ -161,7 +161,7 @@ pub(super) fn deterministic(file: &Path) -> Result<String, String> {
     Ok(report.to_string())
 }
 
-/// The first place where two texts differ, with what is around it.
+/// The first place where two texts differ, with its surroundings.
 pub(super) fn difference(expected: &str, text: &str) -> String {
     let at = expected.bytes().zip(text.bytes()).take_while(|(left, right)| left == right).count();
     let around = |text: &str| {

@@ -1,4 +1,4 @@
-//! The rows of the drill: what each tries, and the function that does.
+//! The rows of the drill: what each tries, and its function.
 
 use super::tally::Tally;
 use super::workspace::Workspace;
@@ -7,7 +7,7 @@ use super::{crowds, deaths, disk, injection, repeated, strangers, suites, surrou
 /// One row of the table.
 pub(super) struct Drill {
     pub(super) name: &'static str,
-    /// What is tried, as the table has it.
+    /// What is tried, as worded in the table.
     pub(super) tries: &'static str,
     pub(super) run: fn(&Workspace) -> Result<Tally, String>,
 }

@@ -17,11 +17,11 @@ use super::command::Started;
 use super::tally::Tally;
 use super::workspace::Workspace;
 
-/// So many strangers hold their connection until they are cut off.
+/// This many strangers hold their connection until they are cut off.
 const HELD: usize = 300;
-/// What a process may need more than before them. KiB.
+/// Additional memory that a process may need because of them, KiB.
 const MEMORY: u64 = 64 << 10;
-/// Descriptors and threads that a process may have at most meanwhile.
+/// Maximum number of descriptors and threads of a process in the meantime.
 const MOST: usize = 400;
 
 /// A port that somebody listens on.
@@ -57,7 +57,7 @@ impl Door {
 }
 
 impl Stranger {
-    /// Says something. Whoever listens may have hung up by then.
+    /// Sends something. The listener may have hung up by then.
     fn send(&mut self, bytes: &[u8]) {
         let _ = match self {
             Stranger::Tcp(stream) => stream.write_all(bytes),
@@ -65,7 +65,7 @@ impl Stranger {
         };
     }
 
-    /// Waits a second at most for an answer.
+    /// Waits at most one second for an answer.
     fn receive(&mut self) {
         let mut buffer = [0; 4096];
         let _ = match self {
@@ -75,7 +75,7 @@ impl Stranger {
     }
 }
 
-/// What strangers say, by number.
+/// What strangers send, by number.
 fn words(number: usize) -> Vec<u8> {
     let hello = frame::encode(&ToCoordinator::Hello {
         version: VERSION,
@@ -124,7 +124,7 @@ fn doors(pid: u32) -> Vec<Door> {
     inodes.filter_map(|inode| sockets.remove(&inode)).collect()
 }
 
-/// Memory in KiB, descriptors and threads of a process; none when it is gone.
+/// Memory in KiB, descriptors and threads of a process; `None` if it is gone.
 fn size(pid: u32) -> Option<(u64, usize, usize)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
@@ -162,7 +162,7 @@ cases:
 struct Crowded<'a> {
     workspace: &'a Workspace,
     run: Started,
-    /// Held open for writing, so that no rank reads the end of it before we leave.
+    /// Held open for writing, so that no rank reads its end before we leave.
     gate: fs::File,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Crowded<'a> {
         self.gate.write_all(b"\n\n\n\n").map_err(|error| error.to_string())
     }
 
-    /// The processes of this program that have doors, with them.
+    /// The processes of this program that have doors, and the doors.
     fn hosts(&self, program: &str, count: usize) -> Result<Vec<(u32, Vec<Door>)>, String> {
         self.until(&format!("{count} of {program} listen"), || {
             let ours = self.workspace.processes().into_iter().filter(|(_, name)| name == program);
@@ -206,7 +206,8 @@ impl<'a> Crowded<'a> {
         })
     }
 
-    /// Strangers knock at all doors, so often or until the hosts are gone; what their hosts need meanwhile is measured.
+    /// Strangers knock at all doors, this many times or until the hosts are gone; measures what the hosts need in the
+    /// meantime.
     fn crowd(&self, hosts: &[(u32, Vec<Door>)], times: usize, tally: &mut Tally) -> Result<(), String> {
         let before = self.settled(hosts)?;
         let all: Vec<&Door> = hosts.iter().flat_map(|(_, doors)| doors).collect();
@@ -253,7 +254,7 @@ impl<'a> Crowded<'a> {
         Ok(())
     }
 
-    /// The memory of the hosts once that is the same for a second: what they set up before their work is not the strangers'.
+    /// The memory of the hosts once it is stable for a second, because their own set-up does not count for the strangers.
     fn settled(&self, hosts: &[(u32, Vec<Door>)]) -> Result<BTreeMap<u32, u64>, String> {
         let look =
             || hosts.iter().filter_map(|(pid, _)| Some((*pid, size(*pid)?.0 / 1024))).collect::<BTreeMap<_, _>>();

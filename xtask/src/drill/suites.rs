@@ -1,10 +1,11 @@
-//! Suites, filters, expressions and paths that no person writes: each is a mistake with a place, or is read; none ends ftest.
+//! Suites, filters, expressions and paths that no person would write: each is reported as a mistake with a place, or
+//! accepted; none crashes ftest.
 
 use super::command::PATIENCE;
 use super::tally::Tally;
 use super::workspace::Workspace;
 
-/// What is tried, how large it is made, and what the mistake must say; empty where it may be read.
+/// What is tried, how it is generated at a given size, and what the error must say; empty if it may be accepted.
 type Text = (&'static str, fn(usize) -> String, &'static str);
 
 /// A suite of one case with this line.
@@ -56,7 +57,7 @@ const FILTERS: &[Text] = &[
     ("a filter with a regular expression", |n| format!("case(/{}/)", "(a{9}){9}".repeat(n.min(14_000))), ""),
 ];
 
-/// How large each is made.
+/// The sizes at which each is generated.
 const SIZES: [usize; 5] = [10, 50, 1_000, 5_000, 20_000];
 
 fn laughs(n: usize) -> String {
@@ -71,7 +72,7 @@ fn axes(n: usize) -> String {
     (0..n).map(|axis| format!("a{axis}: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]")).collect::<Vec<_>>().join(", ")
 }
 
-/// The largest size must be refused by what it says; every size must end in time, below 2 GiB of addresses.
+/// The largest size must be refused with the given message; every size must end in time, within 2 GiB of address space.
 pub(super) fn hostile(workspace: &Workspace) -> Result<Tally, String> {
     let mut tally = Tally::of("texts");
     workspace.write("fine.yaml", case("title: nothing special"))?;
@@ -92,7 +93,7 @@ pub(super) fn hostile(workspace: &Workspace) -> Result<Tally, String> {
 }
 
 fn limited(workspace: &Workspace, words: &str) -> Result<super::command::Ended, String> {
-    // The shell's own words are limited to 128 KiB each; a filter that is longer never reaches ftest.
+    // Shell words are limited to 128 KiB each; a longer filter never reaches ftest.
     workspace.run(&mut workspace.ftest_after(&format!("ulimit -v 2097152; set -- {words}"), &[]), PATIENCE)
 }
 

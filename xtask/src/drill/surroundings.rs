@@ -1,5 +1,5 @@
-//! Environments that give ftest little. A run passes there, or is broken with a sentence that names what is missing; a
-//! program is never blamed for it.
+//! Environments with few resources for ftest. A run passes there, or is broken with a message that names what is
+//! missing; a program is never blamed for it.
 
 use super::command::PATIENCE;
 use super::tally::Tally;
@@ -14,7 +14,7 @@ cases:
     launch: { argv: [fixture-collectives, all_reduce], ranks: 2 }
 ";
 
-/// What the shell does before, and what a broken run says; empty where the run must pass.
+/// What the shell does first, and the message of a broken run; empty if the run must pass.
 const WAYS: &[(&str, &str)] = &[
     // Not even root can make a file in /proc.
     ("export HOME=/proc; unset XDG_CACHE_HOME", "FTEST_CACHE_DIR"),

@@ -11,10 +11,11 @@ const END: &str = "<!-- /generated -->";
 const HEAD: &str =
     "| row | what is tried | how often | worst outcome | time | when and where |\n|---|---|--:|---|--:|---|\n";
 
-/// Puts `row` in its place of the table between the marks, which has the rows of `order`. The others stay as they are.
+/// Puts `row` in its place in the table between the marks, which has the rows of `order`. The other rows stay
+/// unchanged.
 ///
 /// # Errors
-/// The file or its marks are not there, or it cannot be written.
+/// The file or its marks are missing, or it cannot be written.
 pub(super) fn write(path: &Path, row: &Row, order: &[&str]) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(failed)?;
@@ -63,7 +64,7 @@ fn machine() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok())
         .unwrap_or_default();
-    // The kernel keeps a part for itself.
+    // The kernel reserves a part for itself.
     let gib = (kib as f64 / f64::from(1 << 20)).ceil();
     format!("{cores} cores, {gib} GiB")
 }

@@ -1,11 +1,11 @@
-//! What came of the tries of one row.
+//! The results of the tries of one row.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Most faults that a row shows.
+/// Maximum number of faults that a row shows.
 const SHOWN: usize = 3;
-/// Longest fault that is shown, characters.
+/// Maximum length of a shown fault, characters.
 const LENGTH: usize = 600;
 
 /// The tries of a row, counted.
@@ -17,7 +17,7 @@ pub(super) struct Tally {
     pub unit: &'static str,
     /// The longest try.
     slowest: Duration,
-    /// What was worst of what held, beside the time.
+    /// The worst acceptable values, besides the time.
     notes: Vec<String>,
     /// What did not hold.
     faults: Vec<String>,
@@ -53,7 +53,7 @@ impl Tally {
         self.faults.push(why);
     }
 
-    /// What the table says besides the time.
+    /// Adds a remark to the table, besides the time.
     pub(super) fn note(&mut self, text: String) {
         self.notes.push(text);
     }

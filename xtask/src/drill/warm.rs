@@ -1,4 +1,4 @@
-//! The suites with PyTorch, started warm and cold: what comes of a case is the same.
+//! The suites with PyTorch, started warm and cold: the outcome of a case must be the same.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,18 +13,19 @@ use super::workspace::{Scale, Workspace};
 const SUITES: [&str; 9] = ["smoke", "hang", "findings", "ddp", "validate", "labs", "device", "compute", "frameworks"];
 /// A few of them, with torchrun on one and two nodes, ranks that fail, and a rank that forks and spawns.
 const FEW: &str = "case(/^(train|fresh|collectives|elastic)/) & matrix.torch = \"2.15.0\"";
-/// Its workers take the next operator when they are done with one: what each process did depends on timing.
+/// Its workers take the next operator when they are done with one, so what each process did depends on timing.
 const SHARED_WORK: &str = "compute/meta[";
-/// Ranks that leave by `_exit`, with their communicator: which was the first depends on timing (docs/reports.md).
+/// Ranks that leave by `_exit`, with their communicator: which one was first depends on timing (docs/reports.md).
 const LEAVE: [&str; 2] = ["findings/fixed[", "findings/backward-fixed"];
-/// A rank dies, and torchrun may end the other one before it comes to the operation that finds it lost (suites/ddp.yaml).
+/// A rank dies, and torchrun may end the other one before it reaches the operation that detects the loss
+/// (suites/ddp.yaml).
 const ENDED_BY_TORCHRUN: &str = "ddp/elastic[";
 /// For one run of the suites.
 const LIMIT: Duration = PATIENCE.saturating_mul(30);
 
-/// What came of a case.
+/// The outcome of a case.
 struct Came {
-    /// Verdict, checks that did not hold, how its processes ended, both reports.
+    /// Verdict, failed checks, how its processes ended, both reports.
     parts: Vec<(&'static str, String)>,
     attempt: Attempt,
 }
@@ -66,7 +67,7 @@ pub(super) fn warm_and_cold(workspace: &Workspace) -> Result<Tally, String> {
 fn run(workspace: &Workspace, warm: &str, tally: &mut Tally) -> Result<BTreeMap<String, Came>, String> {
     let runs = workspace.path(&format!("runs-{warm}"));
     let directory = runs.to_string_lossy();
-    // All of it takes as long as everything else.
+    // All of it takes as long as everything else together.
     let all = workspace.scale == Scale::Long;
     let suites: &[&str] = if all { &SUITES } else { &["ddp"] };
     let filter: &[&str] = if all { &[] } else { &["-E", FEW] };
@@ -74,7 +75,7 @@ fn run(workspace: &Workspace, warm: &str, tally: &mut Tally) -> Result<BTreeMap<
     let mut command = workspace.ftest(&words);
     command.current_dir(&workspace.root).env("FTEST_WARM", warm);
     if let Some(cache) = std::env::var_os("FTEST_CACHE_DIR") {
-        // An environment has a gigabyte.
+        // An environment takes a gigabyte.
         command.env("FTEST_CACHE_DIR", cache);
     }
     let ended = workspace.run(&mut command, LIMIT)?;

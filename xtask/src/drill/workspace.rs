@@ -1,4 +1,4 @@
-//! Where a row works: a directory of its own, the build that is tried, and the commands that it starts there.
+//! The workspace of a row: its own directory, the build under test, and the commands that it starts there.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::command::{Ended, Started};
 
-/// Variables of a CI job, a cargo command or a person's shell that would change what is tried.
+/// Variables of a CI job, a cargo command or a user's shell that would change what is tested.
 const REMOVED: [&str; 12] = [
     "CI",
     "CARGO_TARGET_DIR",
@@ -24,7 +24,7 @@ const REMOVED: [&str; 12] = [
     "VIRTUAL_ENV",
 ];
 
-/// Builds what is tried, as users do.
+/// Builds what is tested, as users do.
 ///
 /// # Errors
 /// It cannot be built.
@@ -42,10 +42,10 @@ pub(super) fn build(root: &Path) -> Result<(), String> {
 pub(super) enum Scale {
     /// A few times.
     Quick,
-    /// As often as fits into the time that somebody waits.
+    /// As often as fits into the time that somebody is willing to wait.
     #[default]
     Usual,
-    /// Until what happens once in a thousand times should have happened.
+    /// Until something that happens once in a thousand times should have happened.
     Long,
 }
 
@@ -60,15 +60,15 @@ pub(super) struct Workspace {
 
 impl Workspace {
     /// # Errors
-    /// There is no room for a directory.
+    /// A directory cannot be created.
     pub(super) fn new(root: &Path, scale: Scale) -> Result<Workspace, String> {
-        // Sockets want short paths.
+        // Sockets need short paths.
         let directory =
             tempfile::Builder::new().prefix("drill-").tempdir_in("/tmp").map_err(|error| error.to_string())?;
         Ok(Workspace { root: root.to_owned(), scale, directory })
     }
 
-    /// How often to try, of these three.
+    /// How often to try, chosen from these three.
     pub(super) fn times(&self, quick: usize, usual: usize, long: usize) -> usize {
         match self.scale {
             Scale::Quick => quick,
@@ -89,7 +89,7 @@ impl Workspace {
         self.directory.path().join(name)
     }
 
-    /// Leaves the directory for somebody to look into.
+    /// Keeps the directory for inspection.
     pub(super) fn keep(self) -> PathBuf {
         self.directory.keep()
     }
@@ -118,7 +118,7 @@ impl Workspace {
         self.command(&self.program("ftest").to_string_lossy(), arguments)
     }
 
-    /// The same, by a shell that first does `before`.
+    /// The same, in a shell that first runs `before`.
     pub(super) fn ftest_after(&self, before: &str, arguments: &[&str]) -> Command {
         let ftest = self.program("ftest").to_string_lossy().into_owned();
         let script = format!("{before}\nexec \"$0\" \"$@\"");
@@ -173,7 +173,7 @@ impl Workspace {
             let entries = fs::read_dir(self.directory.path()).into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
             let left: Vec<String> = processes.chain(names.filter(|name| name.starts_with("ft-"))).collect();
-            // A guard clears up after a killed run.
+            // A guard cleans up after a killed run.
             if left.is_empty() || began.elapsed() > Duration::from_secs(20) {
                 return left;
             }

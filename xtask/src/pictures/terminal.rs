@@ -1,4 +1,4 @@
-//! What a terminal shows of a text with colors, as an SVG.
+//! Renders a text with colors as a terminal shows it, as an SVG.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const CELL: (f64, usize) = (7.25, 17);
 /// A piece of a line in one style: the CSS class, and the text.
 type Piece = (&'static str, String);
 
-/// Lines as a terminal wraps them, each in pieces of one style.
+/// Lines wrapped as in a terminal, each in pieces of one style.
 fn rows(text: &str) -> Vec<Vec<Piece>> {
     let mut rows = Vec::new();
     for line in text.lines() {
@@ -59,7 +59,7 @@ fn style(code: &str) -> &'static str {
     }
 }
 
-/// `text` as a terminal shows it, below the name of `what` printed it.
+/// `text` as a terminal shows it, below `what`, the name of the program that printed it.
 pub(super) fn svg(what: &str, text: &str) -> String {
     let rows = rows(text);
     let (wide, tall) = CELL;

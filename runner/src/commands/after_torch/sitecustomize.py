@@ -1,5 +1,5 @@
-"""Calls `begin(torch)` of `part.py`, beside this file, when a program has imported PyTorch. Python imports a module of this name by
-itself; the program is not changed."""
+"""Calls `begin(torch)` of `part.py`, beside this file, when a program has imported PyTorch. Python imports a module with this
+name by itself; the program is not changed."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def import_the_users():
-    """The module of this name that this one hides."""
+    """The module with this name that this one hides."""
     import importlib.machinery
     import importlib.util
 

@@ -1,10 +1,11 @@
-"""Lets a program of PyTorch be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form at once."""
+"""Lets a PyTorch program be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form
+immediately."""
 
 import ctypes
 import os
 import sys
 
-# Of an ncclUniqueId, which here names nobody.
+# Size of an ncclUniqueId, which here identifies nobody.
 UNIQUE_ID_BYTES = 128
 
 
@@ -18,7 +19,7 @@ def begin(torch):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
     class Store(torch.distributed.Store):
-        """Holds what this rank puts there. What another would put there is empty, or an id of nobody; nothing is waited for."""
+        """Holds what this rank puts there. Values from other ranks are empty, or an id of nobody; it waits for nothing."""
 
         # C++ alone would not keep the methods alive.
         kept = []
@@ -35,7 +36,7 @@ def begin(torch):
             return self.values.get(key, bytes(UNIQUE_ID_BYTES))
 
         def add(self, key, amount):
-            # Where ranks count themselves, the others have been there.
+            # If ranks count themselves, the others count as having been there.
             now = int(self.values.get(key, b"0")) + amount
             self.values[key] = str(now).encode()
             return max(now, size) if now > 0 else now
@@ -66,10 +67,10 @@ def begin(torch):
     for scheme in ("env", "tcp", "file"):
         rendezvous._rendezvous_handlers[scheme] = meet
 
-    # Groups are made, and not split off: for that every rank would be asked.
+    # Groups are created, not split off, because splitting would involve every rank.
     distributed_c10d._get_split_source = lambda *_: None
 
-    # What is split off none the less: which ranks come along NCCL learns from the others.
+    # For groups that are split off anyway: NCCL would learn from the other ranks which ones take part.
     group, shim = torch._C._distributed_c10d.ProcessGroup, ctypes.CDLL(None)
     split = getattr(group, "split_group", None)
 
@@ -78,14 +79,14 @@ def begin(torch):
         try:
             return split(self, ranks, *arguments, **named)
         finally:
-            # One that failed before it came to NCCL leaves nothing for the next.
+            # A split that failed before it reached NCCL must leave nothing for the next one.
             shim.ftest_split_takes((ctypes.c_uint32 * 1)(), ctypes.c_size_t(0))
 
     if split is not None:
         group.split_group = split_group
 
     def without_gloo(backend):
-        """gloo connects to every other rank; what it would do here is nobody's to see."""
+        """gloo connects to every other rank; here its communication has no observer."""
         from torch.testing._internal.distributed import fake_pg  # noqa: F401, registers `fake`
 
         return str(backend or "cpu:gloo,cuda:nccl").lower().replace("gloo", "fake")

@@ -1,11 +1,12 @@
-"""Watches PyTorch's allocator for `ftest exec --preflight`, and writes what it saw beside this file when the process ends."""
+"""Watches PyTorch's allocator for `ftest exec --preflight`, and writes its observations beside this file when the process
+ends."""
 
 import os
 import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Events of the allocator that are kept; older ones are forgotten.
+# Maximum number of allocator events kept; older ones are forgotten.
 EVENTS = 100_000
 # Lines that are reported per GPU.
 LINES = 20
@@ -33,7 +34,8 @@ def begin(torch):
 def record(torch, state):
     torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=EVENTS)
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10):
-        # With it, an event of a backward pass has the stack of the forward pass (`forward_frames`); earlier versions never have.
+        # With it, an event of a backward pass has the stack of the forward pass (`forward_frames`); in earlier versions it never
+        # has.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
     for name in ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats"):
         reset = getattr(torch._C, name, None)
@@ -61,13 +63,13 @@ def keep_peaks(torch, state):
 
 
 def leave(torch, state):
-    """Writes what was seen at the end of the process, also at one without Python's exit handlers."""
+    """Writes the observations at the end of the process, even one without Python's exit handlers."""
     import atexit
 
     pid, is_done, leave_now = os.getpid(), [], os._exit
 
     def finish():
-        # A forked child has none of its parent's memory.
+        # A forked child has none of its parent's GPU memory.
         if is_done or os.getpid() != pid:
             return
         is_done.append(True)
@@ -107,7 +109,8 @@ def write(torch, state):
 
 
 def live_at_peak(blocks, trace):
-    """The blocks, as (bytes, who allocated it), that were allocated when most was: from those that are now, and the events backwards."""
+    """The blocks allocated at the peak, as (bytes, who allocated it): from the current ones, going backwards through the
+    events."""
     now = best = sum(block["requested_size"] for block in blocks)
     peak = len(trace)
     for place in range(len(trace) - 1, -1, -1):
@@ -124,7 +127,7 @@ def live_at_peak(blocks, trace):
             live.pop(event["addr"], None)
         elif event["action"] == "free_requested":
             live[event["addr"]] = (event["size"], None)
-    # Who allocated what was freed since then is in the events before.
+    # The origin of blocks freed since then is in the earlier events.
     unknown = {address for address, (_, source) in live.items() if source is None}
     for event in reversed(trace[:peak]):
         if not unknown:
@@ -147,7 +150,8 @@ def by_line(live, whose):
 
 
 class Owner:
-    """Which line of the program an allocation is from: the innermost that is neither Python's nor an installed package's."""
+    """The program line that an allocation is from: the innermost that belongs neither to Python nor to an installed
+    package."""
 
     def __init__(self, torch):
         import sysconfig
@@ -160,7 +164,7 @@ class Owner:
         return not (installed or file.startswith(("<frozen", self.torch, self.standard, HERE)))
 
     def site(self, source):
-        """Of a block or an event; of None, which the events no longer have."""
+        """The line of a block or an event; for None, which the events no longer contain."""
         source = source or {}
         frames = [frame for frame in source.get("frames") or [] if not frame["filename"].startswith(HERE)]
         own = [frame for frame in frames if self.is_users(frame["filename"])]
@@ -172,14 +176,16 @@ class Owner:
         return {"file": first["filename"], "line": first["line"], "function": first["name"], "backward": bool(forward)}
 
     def forward(self, source):
-        """The threads of a backward pass run no Python: the user's frames of what is differentiated there, the innermost first."""
+        """The threads of a backward pass run no Python: the user's frames of the operator being differentiated, innermost
+        first."""
         lines = [re.match(r'\s*File "(.*)", line (\d+), in (.*)', text) for text in source.get("forward_frames") or []]
         frames = [{"filename": line[1], "line": int(line[2]), "name": line[3]} for line in reversed(lines) if line]
         return [frame for frame in frames if self.is_users(frame["filename"])]
 
 
 def compute_objects(torch):
-    """Objects that ranks exchange arrive: what PyTorch computes of their sizes by kernels is computed on the host meanwhile."""
+    """Makes objects exchanged by ranks arrive: sizes that PyTorch computes with kernels are computed on the host in the
+    meantime."""
     import functools
 
     c10d, aten = torch.distributed.distributed_c10d, torch.ops.aten
@@ -221,8 +227,8 @@ def compute_objects(torch):
 
 
 def replace_cudnn(torch, state):
-    """cuDNN is not simulated, and without it PyTorch would allocate other buffers. Its operators get results as PyTorch's own rules
-    predict them; workspaces, which depend on the algorithm that cuDNN chooses, are not known."""
+    """cuDNN is not simulated, and without it PyTorch would allocate other buffers. Its operators get results as predicted by
+    PyTorch's own rules; workspaces, which depend on the algorithm that cuDNN chooses, are unknown."""
     from torch.utils._pytree import tree_map_only
 
     aten, modes = torch.ops.aten, []
@@ -232,7 +238,7 @@ def replace_cudnn(torch, state):
 
     def predicted(operator, *arguments):
         if not modes:
-            # Half a second, which a program without cuDNN does not pay.
+            # Takes half a second, which a program without cuDNN should not pay.
             from torch._subclasses.fake_tensor import FakeTensorMode
 
             modes.append(FakeTensorMode())

@@ -56,9 +56,9 @@ pub struct ProcessPlan {
 /// Texts to look for in all of a process's output.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
-    /// In its standard output.
+    /// Texts to look for in its standard output.
     pub stdout: BTreeSet<String>,
-    /// In its standard error.
+    /// Texts to look for in its standard error.
     pub stderr: BTreeSet<String>,
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Preference {
     WhereItSaves,
     /// Every case that does not opt out.
     Warm,
-    /// None.
+    /// No case.
     Cold,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// None yet.
+    /// No server runs yet.
     pub(super) fn new(preference: Preference) -> Servers {
         Servers { preference, ..Servers::default() }
     }

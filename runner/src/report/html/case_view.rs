@@ -101,9 +101,9 @@ pub(super) struct GapView {
     pub(super) name: String,
     /// The detail that distinguishes uses of one name.
     pub(super) detail: String,
-    /// Whose.
+    /// The rank that used it.
     pub(super) rank: Option<u32>,
-    /// How often.
+    /// Number of uses.
     pub(super) count: u64,
 }
 

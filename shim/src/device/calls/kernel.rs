@@ -14,16 +14,16 @@ const ASSUMED_REGISTERS: u32 = 32;
 /// The resource needs of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Figures {
-    /// Of a thread.
+    /// Registers per thread.
     pub(crate) registers: u32,
     /// Static shared memory per block, bytes.
     pub(crate) shared_bytes: u32,
     /// Dynamic shared memory that a launch may ask for, bytes.
     pub(crate) max_dynamic: u32,
     pub(crate) constant_bytes: u32,
-    /// Of a thread.
+    /// Local memory per thread, bytes.
     pub(crate) local_bytes: u32,
-    /// Of a block.
+    /// Maximum number of threads per block.
     pub(crate) max_threads: u32,
     /// Compute capability that it was written for (and compiled for), times ten.
     pub(crate) written_for: u32,

@@ -33,7 +33,7 @@ pub(crate) struct Held(Mutex<BTreeMap<usize, (Weak<UserObject>, usize)>>);
 /// Makes an object with this many references held by the caller.
 ///
 /// # Errors
-/// `INVALID_VALUE` for none.
+/// `INVALID_VALUE` for count 0.
 pub(crate) fn create(data: usize, destroy: Destroy, references: usize) -> CudaResult<usize> {
     if references == 0 {
         return Err(CudaError::INVALID_VALUE);

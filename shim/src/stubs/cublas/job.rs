@@ -73,7 +73,7 @@ impl Scale {
         }
     }
 
-    /// Whether its value is known before the routine runs.
+    /// Whether it is known, before the routine runs, not to be 0.
     pub(crate) fn is_known(self) -> bool {
         matches!(self, Self::Value(_)) && !self.is_zero()
     }

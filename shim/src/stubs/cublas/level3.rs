@@ -108,7 +108,7 @@ struct Rank {
     hermitian: bool,
     /// Whether the product and its transpose are summed.
     both: bool,
-    /// Of alpha.
+    /// The element type of alpha.
     alpha: Element,
 }
 

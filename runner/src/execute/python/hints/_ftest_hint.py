@@ -1,5 +1,5 @@
-# Only explains why `import torch` fails in this environment outside of ftest: the libraries that PyTorch asks for
-# are not installed, the simulated GPU provides them. Does nothing where it is loaded.
+# Only explains why `import torch` fails in this environment outside ftest: the libraries that PyTorch requires are not
+# installed, because the simulated GPU provides them. Does nothing if that is loaded.
 import os
 import sys
 

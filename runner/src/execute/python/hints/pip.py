@@ -1,4 +1,4 @@
-# In the place of pip: this environment is ftest's. A real pip, installed here, is found before this file.
+# In place of pip: this environment belongs to ftest. A real pip, installed here, is found before this file.
 import sys
 
 HINT = """\

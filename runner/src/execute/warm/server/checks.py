@@ -4,14 +4,14 @@ import os
 import re
 import sys
 
-# Variables that native libraries read when they are loaded, and glibc, the interpreter and what `.pth` files import when they start.
-# `getenv` leaves no trace; what Python code reads while it is imported is recorded, see `Recorder`.
+# Variables that native libraries read when loaded, and that glibc, the interpreter and imports of `.pth` files read at start.
+# `getenv` leaves no trace; reads by Python code during import are recorded, see `Recorder`.
 BOUND = re.compile(
     rb"(?:PYTHON|LC_|LD_|GLIBC_|MALLOC_|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|GOTO_|BLIS_|NPY_|NUMEXPR_|DNNL_|ONEDNN_|ATEN_|C10_"
     rb"|COVERAGE_|COV_|SETUPTOOLS_|TQDM_|KINETO_|TORCH|PYTORCH_|CUDA_|USE_|ACC_|INTEL_|I_MPI_|MKLDNN_|MPI_|OMPI_|OPENSSL_|__PYVENV|HOME$|LANG|TZ$)"
 )
-# Of those, what PyTorch and CUDA read later: at the first CUDA call, or when a process group is made. And what is read
-# early without leaving a trace in what is kept.
+# Those of them that PyTorch and CUDA read later: at the first CUDA call, or when a process group is made. Also those
+# read early without a lasting effect.
 FREE = re.compile(rb"(?:TORCHELASTIC_|TORCH_NCCL_|CUDA_VISIBLE_DEVICES$|PYTORCH_NVML_BASED_CUDA_CHECK$|TORCH_DISABLE_SHARE_RDZV_TCP_STORE$)")
 
 
@@ -20,7 +20,7 @@ class Cold(Exception):
 
 
 class Recorder(type(os.environ)):
-    """os.environ that remembers which variables were asked for."""
+    """An os.environ that remembers which variables were read."""
 
     asked = set()
     plain = type(os.environ)
@@ -34,7 +34,8 @@ class Recorder(type(os.environ)):
         return super().__contains__(name)
 
     def items(self):
-        # tqdm looks among all for those that begin with TQDM_, which BOUND has. Whoever else does this has read them all.
+        # tqdm searches all for those that begin with TQDM_, which BOUND includes. Anyone else who does this has read them
+        # all.
         if sys._getframe(1).f_globals.get("__name__") == "tqdm.utils":
             return {self.decodekey(name): self.decodevalue(value) for name, value in self._data.items()}.items()
         return super().items()
@@ -51,7 +52,7 @@ def check_environment(wanted, base, asked):
 
 
 def check_shadows(directory, known):
-    """A module beside the program comes before one of the same name that was imported without it."""
+    """A module beside the program takes precedence over an imported one with the same name."""
     finder = machinery.FileFinder(
         directory,
         (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
@@ -65,6 +66,6 @@ def check_shadows(directory, known):
 
 
 def importable():
-    """What was imported from files, by name at the top, and from where."""
+    """The modules imported from files, by top-level name, and their locations."""
     specs = {name: getattr(module, "__spec__", None) for name, module in sys.modules.items() if "." not in name}
     return {name: spec.origin for name, spec in specs.items() if getattr(spec, "has_location", False)}

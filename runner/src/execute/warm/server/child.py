@@ -1,4 +1,4 @@
-# From a fork of the warm process to the process that was asked for.
+# Turns a fork of the warm process into the requested process.
 import fcntl
 import gc
 import io
@@ -6,8 +6,8 @@ import time
 
 
 class Request:
-    """What a process is to be. Its end of `report` leads to who asked; `kept` are the numbers of the descriptors that it inherits
-    beside its streams."""
+    """The description of a requested process. Its end of `report` leads to the requester; `kept` are the numbers of the
+    descriptors that it inherits besides its streams."""
 
     FIELDS = ("file", "directory", "parent", "death", "session", "umask", "notes", "kept", "arguments")
 
@@ -23,7 +23,7 @@ class Request:
         self.environment = words[count + int(arguments) :]
         self.report = socket.socket(fileno=descriptors[STREAMS])
         self.given = descriptors[:STREAMS] + descriptors[STREAMS + 1 :]
-        # What the interpreter is started with: of a script that names it in its first line, with that before it.
+        # The arguments of the interpreter; for a script that names it in its first line, the script comes first.
         self.interpreter, self.words = self.file, self.arguments
 
     @staticmethod
@@ -33,7 +33,7 @@ class Request:
         return b"\0".join(plain + arguments + environment)
 
     def interpreted(self):
-        """As the kernel does it with a script."""
+        """Does what the kernel does with a script."""
         if not is_this_interpreter(self.file):
             try:
                 interpreter = interpreter_of(self.file)
@@ -53,7 +53,7 @@ class Request:
         self.report.close()
 
     def place_descriptors(self):
-        """Every descriptor on its number, and the report on none of those."""
+        """Puts every descriptor on its number, and the report on none of those."""
         numbers = [*range(STREAMS), *self.kept]
         above = max(numbers) + 1
         given = self.given + [self.report.detach()]
@@ -66,14 +66,14 @@ class Request:
             os.close(source)
 
     def fail(self, error):
-        """This process does not become what was asked for, and has to be waited for."""
+        """This process does not become the requested one, and has to be waited for."""
         try:
             self.report.sendall(b"error %d %s\n" % (os.getpid(), os.fsencode(str(error)).replace(b"\n", b" ")))
         finally:
             os._exit(127)
 
     def admit(self, reason):
-        """Reports this process, and waits until who asked knows it: without that it must not run."""
+        """Reports this process, and waits until the requester knows it: without that it must not run."""
         note(self.notes, self.variables().get(b"RANK"), reason)
         self.report.sendall(b"ready %d\n" % os.getpid())
         if self.report.recv(1) != b"g":
@@ -81,7 +81,7 @@ class Request:
 
 
 def note(notes, rank, reason):
-    """Adds how a process was started."""
+    """Records how a process was started."""
     if not notes:
         return
     name = b"rank " + rank if rank is not None else b"launcher"
@@ -95,18 +95,18 @@ def note(notes, rank, reason):
 
 
 class Warm:
-    """What the warm process is, and its forks begin with."""
+    """The state of the warm process, with which its forks begin."""
 
     def __init__(self, environment, asked, said):
         self.environment = environment
-        # To stderr, while PyTorch was imported: that it has no NumPy.
+        # Output on stderr while PyTorch was imported: that it has no NumPy.
         self.said = said
         self.asked = asked
         self.known = importable()
 
     def become(self, request):
-        """Turns this process, a fresh child of who asked, into the one that was asked for: gives what the interpreter calls. One that
-        has to be cold is never back."""
+        """Turns this process, a fresh child of the requester, into the requested one: returns what the interpreter calls. If it
+        has to be started cold, never returns."""
         try:
             die_with(request.parent, request.death)
             if request.session:
@@ -169,7 +169,7 @@ class Warm:
 
     @staticmethod
     def exec(request, reason):
-        """A cold start in this process's place: parent, pid, session and descriptors are right already."""
+        """A cold start in place of this process: parent, pid, session and descriptors are already right."""
         try:
             request.place_descriptors()
             request.admit(reason)
@@ -183,7 +183,7 @@ class Warm:
 
 
 def replace_environment(entries):
-    # In order, and by way of os.environ, which sets the C library's as well.
+    # In order, and through os.environ, which also sets the C library's environment.
     os.environ.clear()
     for entry in entries:
         name, value = entry.split(b"=", 1)
@@ -194,10 +194,10 @@ def replace_environment(entries):
 
 
 def take_streams(request):
-    """The three streams: the same Python objects, since what was imported holds them, over the new descriptors."""
+    """The three streams: the same Python objects, because imported code holds them, over the new descriptors."""
     request.place_descriptors()
-    # As create_stdio in CPython's pylifecycle.c makes them where PYTHONUNBUFFERED is set. A raw stream remembers whether its file
-    # is seekable, also when it is initialized again: those are new.
+    # As create_stdio in CPython's pylifecycle.c makes them if PYTHONUNBUFFERED is set. A raw stream remembers whether its file is
+    # seekable, also when it is initialized again: those are new.
     raws = [io.FileIO(number, mode, closefd=False) for number, mode in enumerate(("r", "w", "w"))]
     for raw, name in zip(raws, ("<stdin>", "<stdout>", "<stderr>")):
         raw.name = name
@@ -211,7 +211,8 @@ def take_streams(request):
 
 
 def renew_random():
-    """What a process draws when it starts or imports, each draws for itself. `random` does so after every fork."""
+    """Random values that a process draws when it starts or imports: each process draws its own. `random` does so after
+    every fork."""
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed()
@@ -224,7 +225,7 @@ def renew_random():
 
 
 def renew_directories():
-    """What imports keep of the working directory and of TMPDIR: what RENEWED names, and a default of PyTorch's."""
+    """What imports remember of the working directory and TMPDIR: the names in RENEWED, and a default of PyTorch's."""
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
         tempfile.tempdir = None
@@ -237,7 +238,7 @@ def renew_directories():
 
 
 def renew_times():
-    """When the process began, as a log record counts from it."""
+    """The start time of the process, from which log records count."""
     logging = sys.modules.get("logging")
     if logging is not None:
         # In nanoseconds from CPython 3.13 on.
@@ -245,8 +246,8 @@ def renew_times():
 
 
 def renew_main():
-    """The module that the program becomes: what was there at the freeze is never collected, and its globals would not be deleted at the
-    end."""
+    """The module that the program becomes: modules that existed at the freeze are never collected, and their globals would not be
+    deleted at the end."""
     before = sys.modules["__main__"]
     main = sys.modules["__main__"] = type(sys)("__main__")
     vars(main).update((name, {} if name == "__annotations__" else value) for name, value in vars(before).items())
@@ -254,6 +255,6 @@ def renew_main():
 
 def put_first(directory):
     if not getattr(sys.flags, "safe_path", False):
-        # The server's working directory is there, as `python -m` has it.
+        # The server's working directory is in it, as with `python -m`.
         sys.path_importer_cache.pop(sys.path[0], None)
         sys.path[0] = directory

@@ -1,4 +1,4 @@
-# What only the kernel can do: the parent's death, the process's arguments and environment as /proc shows them.
+# Kernel features: signals on the parent's death, and the process's arguments and environment as shown in /proc.
 import array
 import ctypes
 import os
@@ -16,13 +16,14 @@ libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_void_p] * 4
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 libc.sbrk.restype = ctypes.c_void_p
-# __NR_clone, where this is known to work; and most descriptors of a message (SCM_MAX_FD).
+# __NR_clone, where this is known to work; and the maximum number of descriptors in a message (SCM_MAX_FD).
 CLONE = {"x86_64": 56, "aarch64": 220}
 MOST_DESCRIPTORS = 253
 
 
 class MemoryMap(ctypes.Structure):
-    # struct prctl_mm_map (linux/prctl.h), with where each number is in /proc/PID/stat (proc_pid_stat(5), from 1).
+    # struct prctl_mm_map (linux/prctl.h), with the position of each number in /proc/PID/stat (proc_pid_stat(5), from
+    # 1).
     PLACES = {
         "start_code": 26,
         "end_code": 27,
@@ -50,7 +51,7 @@ def prctl(option, argument):
 
 
 def show(arguments, environment):
-    """Makes /proc/self/cmdline and /proc/self/environ what they are after an exec with these."""
+    """Sets /proc/self/cmdline and /proc/self/environ as after an exec with these."""
     first, second = (b"".join(word + b"\0" for word in words) for words in (arguments, environment))
     size = max(len(first) + len(second), 1)
     # Never unmapped: /proc is read until the process is gone.
@@ -75,10 +76,10 @@ def show(arguments, environment):
 
 
 def die_with(parent, number):
-    """The kernel sends this process signal `number` when `parent` dies; 0: nothing."""
+    """Makes the kernel send this process signal `number` when `parent` dies; 0 means none."""
     prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
-        # It died before the kernel knew.
+        # The parent died before the kernel knew.
         os._exit(127)
 
 
@@ -89,13 +90,13 @@ def takes_orphans():
 
 
 def fork_unseen():
-    """As os.fork, but a child that sends no SIGCHLD: wait(2) leaves such a one out unless it is asked for it (__WCLONE). None where
-    this cannot be done. Neither glibc nor the interpreter knows of it, so only in a process with one thread, for a child that does
-    nothing but fork in its turn."""
+    """As os.fork, but the child sends no SIGCHLD: wait(2) skips such a child unless asked for it (__WCLONE). None if this cannot
+    be done. Neither glibc nor the interpreter knows about it, so use it only in a process with one thread, for a child that only
+    forks in turn."""
     number = CLONE.get(os.uname().machine)
     if number is None:
         return None
-    # PyDLL keeps the lock of the interpreter, which another thread could not give back in the child.
+    # PyDLL keeps the interpreter lock, which another thread could not release in the child.
     clone = ctypes.PyDLL(None, use_errno=True).syscall
     clone.restype, clone.argtypes = ctypes.c_long, [ctypes.c_long] * 6
     child = clone(number, 0, 0, 0, 0, 0)
@@ -124,7 +125,7 @@ def nothing_on(numbers):
 
 
 def send(control, message, descriptors):
-    """One message: its length, and with that the descriptors, then its bytes."""
+    """Sends one message: its length together with the descriptors, then its bytes."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     control.sendmsg([struct.pack("<I", len(message))], rights)
     control.sendall(message)

@@ -1,8 +1,8 @@
-# What the command line of an interpreter has it run, and how a fork runs that.
+# What an interpreter's command line makes it run, and how a fork runs that.
 import atexit
 import functools
 
-# PyTorch's launcher, and others that start ranks: what they set, they set for those.
+# PyTorch's launcher, and others that start ranks: what they set is meant for the ranks.
 AGENT = b"torch.distributed.run"
 LAUNCHERS = {AGENT, b"torch.distributed.launch", b"accelerate.commands.launch", b"accelerate.commands.accelerate_cli"}
 # As get_command_line in multiprocessing/spawn.py and ensure_running in multiprocessing/forkserver.py write it.
@@ -10,16 +10,16 @@ SPAWNED = re.compile(rb"from multiprocessing\.(?:spawn import spawn_main; spawn_
 
 
 def program_of(words):
-    """The program of this command line. Raises Cold for one that is not run in a fork."""
+    """The program of this command line. Raises Cold for one that cannot run in a fork."""
     import subprocess
 
     place = 1
-    # What multiprocessing passes on: the flags that this interpreter has itself.
+    # The flags that multiprocessing passes on: those of this interpreter itself.
     options = [os.fsencode(word) for word in subprocess._args_from_interpreter_flags()]
     if words[place : place + len(options)] == options:
         place += len(options)
     while words[place : place + 1] == [b"-u"]:
-        # What PYTHONUNBUFFERED says already.
+        # Already set by PYTHONUNBUFFERED.
         place += 1
     rest = words[place:]
     if len(rest) > 1 and rest[0] == b"-m":
@@ -76,7 +76,7 @@ class Module:
         self.name = os.fsdecode(words[0])
 
     def sources(self, roots):
-        """None for a launcher, the module alone where it is installed."""
+        """None for a launcher, only the module if it is installed."""
         if self.words[0] in LAUNCHERS:
             return None
         for name in (self.name, self.name + ".__main__"):
@@ -121,13 +121,13 @@ class Module:
 
 
 class Spawned:
-    """What multiprocessing starts: a child of the methods spawn and forkserver. Its program has been looked through with its
+    """A child started by multiprocessing with the methods spawn and forkserver. Its program has been examined with its
     parent's."""
 
     def __init__(self, words):
         self.words = words
         if sys.version_info >= (3, 13):
-            # There the interpreter keeps the text of `-c` for tracebacks, by a function that it does not export.
+            # There the interpreter keeps the text of `-c` for tracebacks, through a function that it does not export.
             raise Cold("what multiprocessing spawns is started cold from Python 3.13 on")
 
     def sources(self, roots):
@@ -149,8 +149,8 @@ class Spawned:
         return in_c(run, self.words[1] + b"\n", None)
 
 
-# These give a C function: below the program there is no Python frame, as in a cold start. It is called with two arguments more,
-# those of runpy._run_module_as_main, which C ignores.
+# These return a C function: below the program there is no Python frame, as in a cold start. It is called with two more
+# arguments, those of runpy._run_module_as_main, which C ignores.
 
 
 def in_c(run, *arguments):
@@ -160,15 +160,16 @@ def in_c(run, *arguments):
 
 
 def ended(result, function, arguments):
-    """When the program is over. An interrupted one ends by SIGINT: the interpreter knows."""
+    """Called when the program is over. An interrupted one ends by SIGINT: the interpreter knows."""
     if result != 0 and getattr(sys, "last_type", None) is not KeyboardInterrupt:
         raise SystemExit(1)
     return result
 
 
 def ending_early(run):
-    """torchrun, without the end of an interpreter: deleting what it was forked with is half of all that it does in a short case, and
-    shows nowhere. A torchrun with modules that are not PyTorch's, which may want to see their objects deleted, ends as any other."""
+    """torchrun, without the interpreter's finalization: deleting what it was forked with is half of its work in a short case, and
+    has no visible effect. A torchrun with modules that are not PyTorch's, which may want to see their objects deleted, ends
+    normally."""
     before = set(sys.modules)
 
     def start(*_):
@@ -180,7 +181,7 @@ def ending_early(run):
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # As PyErr_Print has it, without this frame.
+            # As in PyErr_Print, without this frame.
             error.__traceback__ = error.__traceback__.tb_next
             sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
             sys.excepthook(sys.last_type, sys.last_value, sys.last_traceback)
@@ -202,7 +203,7 @@ def ending_early(run):
 
 
 def is_this_interpreter(file):
-    """Whether this file is the one that runs here, or another name for it beside it."""
+    """Whether this file is the interpreter that runs here, or another name for it beside it."""
     file = os.fsdecode(file)
     if file == sys.executable:
         return True
@@ -211,7 +212,7 @@ def is_this_interpreter(file):
 
 
 def interpreter_of(file):
-    """The interpreter that the first line of a script names, where it has no arguments; None without one."""
+    """The interpreter named in the first line of a script, if it has no arguments; otherwise None."""
     with open(file, "rb") as script:
         line = script.readline(256)
     if not line.startswith(b"#!") or not line.endswith(b"\n"):

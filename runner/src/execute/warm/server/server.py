@@ -6,17 +6,17 @@ import json
 import shutil
 import threading
 
-# What PyTorch's launcher imports, and DDP and the optimizers when they are first used.
+# Modules that PyTorch's launcher imports, and that DDP and the optimizers import when first used.
 MODULES = ("torch", "torch.distributed", "torch.distributed.run", "torch.nn.parallel", "torch.optim", "torch._dynamo")
 
-# Where imports keep a directory that `renew_directories` replaces, and the variables behind those: what they were for the server does
+# Where imports keep a directory that `renew_directories` replaces, and the variables behind them: their values in the server do
 # not matter.
 RENEWED = {("tempfile", "tempdir"), ("multiprocessing.process", "ORIGINAL_DIR")}
 HARMLESS = {b"TMPDIR", b"TEMP", b"TMP"}
 
 
 class Program:
-    """What the interpreter takes for the module runpy."""
+    """An object that the interpreter accepts as the module runpy."""
 
     @property
     def _run_module_as_main(self):
@@ -36,7 +36,7 @@ def main():
     os.environ.__class__ = Recorder.plain
     control = socket.socket(fileno=os.dup(0))
     nothing_on([0])
-    # What the suite names; and what was left out when this process began before, with the reasons.
+    # The modules that the suite names; and those left out when this process began before, with the reasons.
     wanted, left_out = sys.argv[1].split(), dict(word.split(" ", 1) for word in sys.argv[2:])
     try:
         warm = load(wanted, left_out, control)
@@ -50,7 +50,7 @@ def main():
 
 
 class Line:
-    """Where ftest asks for processes."""
+    """Where ftest requests processes."""
 
     def __init__(self, control):
         self.control = control
@@ -63,10 +63,10 @@ class Line:
 
 
 def load(wanted, left_out, control):
-    """Imports everything but `left_out`. What leaves something behind that every process would need of its own is left out, too, and
-    so is what the suite names and cannot be imported: this process begins anew without it.
+    """Imports everything except `left_out`. Modules that leave something behind that every process would need separately are left
+    out, too, and so are modules that the suite names but that cannot be imported: this process starts again without them.
 
-    Raises Unfit where that is PyTorch itself."""
+    Raises Unfit if that is PyTorch itself."""
     variables = dict(os.environb)
     with open("/proc/self/environ", "rb") as file:
         began_with = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
@@ -102,7 +102,7 @@ def load(wanted, left_out, control):
                 begin_again(wanted, {**left_out, name: why}, control, variables)
             if name == "torch" or not isinstance(error, ImportError):
                 raise
-            # It is none of this PyTorch's.
+            # It does not belong to this PyTorch.
         finally:
             os.environ.__class__ = Recorder.plain
         forget_cache(variables)
@@ -114,31 +114,34 @@ def load(wanted, left_out, control):
             if name == "torch":
                 raise Unfit("importing torch %s" % residue) from None
             begin_again(wanted, {**left_out, name: "importing it %s" % residue}, control, variables)
-    # It runs as `__main__`, for which runpy wants it not to be imported; what it imports stays.
+    # It runs as `__main__`, for which runpy requires that it is not imported; its imports stay.
     parent, _, name = AGENT.decode().rpartition(".")
     if sys.modules.pop(AGENT.decode(), None) is not None:
         delattr(sys.modules[parent], name)
     remember_callers()
     shared.close()
     gc.collect()
-    # What the forks share: a collection that looked at it would write to it, in every fork, and take half of what a small program takes.
+    # Shared by the forks: a garbage collection that examined it would write to it, in every fork, and take half as long as a
+    # small program.
     gc.freeze()
     return Warm(variables, frozenset(Recorder.asked) - HARMLESS, said)
 
 
 class Shared:
-    """The modules that every fork begins with and nobody's program is part of. At its end an interpreter deletes the globals of all
-    modules; a fork leaves these alone. Deleting them would copy most of the heap, and take longer than a small program.
+    """The modules that every fork begins with and that are not part of any program. An interpreter deletes the globals of all
+    modules at its end; a fork leaves these alone. Deleting them would copy most of the heap, and take longer than a small
+    program.
 
-    Not among them is torch.distributed, whose globals hold the process groups: those end with the interpreter, as in a cold process."""
+    They exclude torch.distributed, whose globals hold the process groups: those end with the interpreter, as in a cold
+    process."""
 
     def __init__(self):
         self.modules = None
-        # What is registered first runs last: after it the interpreter only deletes.
+        # The handler registered first runs last: after it, the interpreter only deletes.
         atexit.register(self.leave_alone)
 
     def close(self):
-        """From here on modules are imported that the suite names."""
+        """From here on, modules named by the suite are imported."""
         if self.modules is None:
             kept = ("__main__", "sys", "builtins", AGENT.decode().partition(".run")[0])
             self.modules = {name: module for name, module in sys.modules.items() if not (name in kept or name.startswith(kept[-1] + "."))}
@@ -153,21 +156,21 @@ class Shared:
 
 
 def remember_callers():
-    """torchrun asks `inspect` again and again where it is called from, which looks through all modules for each file that it has not
-    met: with this it has met all, and the two below it, to which no module belongs."""
+    """torchrun repeatedly asks `inspect` where it is called from, which searches all modules for each file it does not know:
+    after this it knows all of them, and the two below it, to which no module belongs."""
     inspect.getmodule(inspect.currentframe())
     for file in ("<frozen runpy>", ending_early.__code__.co_filename):
         inspect.modulesbyfile.setdefault(file, file)
 
 
 def output(number):
-    """What was written to this stream, a file."""
+    """The text written to this stream, which is a file."""
     with open("/proc/self/fd/%d" % number, "rb") as file:
         return file.read()
 
 
 def look_around(variables, descriptors, said):
-    """Raises Residue for what a cold process would have of its own after the same imports."""
+    """Raises Residue for anything that a cold process would have separately after the same imports."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if (output(1), output(2)) != (b"", said):
@@ -186,7 +189,7 @@ def look_around(variables, descriptors, said):
     places = (os.environ["TMPDIR"], os.getcwd())
     for name, module in list(sys.modules.items()):
         for variable, value in list(getattr(module, "__dict__", {}).items()):
-            # Not isinstance, which asks the value: torch.distributed.reduce_op answers with a warning.
+            # Not isinstance, which queries the value: torch.distributed.reduce_op responds with a warning.
             if type(value) is str and value.startswith(places) and (name, variable) not in RENEWED:
                 raise Residue("keeps a directory of this process in %s.%s" % (name, variable))
     if libc.ftest_is_used():
@@ -194,8 +197,9 @@ def look_around(variables, descriptors, said):
 
 
 def forget_cache(variables):
-    """Undoes what `cache_dir` in torch/_inductor/runtime/cache_dir_utils.py does, which is called by an import: it makes a directory in
-    TMPDIR and sets the variable from which it takes that the next time. Each process does so for itself when it needs it."""
+    """Undoes what `cache_dir` in torch/_inductor/runtime/cache_dir_utils.py does, which is called by an import: it creates a
+    directory in TMPDIR and sets the variable from which it reads that the next time. Each process does so for itself when
+    needed."""
     name = "TORCHINDUCTOR_CACHE_DIR"
     place = os.environ.get(name, "")
     if os.fsencode(name) not in variables and place.startswith(os.environ["TMPDIR"] + "/"):
@@ -204,7 +208,7 @@ def forget_cache(variables):
 
 
 def begin_again(wanted, left_out, control, variables):
-    """The same process, from the start, without `left_out`."""
+    """Restarts this process without `left_out`."""
     for number in (1, 2):
         os.ftruncate(number, 0)
         os.lseek(number, 0, os.SEEK_SET)
@@ -218,7 +222,7 @@ def begin_again(wanted, left_out, control, variables):
 
 
 def serve(warm, door):
-    """Forks until nobody can ask any more. Comes back in the forks only, with what the interpreter calls."""
+    """Forks until nobody can request any more. Returns only in the forks, with what the interpreter calls."""
     while True:
         message, descriptors = door.receive()
         if message is None:
@@ -231,8 +235,8 @@ def serve(warm, door):
 
 
 def fork(warm, door, request):
-    """A process whose parent is who asked: its own parent ends at once, and the kernel gives an orphan to the nearest ancestor
-    that takes orphans."""
+    """A process whose parent is the requester: its own parent ends immediately, and the kernel gives an orphan to the nearest
+    ancestor that adopts orphans."""
     moved, move = os.pipe()
     try:
         middle = os.fork()
@@ -251,7 +255,7 @@ def fork(warm, door, request):
             os._exit(0)
         os.close(move)
         door.close()
-        # Not before its parent is gone for good; never, if this server is.
+        # Not before its parent is gone for good, and never if this server is gone.
         if os.read(moved, 1) != b"m":
             os._exit(127)
         os.close(moved)

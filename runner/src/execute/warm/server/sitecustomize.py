@@ -1,4 +1,4 @@
-# Loaded by `site` in the warm process alone: its directory comes first in PYTHONPATH. It puts the server where the
+# Loaded by `site` only in the warm process, whose directory comes first in PYTHONPATH. It puts the server where the
 # interpreter looks for the program to run, and leaves nothing else behind.
 import os
 import sys
@@ -15,7 +15,7 @@ for part in parts:
         exec(compile(file.read(), os.path.join(here, part), "exec"), scope)
 # `python -m` calls runpy._run_module_as_main from C, with no Python frame below it.
 sys.modules["runpy"] = scope["Program"]()
-# What the user's own reads now, it reads in every process.
+# Whatever the user's own sitecustomize reads now, it reads in every process.
 os.environ.__class__ = scope["Recorder"]
-# Where there is none, `site` expects exactly this error.
+# If there is none, `site` expects exactly this error.
 import sitecustomize  # noqa: E402, F401

@@ -1,15 +1,16 @@
-# The program's own source files, looked through before they run: which of them would notice a warm start.
+# The program's own source files, examined before they run: which of them would notice a warm start.
 import ast
 import os
 import re
 
-# Bytes: to look through more takes as long as a cold start.
+# Bytes: examining more takes as long as a cold start.
 MOST_SOURCE = 2 << 20
 SETS_VARIABLES = re.compile(rb"environ|putenv|setenv")
-# What a program writes that starts Python processes of its own. A program that is not recognized starts them cold.
+# Text in programs that start their own Python processes. A program that is not recognized starts them cold.
 STARTS_PROCESSES = re.compile(rb"multiprocessing|subprocess|spawn|accelerate|lightning|launch")
 
-# Calls and methods whose results do not depend on the order of a set, methods that give another set, and operators likewise.
+# Calls and methods whose results do not depend on the order of a set, methods that return another set, and operators of both
+# kinds.
 ORDERLESS = {"all", "any", "bool", "frozenset", "isinstance", "len", "max", "min", "set", "sorted", "type"}
 CHANGES = {"add", "clear", "difference_update", "discard", "intersection_update", "isdisjoint", "issubset", "issuperset", "remove"}
 CHANGES |= {"symmetric_difference_update", "update"}
@@ -17,7 +18,7 @@ SETS = {"copy", "difference", "intersection", "symmetric_difference", "union"}
 
 
 class Source:
-    """One file of the program. `tree` is None where it cannot be read as Python: then it is wrong in any process."""
+    """One file of the program. `tree` is None if it cannot be parsed as Python: then it is wrong in any process."""
 
     def __init__(self, path):
         self.path = path
@@ -29,7 +30,7 @@ class Source:
             self.tree = None
 
     def imports(self, roots):
-        """Files that it may import, of those below `roots` and beside it."""
+        """Files that it may import, among those below `roots` and beside it."""
         for node in ast.walk(self.tree) if self.tree is not None else ():
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -47,7 +48,7 @@ class Source:
 
 
 def files_of(name, places):
-    """The files that importing this name runs, as far as they are below `places`."""
+    """The files run by importing this name, as far as they are below `places`."""
     for place in places:
         for part in name.split("."):
             place = os.path.join(place, part)
@@ -57,7 +58,7 @@ def files_of(name, places):
 
 
 def own_sources(main, roots):
-    """`main` and, where there are `roots`, what it imports from there, directly or not; `main` first."""
+    """`main` and, if there are `roots`, the files that it imports from there, directly or indirectly; `main` first."""
     found, queue, size = {}, [main], 0
     while queue:
         path = queue.pop()
@@ -75,7 +76,8 @@ def own_sources(main, roots):
 
 
 def check_sources(sources, asked, said):
-    """Raises Cold for what would have no effect, or another one, in a process that has imported PyTorch and shares its hash seed."""
+    """Raises Cold for code that would have no effect, or a different one, in a process that has imported PyTorch and shares its
+    hash seed."""
     if not sources or sources[0].tree is None:
         raise Cold("it is not a script that can be read")
     if said and not any(imports_torch(node) for node in sources[0].tree.body):
@@ -109,7 +111,7 @@ def imports_torch(node):
 
 
 class Order:
-    """Where a file may depend on the seed of hash(): each process that is started draws one, and forks share theirs."""
+    """Where a file may depend on the seed of hash(): each started process draws one, and forks share theirs."""
 
     def __init__(self, tree):
         self.nodes = list(ast.walk(tree))
@@ -138,7 +140,7 @@ class Order:
         return isinstance(node, ast.Constant) and isinstance(node.value, (int, float, complex, type(None)))
 
     def harmless(self, node, seen=frozenset()):
-        """Whether nothing depends on the order of the set that this expression gives."""
+        """Whether nothing depends on the order of the set that this expression returns."""
         parent = self.parents[node]
         if isinstance(parent, (ast.Compare, ast.Expr, ast.Assert)):
             return True
@@ -172,7 +174,7 @@ class Order:
         return False
 
     def harmless_name(self, target, seen):
-        """Whether all uses of what is assigned here are harmless: by name, wherever it is."""
+        """Whether all uses of the assigned value are harmless: by name, wherever it occurs."""
         key = {ast.Name: "id", ast.Attribute: "attr"}.get(type(target))
         if key is None:
             return False

@@ -1,7 +1,8 @@
-# Python processes that a forked program starts itself: torchrun's workers, those of other launchers, what multiprocessing spawns.
+# Python processes that a forked program starts itself: torchrun's workers, those of other launchers, and multiprocessing's.
 import shutil
 
-# Of /proc/thread-self/status, and files and links of /proc/self: what a process inherits, beside what it is given.
+# Of /proc/thread-self/status, and files and links of /proc/self: what a process inherits, besides what it is given
+# explicitly.
 INHERITED = re.compile(
     rb"^(?:[UG]id|Groups|NSpgid|NSsid|Sig(?:Blk|Ign)|Cap\w+|NoNewPrivs|Seccomp\w*|Speculation_\w+|Cpus_allowed|Mems_allowed):.*$", re.MULTILINE
 )
@@ -12,7 +13,8 @@ LINKS = ("root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid_for_children
 
 
 class Door:
-    """Where a program asks for processes of its own, under a name that the kernel chooses: the program needs no descriptor for it."""
+    """Where a program requests its own processes, under a name chosen by the kernel, so that the program needs no descriptor for
+    it."""
 
     def __init__(self):
         self.listener = socket.socket(socket.AF_UNIX)
@@ -21,7 +23,7 @@ class Door:
         self.name = self.listener.getsockname()
 
     def receive(self):
-        """The next message of this process's parent, and of nobody else, with its descriptors."""
+        """The next message from this process's parent, and nobody else, with its descriptors."""
         while True:
             caller, _ = self.listener.accept()
             with caller:
@@ -37,13 +39,13 @@ class Door:
 
 
 def serve_children(warm, request):
-    """A process that may start others gets a warm process of its own, made before it has threads: what that forks, are its children.
-    Comes back with something in those only."""
+    """A process that may start others gets its own warm process, made before it has threads; forks of that are its children.
+    Returns a value only in those."""
     import _posixsubprocess
     import subprocess
 
     if sys.version_info < (3, 11) or not hasattr(subprocess, "_fork_exec"):
-        # fork_exec has other arguments there.
+        # fork_exec has different arguments there.
         return None
     door, process = Door(), os.getpid()
     # wait() in the program must not find it.
@@ -53,7 +55,7 @@ def serve_children(warm, request):
             request.close()
             nothing_on(range(STREAMS))
             die_with(process, signal.SIGKILL)
-            # It is none of the ranks; to be found and ended it keeps the mark.
+            # It is not a rank; it keeps the mark, so that it can be found and ended.
             mark = [entry for entry in request.environment if entry.startswith(b"FTEST_CASE_COOKIE=")]
             show([request.interpreter, b"-m", b"ftest_warm"], mark)
         except OSError:
@@ -67,7 +69,7 @@ def serve_children(warm, request):
 
 
 class Workers:
-    """The starting of processes in a forked program."""
+    """Starts processes in a forked program."""
 
     def __init__(self, door, notes, cold):
         self.door, self.notes, self.cold = door, notes, cold
@@ -76,7 +78,8 @@ class Workers:
         self.began_with = inherited()
 
     def fork_exec(self, *words):
-        # The arguments of _posixsubprocess.fork_exec in CPython from 3.11 on. A child by fork() is not whom the warm process serves.
+        # The arguments of _posixsubprocess.fork_exec in CPython from 3.11 on. The warm process does not serve a child made by
+        # fork().
         if os.getpid() != self.process:
             return self.cold(*words)
         arguments, executables, _, _, _, environment, *_ = words
@@ -88,7 +91,7 @@ class Workers:
             if file is None or not is_python(file, arguments, environment):
                 return self.cold(*words)
         except (Cold, OSError):
-            # Nothing that could be warm.
+            # This cannot be started warm.
             return self.cold(*words)
         variables = dict(entry.partition(b"=")[::2] for entry in environment)
         try:
@@ -119,7 +122,7 @@ class Workers:
         took_orphans = takes_orphans()
         with report, socket.socket(socket.AF_UNIX) as door:
             try:
-                # Meanwhile the orphan comes to us.
+                # In the meantime, the orphan is reparented to us.
                 prctl(PR_SET_CHILD_SUBREAPER, 1)
                 for connection in (report, door):
                     connection.settimeout(PATIENCE)
@@ -138,7 +141,7 @@ class Workers:
 
 
 def is_python(file, arguments, environment):
-    """Whether this command is one that a fork may become: this interpreter, also by the first line of a script. May raise Cold."""
+    """Whether a fork may become this command: this interpreter, possibly through the first line of a script. May raise Cold."""
     if not is_this_interpreter(file):
         interpreter = interpreter_of(file)
         return interpreter is not None and is_this_interpreter(interpreter)
@@ -162,13 +165,13 @@ def inherited():
 
 
 def umask_now():
-    # Asking by os.umask would change it for a moment, also for other threads.
+    # Querying it with os.umask would change it for a moment, even for other threads.
     with open("/proc/self/status") as file:
         return next(int(line.split()[1], 8) for line in file if line.startswith("Umask:"))
 
 
 def c_environment():
-    """The entries of the environment as exec would pass it on."""
+    """The entries of the environment as exec would pass them on."""
     first, entries = ctypes.POINTER(ctypes.c_char_p).in_dll(libc, "environ"), []
     while first and first[len(entries)] is not None:
         entries.append(first[len(entries)])
