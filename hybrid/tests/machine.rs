@@ -138,7 +138,7 @@ fn policy(word: &str, field: &str) {
     if word == "clamp" {
         assert_eq!(stats["oom_fallback_count"], 0);
         assert_eq!(report["devices"][0]["refused"]["calls"], 3);
-        assert_eq!(report["devices"][0]["used_memory_peak"], 400 * mib);
+        assert_eq!(report["devices"][0]["used_memory_peak"], (400 + 2) * mib);
         assert_eq!(report["devices"][0]["total_memory"], 512 * mib);
     } else {
         assert_eq!(stats["oom_fallback_count"], 3);
