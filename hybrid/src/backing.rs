@@ -44,7 +44,11 @@ pub(crate) fn instead(policy: Policy, bytes: usize) -> CudaResult<(usize, Backin
             let mut host = 0;
             // `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`
             call!(cuMemHostAlloc(&raw mut host => *mut usize, bytes => usize, 3 => u32))?;
-            call!(cuMemHostGetDevicePointer_v2(&raw mut address => *mut usize, host => usize, 0 => u32))?;
+            call!(cuMemHostGetDevicePointer_v2(&raw mut address => *mut usize, host => usize, 0 => u32)).inspect_err(
+                |_| {
+                    let _ = call!(cuMemFreeHost(host => usize));
+                },
+            )?;
             Ok((address, Backing::Mapped(host)))
         }
         Policy::SpillCpu => {

@@ -25,8 +25,11 @@ fn owner(context: usize) -> Option<&'static Device> {
     device::get(ordinal).ok()
 }
 
-/// What was in a context is gone with it.
+/// What was in a context is gone with it. 0 is none: what belongs to no context stays.
 fn ends(context: usize) {
+    if context == 0 {
+        return;
+    }
     if let Some(owners) = &mut *OWNERS.lock() {
         owners.remove(&context);
     }

@@ -21,6 +21,7 @@ static STATS: Mutex<HybridStats> = {
         oom_fallback_count: 0,
     })
 };
+
 /// What the mode did.
 pub(crate) fn stats() -> HybridStats {
     *STATS.lock()

@@ -103,6 +103,10 @@ fn devices_are_virtual_and_their_contexts_know_it() {
     let report = machine.report();
     assert_eq!((&report["mode"], &report["compute"]), (&"hybrid".into(), &"gpu".into()));
     assert_eq!(report["devices"][1]["gpu_profile"]["id"], "a100");
+    let bytes = |device: usize, field: &str| report["devices"][device][field]["bytes"].as_u64().unwrap() >> 20;
+    assert_eq!([0, 1, 2].map(|device| (bytes(device, "alloc"), bytes(device, "free"))), [(1, 1), (2, 2), (0, 0)]);
+    let io = |device: usize, field: &str| &report["devices"][device]["io"][field]["bytes"];
+    assert_eq!([io(0, "h2d"), io(1, "d2d"), io(1, "d2h")], [4, 4, 4]);
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn policy(word: &str, field: &str) {
     if word == "clamp" {
         assert_eq!(stats["oom_fallback_count"], 0);
         assert_eq!(report["devices"][0]["refused"]["calls"], 3);
-        assert_eq!(report["devices"][0]["used_memory_peak"], 400 * mib);
+        assert_eq!(report["devices"][0]["used_memory_peak"], (400 + 2) * mib);
         assert_eq!(report["devices"][0]["total_memory"], 512 * mib);
     } else {
         assert_eq!(stats["oom_fallback_count"], 3);

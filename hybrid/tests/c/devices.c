@@ -75,6 +75,24 @@ int main(void) {
     OK(cuStreamGetDevice(NULL, &virtual_device));
     IS(virtual_device, 0);
     OK(cuStreamDestroy_v2(stream));
+
+    /* Memory is the device's in whose context it was allocated, and reaches the other by a copy. */
+    CUdeviceptr here, there;
+    int sent = 5, back = 0;
+    OK(cuMemAlloc_v2(&here, MIB));
+    OK(cuMemcpyHtoD_v2(here, &sent, sizeof sent));
+    OK(cuCtxSetCurrent(second));
+    OK(cuMemAlloc_v2(&there, 2 * MIB));
+    OK(cuPointerGetAttribute(&value, 9, here));
+    IS(value, 0);
+    OK(cuPointerGetAttribute(&value, 9, there));
+    IS(value, 1);
+    OK(cuMemcpy(there, here, sizeof sent));
+    OK(cuMemcpyDtoH_v2(&back, there, sizeof back));
+    IS(back, 5);
+    OK(cuMemFree_v2(here));
+    OK(cuMemFree_v2(there));
+    OK(cuCtxSetCurrent(first));
     OK(cuCtxCreate_v2(&own, 0, 3));
     OK(cuCtxGetDevice(&device));
     IS(device, 3);

@@ -185,9 +185,16 @@ int main(int argc, char **argv) {
         OK(cuMemAlloc_v2(&other, 300 * MIB)); /* which ends with its context */
     }
     OK(run_kernel(large));
+    CUhandle lasting;
+    CUmemAllocationProp properties = {.type = 1, .location = {1, 0}};
+    OK(cuMemCreate(&lasting, 2 * MIB, &properties, 0));
+    OK(cuDevicePrimaryCtxReset_v2(0));
     OK(cuDevicePrimaryCtxReset_v2(0));
     OK(cuDevicePrimaryCtxRetain(&context, 0));
     OK(cuCtxSetCurrent(context));
+    OK(cuMemGetInfo_v2(&free_bytes, &total));
+    IS(free_bytes, is_clamped ? 478 * MIB : 1022 * MIB); /* physical memory belongs to no context */
+    OK(cuMemRelease(lasting));
     OK(cuMemGetInfo_v2(&free_bytes, &total));
     IS(free_bytes, is_clamped ? 480 * MIB : 1024 * MIB);
     OK(cuMemAlloc_v2(&large, 10 * MIB)); /* left for the report */
