@@ -129,9 +129,11 @@ impl<'a> Decoder<'a> {
             if list.len() != wanted {
                 return invalid(format!("gradients of {wanted} numbers are expected"));
             }
-            for axis in 0..3 {
-                src.push(if axis < count { self.src(&list[axis], F32)? } else { Val::Imm(0) });
+            let mut gradient = [Val::Imm(0); 3];
+            for (part, operand) in gradient.iter_mut().zip(list).take(count) {
+                *part = self.src(operand, F32)?;
             }
+            src.extend(gradient);
         }
         Ok(())
     }
