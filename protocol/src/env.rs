@@ -126,6 +126,8 @@ variables! {
         "Refuse a socket payload piece above this size.";
     STAGING_FORCE_SOCKET = "FAKEGPU_STAGING_FORCE_SOCKET", "0 or 1", "0",
         "Move bytes over sockets although the ranks share a host.";
+    STAGING_TLS = "FAKEGPU_STAGING_TLS", "0 or 1", "1",
+        "Encrypt what ranks on different hosts exchange, by a key made of the run's token. 0 where the network between them is trusted; the same on all ranks.";
     COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS", "a positive integer", "600000",
         "How long a rank waits for the others at a rendezvous or in an operation.";
     COORDINATOR_IDLE_MS = "FAKEGPU_COORDINATOR_IDLE_MS", "an integer, 0 = never", "0",
