@@ -32,6 +32,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Move bytes over sockets even if the ranks share a host.
     pub force_sockets: bool,
+    /// What ranks on different hosts exchange is under TLS.
+    pub encrypts: bool,
     /// Size of the pieces of a socket payload, bytes.
     pub chunk_bytes: usize,
     /// Largest piece allowed, bytes.
@@ -54,6 +56,7 @@ impl Default for Settings {
             token: String::new(),
             timeout: DEFAULT_TIMEOUT,
             force_sockets: false,
+            encrypts: true,
             chunk_bytes: 1 << 20,
             max_bytes: None,
             is_alone: false,
@@ -144,6 +147,9 @@ impl Settings {
         }
         if let Some(value) = text(&env::STAGING_FORCE_SOCKET) {
             settings.force_sockets = env::STAGING_FORCE_SOCKET.switch(&value)?;
+        }
+        if let Some(value) = text(&env::STAGING_TLS) {
+            settings.encrypts = env::STAGING_TLS.switch(&value)?;
         }
         if let Some(bytes) = number(&env::STAGING_CHUNK_BYTES, 1)? {
             settings.chunk_bytes = bytes as usize;

@@ -127,6 +127,8 @@ variables! {
         "Refuse a piece of a socket payload above this size.";
     STAGING_FORCE_SOCKET = "FAKEGPU_STAGING_FORCE_SOCKET", "0 or 1", "0",
         "Move bytes over sockets even if the ranks share a host.";
+    STAGING_TLS = "FAKEGPU_STAGING_TLS", "0 or 1", "1",
+        "Encrypt the data that ranks on different hosts exchange, with a key derived from the run's token. 0 turns this off where the network between them is trusted; set it alike on all ranks.";
     COORDINATOR_TIMEOUT_MS = "FAKEGPU_COORDINATOR_TIMEOUT_MS", "a positive integer", "600000",
         "How long a rank waits for the others at a rendezvous or in an operation.";
     COORDINATOR_IDLE_MS = "FAKEGPU_COORDINATOR_IDLE_MS", "an integer, 0 = never", "0",

@@ -5,13 +5,17 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use ring::{hmac, pbkdf2};
-use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
-use rustls::sign::{CertifiedKey, SigningKey};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
+    SignatureScheme,
+};
 
 /// Rounds of PBKDF2: the cost of each guess for somebody who saw a key or a proof derived from the token.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
@@ -43,15 +47,8 @@ impl Secret {
     }
 
     /// The key with which the coordinator proves that it has the token.
-    fn identity(&self) -> Result<Arc<dyn SigningKey>, Error> {
-        let mut key = PKCS8.to_vec();
-        key.extend_from_slice(hmac::sign(&self.0, b"coordinator").as_ref());
-        provider::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(key))
-    }
-
-    fn public(&self) -> Result<SubjectPublicKeyInfoDer<'static>, Error> {
-        let key = self.identity()?.public_key().map(SubjectPublicKeyInfoDer::into_owned);
-        key.ok_or_else(|| Error::General("an Ed25519 key without its public half".to_owned()))
+    fn identity(&self) -> Result<Identity, Error> {
+        Identity::of(&self.0, b"coordinator")
     }
 
     /// The coordinator's side of TLS 1.3: its public key is the whole of its certificate (RFC 7250).
@@ -59,12 +56,10 @@ impl Secret {
     /// # Errors
     /// Those of the library, which has what is asked for here.
     pub fn server(&self) -> Result<Arc<ServerConfig>, Error> {
-        let certificate = CertificateDer::from(self.public()?.to_vec());
-        let identity = Arc::new(CertifiedKey::new(vec![certificate], self.identity()?));
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity)));
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(self.identity()?.certified)));
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
@@ -75,7 +70,7 @@ impl Secret {
     /// As [`Self::server`].
     pub fn client(&self) -> Result<Arc<ClientConfig>, Error> {
         let provider = Arc::new(provider::default_provider());
-        let expected = Expected { key: self.public()?, provider: Arc::clone(&provider) };
+        let expected = Expected { key: self.identity()?.public, provider: Arc::clone(&provider) };
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
@@ -84,6 +79,61 @@ impl Secret {
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
+    }
+}
+
+/// Both sides of TLS 1.3 between ranks: whoever connects proves that it has the secret as well as whoever is connected to.
+pub struct BetweenRanks {
+    /// Of the rank that is connected to.
+    pub server: Arc<ServerConfig>,
+    /// Of the rank that connects.
+    pub client: Arc<ClientConfig>,
+}
+
+impl BetweenRanks {
+    /// Made of what [`Secret::between_ranks`] says.
+    ///
+    /// # Errors
+    /// As [`Secret::server`].
+    pub fn of(secret: &str) -> Result<Self, Error> {
+        let mut provider = provider::default_provider();
+        // The fastest of those that processors help with.
+        provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+        let provider = Arc::new(provider);
+        let identity = Identity::of(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"rank")?;
+        let expected = Arc::new(Expected { key: identity.public, provider: Arc::clone(&provider) });
+        let verifier: Arc<dyn ClientCertVerifier> = Arc::<Expected>::clone(&expected);
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&identity.certified))));
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(expected)
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(identity.certified)));
+        client.enable_sni = false;
+        client.resumption = Resumption::disabled();
+        Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+    }
+}
+
+/// An Ed25519 key, and its public half, which is the whole of its certificate (RFC 7250).
+struct Identity {
+    certified: Arc<CertifiedKey>,
+    public: SubjectPublicKeyInfoDer<'static>,
+}
+
+impl Identity {
+    fn of(secret: &hmac::Key, what: &[u8]) -> Result<Self, Error> {
+        let mut key = PKCS8.to_vec();
+        key.extend_from_slice(hmac::sign(secret, what).as_ref());
+        let key = provider::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(key))?;
+        let public = key.public_key().map(SubjectPublicKeyInfoDer::into_owned);
+        let public = public.ok_or_else(|| Error::General("an Ed25519 key without its public half".to_owned()))?;
+        let certificate = CertificateDer::from(public.to_vec());
+        Ok(Self { certified: Arc::new(CertifiedKey::new(vec![certificate], key)), public })
     }
 }
 
@@ -118,6 +168,31 @@ struct Expected {
     provider: Arc<CryptoProvider>,
 }
 
+impl Expected {
+    fn accepts(&self, given: &CertificateDer<'_>) -> Result<(), Error> {
+        if given.as_ref() != self.key.as_ref() {
+            return Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure));
+        }
+        Ok(())
+    }
+
+    fn verify(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(certificate.as_ref());
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+    }
+}
+
+/// What no side of ours asks for.
+fn no_tls12() -> Error {
+    Error::General("TLS 1.2 is not spoken".to_owned())
+}
+
 impl ServerCertVerifier for Expected {
     fn verify_server_cert(
         &self,
@@ -127,10 +202,7 @@ impl ServerCertVerifier for Expected {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if end_entity.as_ref() != self.key.as_ref() {
-            return Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure));
-        }
-        Ok(ServerCertVerified::assertion())
+        self.accepts(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -139,7 +211,7 @@ impl ServerCertVerifier for Expected {
         _certificate: &CertificateDer<'_>,
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken".to_owned()))
+        Err(no_tls12())
     }
 
     fn verify_tls13_signature(
@@ -148,9 +220,48 @@ impl ServerCertVerifier for Expected {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(certificate.as_ref());
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+        self.verify(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Expected {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.accepts(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -206,6 +317,30 @@ mod tests {
         let mut client = ClientConnection::new(Secret::of("secret").client().unwrap(), server_name()).unwrap();
         let error = shake(&mut client, &mut impostor).unwrap_err();
         assert!(is_other_token(&std::io::Error::new(std::io::ErrorKind::InvalidData, error)));
+    }
+
+    #[test]
+    fn ranks_prove_to_each_other_that_they_have_the_secret() {
+        let [ours, theirs] = ["secret", "secreT"].map(|secret| BetweenRanks::of(secret).unwrap());
+        let meet = |client: Arc<ClientConfig>, server: Arc<ServerConfig>| {
+            let mut server = ServerConnection::new(server).unwrap();
+            let mut client = ClientConnection::new(client, server_name()).unwrap();
+            shake(&mut client, &mut server).map(|_| server.negotiated_cipher_suite().map(|suite| suite.suite()))
+        };
+        let met = meet(Arc::clone(&ours.client), Arc::clone(&ours.server)).unwrap();
+        assert_eq!(met, Some(CipherSuite::TLS13_AES_128_GCM_SHA256));
+        assert!(meet(Arc::clone(&theirs.client), Arc::clone(&ours.server)).is_err());
+        // A rank that knows the public key of the others, and nothing else, shows no key of its own.
+        let provider = Arc::new(provider::default_provider());
+        let key = Identity::of(&hmac::Key::new(hmac::HMAC_SHA256, b"secret"), b"rank").unwrap().public;
+        let expected = Expected { key, provider: Arc::clone(&provider) };
+        let nobody = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(expected))
+            .with_no_client_auth();
+        assert!(meet(Arc::new(nobody), Arc::clone(&ours.server)).is_err());
     }
 
     #[test]

@@ -34,6 +34,15 @@ impl Stage {
         Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }
     }
 
+    /// Ranks with these data addresses.
+    pub(crate) fn with_addresses(addresses: &[&str]) -> Self {
+        let mut stage = Self::of(addresses.len() as u32);
+        for (member, address) in stage.members.iter_mut().zip(addresses) {
+            member.data_address = (*address).to_owned();
+        }
+        stage
+    }
+
     /// Ranks that will not come again.
     pub(crate) fn losses(&self) -> &Losses {
         &self.losses

@@ -42,6 +42,7 @@ use crate::refusal;
 use crate::settings::{Address, Settings};
 use crate::shared::Shared;
 use crate::sockets::listener::{Listener, Scope};
+use crate::sockets::trust::Trust;
 
 pub use session::ORPHAN_EXIT;
 
@@ -119,9 +120,13 @@ impl Process {
     /// An unreachable coordinator or a socket error.
     pub fn join(mut settings: Settings) -> Result<Arc<Self>, Failure> {
         let session = settings.coordinator.as_ref().map(|address| Session::connect(address, &settings)).transpose()?;
+        let mut is_apart = false;
         if let Some(between_ranks) = session.as_ref().and_then(|session| session.between_ranks()) {
             settings.token = between_ranks;
+            is_apart = true;
         }
+        let token = settings.token.clone();
+        let trust = if is_apart && settings.encrypts { Trust::with_keys(token)? } else { Trust::by(token) };
         let scope = match settings.coordinator {
             Some(Address::Tcp(_)) => {
                 let host = session.as_ref().and_then(|session| session.local());
@@ -129,7 +134,7 @@ impl Process {
             }
             _ => Scope::Host,
         };
-        let listener = Listener::open(scope, settings.token.clone())
+        let listener = Listener::open(scope, trust)
             // Of all this only starting the thread may fail for lack of a resource.
             .map_err(|error| refusal::explain_thread("cannot listen for data connections", &error))
             .map_err(|detail| Failure::new(ErrorCode::System, detail))?;

@@ -2,14 +2,20 @@
 
 use std::io::{self, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use protocol::message::{PROBE_EVERY, UNREACHABLE_AFTER};
+use protocol::secrecy::{self, BetweenRanks};
+use rustls::ClientConnection;
 
+use super::channel::Channel;
 use super::hello::{Route, hello};
+use super::trust::Trust;
+use super::wire::KNOCKS;
 
 /// How much the kernel may hold of what goes to another process of this host, bytes. What fits the caches with that of all other
 /// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
@@ -17,28 +23,63 @@ const SEND_BUFFER: libc::c_int = 256 << 10;
 
 /// Connects to another rank's data socket and sends the purpose. The other end answers with
 /// [`WELCOME`](super::wire::WELCOME), or with a notice: only what is sent after a welcome is sure to arrive.
-pub(crate) fn connect(address: &str, token: &str, route: Route, timeout: Duration) -> io::Result<OwnedFd> {
+pub(crate) fn connect(address: &str, trust: &Trust, route: Route, timeout: Duration) -> io::Result<Channel> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is not a data address"));
-    let hello = hello(address, token, route);
     if let Some(name) = address.strip_prefix("unix:@") {
         let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-        stream.write_all(&hello)?;
-        Ok(stream.into())
+        stream.write_all(&hello(address, trust.token(), route, false))?;
+        Channel::plain(stream.into())
     } else if let Some(target) = address.strip_prefix("tcp:") {
         let target = target.to_socket_addrs()?.next().ok_or_else(invalid)?;
-        let mut stream = TcpStream::connect_timeout(&target, timeout.min(UNREACHABLE_AFTER))?;
-        prepare(&stream)?;
-        stream.write_all(&hello)?;
-        Ok(stream.into())
+        let until = Instant::now() + timeout.min(UNREACHABLE_AFTER);
+        let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let mut knocks = 0;
+        loop {
+            let mut stream = TcpStream::connect_timeout(&target, left())?;
+            prepare(&stream)?;
+            let keys = trust.keys().filter(|_| is_far(&stream));
+            stream.write_all(&hello(address, trust.token(), route, keys.is_some()))?;
+            let Some(keys) = keys else { return Channel::plain(stream.into()) };
+            match secure(stream, keys, left()) {
+                // Too many connections without a hello may have evicted it.
+                Err(error) if is_end(&error) && knocks < KNOCKS => knocks += 1,
+                secured => return secured,
+            }
+        }
     } else {
         Err(invalid())
     }
 }
 
+/// Whether the other end of a connection is on another host.
+pub(crate) fn is_far(stream: &TcpStream) -> bool {
+    let ends = stream.local_addr().and_then(|local| Ok((local.ip(), stream.peer_addr()?.ip())));
+    ends.is_ok_and(|(local, peer)| local != peer)
+}
+
+/// Shakes hands, for which it waits.
+fn secure(mut stream: TcpStream, keys: &BetweenRanks, timeout: Duration) -> io::Result<Channel> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let mut tls = ClientConnection::new(Arc::clone(&keys.client), secrecy::server_name()).map_err(io::Error::other)?;
+    while tls.is_handshaking() || tls.wants_write() {
+        tls.complete_io(&mut stream).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })?;
+    }
+    Channel::secured(stream.into(), tls.into())
+}
+
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
 /// Sets what a data connection needs.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
+    if !is_far(stream) {
         set_option(stream, libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER)?;
         return Ok(());
     }

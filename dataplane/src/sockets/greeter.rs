@@ -3,13 +3,19 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::message::HELLO_DEADLINE;
+use rustls::ServerConnection;
 
+use super::channel::{Channel, Raw};
+use super::connect::is_far;
 use super::hello::{self, Route};
 use super::socket::progress;
+use super::trust::Trust;
 
 /// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 pub(crate) const CROWD: usize = 64;
@@ -29,16 +35,18 @@ pub(crate) trait Host {
     fn address(&self) -> &str;
 
     /// What the senders of hellos have.
-    fn token(&self) -> &str;
+    fn trust(&self) -> &Trust;
 
     /// Takes a connection whose hello was accepted.
-    fn admit(&self, stream: OwnedFd, route: Route);
+    fn admit(&self, channel: Channel, route: Route);
 }
 
-/// A connection that has not said all of its hello.
+/// A connection that has not said all of its hello, or not shaken hands.
 struct Stranger {
     stream: OwnedFd,
     hello: Vec<u8>,
+    /// Behind a good hello.
+    shaking: Option<(Route, Box<ServerConnection>)>,
     until: Instant,
 }
 
@@ -46,7 +54,7 @@ struct Stranger {
 enum Judgement {
     Unfinished,
     Refused,
-    Welcome(Route),
+    Welcome(Route, Option<Box<ServerConnection>>),
 }
 
 /// Accepts and judges for the rest of the process's life. For a thread of its own; the door must not block.
@@ -89,8 +97,15 @@ fn look(at: usize, pending: &mut VecDeque<Stranger>, host: &impl Host) {
         return;
     }
     let Some(stranger) = pending.remove(at) else { return };
-    if let Judgement::Welcome(route) = judgement {
-        host.admit(stranger.stream, route);
+    if let Judgement::Welcome(route, tls) = judgement {
+        let channel = match tls {
+            Some(tls) => Channel::secured(stranger.stream, (*tls).into()),
+            None => Channel::plain(stranger.stream),
+        };
+        // A socket that the system does not let be prepared closes.
+        if let Ok(channel) = channel {
+            host.admit(channel, route);
+        }
     }
 }
 
@@ -100,7 +115,7 @@ fn accept(door: &impl Door, pending: &mut VecDeque<Stranger>, host: &impl Host) 
         match door.next() {
             Ok(stream) => {
                 let until = Instant::now() + HELLO_DEADLINE;
-                pending.push_back(Stranger { stream, hello: Vec::new(), until });
+                pending.push_back(Stranger { stream, hello: Vec::new(), shaking: None, until });
                 // Most have sent their hello before they are accepted.
                 look(pending.len() - 1, pending, host);
                 if pending.len() > CROWD {
@@ -135,13 +150,29 @@ fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// Reads what has arrived of a hello, and not a byte beyond it.
+/// Reads what has arrived of a hello, and not a byte beyond it, and then of a handshake.
 fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
     loop {
+        if stranger.shaking.is_some() {
+            return shake(stranger);
+        }
         let Some(length) = hello::length_of(&stranger.hello) else { return Judgement::Refused };
         if stranger.hello.len() == length && length > hello::HEAD {
-            let route = hello::read(&stranger.hello, host.address(), host.token());
-            return route.map_or(Judgement::Refused, Judgement::Welcome);
+            let trust = host.trust();
+            let Some((route, is_secured)) = hello::read(&stranger.hello, host.address(), trust.token()) else {
+                return Judgement::Refused;
+            };
+            // Not what a rank of this run sends in clear.
+            match (trust.keys(), is_secured) {
+                (Some(keys), true) => match ServerConnection::new(Arc::clone(&keys.server)) {
+                    Ok(tls) => stranger.shaking = Some((route, Box::new(tls))),
+                    Err(_) => return Judgement::Refused,
+                },
+                (Some(_), false) if comes_from_afar(&stranger.stream) => return Judgement::Refused,
+                (None, true) => return Judgement::Refused,
+                (_, false) => return Judgement::Welcome(route, None),
+            }
+            continue;
         }
         let mut room = [0; hello::MOST];
         let wanted = length - stranger.hello.len();
@@ -154,4 +185,41 @@ fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
             Ok(Some(got)) => stranger.hello.extend_from_slice(&room[..got]),
         }
     }
+}
+
+/// Goes on with a handshake as far as it goes.
+fn shake(stranger: &mut Stranger) -> Judgement {
+    let Some((route, mut tls)) = stranger.shaking.take() else { return Judgement::Refused };
+    let mut socket = Raw(stranger.stream.as_raw_fd());
+    loop {
+        while tls.wants_write() {
+            // A fresh connection has room for all that this side says.
+            if tls.write_tls(&mut socket).is_err() {
+                return Judgement::Refused;
+            }
+        }
+        if !tls.is_handshaking() {
+            return Judgement::Welcome(route, Some(tls));
+        }
+        match tls.read_tls(&mut socket) {
+            Ok(0) => return Judgement::Refused,
+            Ok(_) => {
+                if tls.process_new_packets().is_err() {
+                    // It says why.
+                    let _ = tls.write_tls(&mut socket);
+                    return Judgement::Refused;
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                stranger.shaking = Some((route, tls));
+                return Judgement::Unfinished;
+            }
+            Err(_) => return Judgement::Refused,
+        }
+    }
+}
+
+/// Whether the other end is on another host. Of a socket that is not tcp it is not.
+fn comes_from_afar(stream: &OwnedFd) -> bool {
+    stream.try_clone().is_ok_and(|twin| is_far(&TcpStream::from(twin)))
 }

@@ -6,7 +6,7 @@ const MAGIC: u32 = 0x6674_6461;
 /// Magic and length of the proof.
 pub(crate) const HEAD: usize = 6;
 /// What follows the proof.
-const BODY: usize = 17;
+const BODY: usize = 18;
 /// Longest proof, bytes; a run without a token has none.
 const MAX_PROOF: usize = 32;
 /// Longest hello, bytes.
@@ -24,8 +24,9 @@ pub(crate) struct Route {
 }
 
 /// What a connecting side sends first to the rank that listens at `address`. The proof is for that address and route alone.
-pub(crate) fn hello(address: &str, token: &str, route: Route) -> Vec<u8> {
-    let body = body(route);
+/// `is_secured` is whether a handshake of TLS follows.
+pub(crate) fn hello(address: &str, token: &str, route: Route, is_secured: bool) -> Vec<u8> {
+    let body = body(route, is_secured);
     let proof = secrecy::proof(token, &[address.as_bytes(), &body]);
     let mut hello = Vec::with_capacity(HEAD + proof.len() + BODY);
     hello.extend_from_slice(&MAGIC.to_le_bytes());
@@ -35,12 +36,13 @@ pub(crate) fn hello(address: &str, token: &str, route: Route) -> Vec<u8> {
     hello
 }
 
-fn body(route: Route) -> [u8; BODY] {
+fn body(route: Route, is_secured: bool) -> [u8; BODY] {
     let mut body = [0; BODY];
     body[..8].copy_from_slice(&route.communicator.to_le_bytes());
     body[8..12].copy_from_slice(&route.to.to_le_bytes());
     body[12..16].copy_from_slice(&route.from.to_le_bytes());
     body[16] = route.channel;
+    body[17] = is_secured.into();
     body
 }
 
@@ -53,8 +55,8 @@ pub(crate) fn length_of(hello: &[u8]) -> Option<usize> {
 }
 
 /// Reads a whole hello to the rank that listens at `address`; `None` when its sender has not `token`, in a time that does not
-/// depend on where its proof differs.
-pub(crate) fn read(hello: &[u8], address: &str, token: &str) -> Option<Route> {
+/// depend on where its proof differs. Behind the route, whether a handshake follows.
+pub(crate) fn read(hello: &[u8], address: &str, token: &str) -> Option<(Route, bool)> {
     let (given, body) = hello[HEAD..].split_at(hello.len() - HEAD - BODY);
     let expected = secrecy::proof(token, &[address.as_bytes(), body]);
     let differences = given.iter().zip(&expected).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -62,10 +64,11 @@ pub(crate) fn read(hello: &[u8], address: &str, token: &str) -> Option<Route> {
         return None;
     }
     let word = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().expect("four bytes"));
-    Some(Route {
+    let route = Route {
         communicator: u64::from_le_bytes(body[..8].try_into().expect("eight bytes")),
         to: word(8),
         from: word(12),
         channel: body[16],
-    })
+    };
+    Some((route, body[17] != 0))
 }

@@ -2,17 +2,14 @@
 //! take what comes.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
+use super::channel::Channel;
 use super::request::{DONE, REFUSED, Request};
-use super::socket;
 use super::wire::{HEADER, notice};
 use crate::lock::{Condvar, Mutex};
 use crate::operation::one_sided::within;
@@ -38,7 +35,7 @@ struct State {
     /// Why nothing is taken any more, as it travels.
     over: Option<Vec<u8>>,
     /// Connections of the threads, to end them.
-    serving: BTreeMap<u64, UnixStream>,
+    serving: BTreeMap<u64, Arc<Channel>>,
     served: u64,
     /// The window that a thread writes into, by the number of its connection.
     writing: BTreeMap<u64, u64>,
@@ -117,42 +114,43 @@ impl Inbox {
     }
 
     /// Takes what rank `from` sends until it hangs up or the inbox closes. For a thread of its own.
-    pub(crate) fn serve(&self, stream: OwnedFd, from: u32) {
-        // Either kind of socket reads and writes like this one.
-        let mut stream = UnixStream::from(stream);
-        let Ok(twin) = stream.try_clone() else { return };
+    pub(crate) fn serve(&self, stream: Channel, from: u32) {
+        let stream = Arc::new(stream);
         let number = {
             let mut state = self.lock();
             if let Some(notice_bytes) = &state.over {
-                socket::last_words(&stream, notice_bytes);
+                stream.last_words(notice_bytes);
                 return;
             }
             state.served += 1;
             let number = state.served;
-            state.serving.insert(number, twin);
+            state.serving.insert(number, Arc::clone(&stream));
             number
         };
-        while self.take(&mut stream, number, from).is_ok() {}
+        while self.take(&stream, number, from).is_ok() {}
         self.lock().serving.remove(&number);
-        let _ = stream.shutdown(Shutdown::Both);
+        stream.shut_down();
     }
 
-    fn take(&self, stream: &mut UnixStream, number: u64, from: u32) -> io::Result<()> {
+    fn take(&self, stream: &Channel, number: u64, from: u32) -> io::Result<()> {
         let mut bytes = [0; Request::BYTES];
-        stream.read_exact(&mut bytes)?;
+        // SAFETY: the array is as long as said.
+        unsafe { stream.receive_all(bytes.as_mut_ptr(), bytes.len()) }?;
         let request = Request::from_bytes(&bytes).ok_or(io::ErrorKind::InvalidData)?;
         if let Some(window) = request.window {
             match self.awaited(number, window, request.offset, request.bytes) {
                 Ok(address) => {
-                    let read = read_to(stream, address, request.bytes);
+                    // SAFETY: the range is in a registered window, which the program keeps alive; a window that is given up first waits
+                    // until nobody writes into it.
+                    let read = unsafe { stream.receive_all(address as *mut u8, request.bytes as usize) };
                     self.lock().writing.remove(&number);
                     self.changed.notify_all();
                     read?;
                 }
                 Err((code, detail)) => {
                     // Its sender reads the answer only after it has sent the rest.
-                    io::copy(&mut (&mut *stream).take(request.bytes), &mut io::sink())?;
-                    stream.write_all(&refusal(code, &detail))?;
+                    ignore(stream, request.bytes)?;
+                    stream.send_all(&refusal(code, &detail))?;
                     return Err(io::ErrorKind::InvalidInput.into());
                 }
             }
@@ -162,14 +160,14 @@ impl Inbox {
 
     /// One more signal from `from`, which gets a confirmation unless it is gone. Both in one step, before anything that a rank
     /// sends when it leaves because it has all its signals.
-    fn acknowledge(&self, stream: &UnixStream, from: u32) -> io::Result<()> {
+    fn acknowledge(&self, stream: &Channel, from: u32) -> io::Result<()> {
         let mut answer = [0; HEADER];
         answer[..4].copy_from_slice(&DONE.to_le_bytes());
         let mut state = self.lock();
         if state.over.is_some() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        let received = socket::at_once(stream, &answer);
+        let received = stream.at_once(&answer);
         // A sender reads each answer before it asks again: there is room.
         if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             return received;
@@ -217,35 +215,36 @@ fn refusal(code: ErrorCode, detail: &str) -> Vec<u8> {
     refusal
 }
 
-fn hang_up(connection: &UnixStream, notice_bytes: &[u8]) {
-    socket::last_words(connection, notice_bytes);
-    let _ = connection.shutdown(Shutdown::Both);
+fn hang_up(connection: &Channel, notice_bytes: &[u8]) {
+    connection.last_words(notice_bytes);
+    connection.shut_down();
 }
 
-fn read_to(stream: &mut UnixStream, address: usize, bytes: u64) -> io::Result<()> {
-    let mut position = 0;
-    while position < bytes as usize {
-        let target = (address + position) as *mut libc::c_void;
-        // SAFETY: the range is in a registered window, which the program keeps alive; `recv` writes no more than it was asked for.
-        let got = unsafe { libc::recv(stream.as_raw_fd(), target, bytes as usize - position, 0) };
-        match got {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            got if got > 0 => position += got as usize,
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
+/// Takes `bytes` that nobody wants.
+fn ignore(stream: &Channel, bytes: u64) -> io::Result<()> {
+    let mut room = vec![0; 64 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let next = left.min(room.len() as u64);
+        // SAFETY: within the buffer.
+        unsafe { stream.receive_all(room.as_mut_ptr(), next as usize) }?;
+        left -= next;
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
     use crate::sockets::socket::tests::raises_sigpipe;
+
+    fn channel(stream: UnixStream) -> Channel {
+        Channel::plain(stream.into()).unwrap()
+    }
 
     #[test]
     fn a_client_that_hung_up_before_the_answer_does_no_harm() {
@@ -257,7 +256,7 @@ mod tests {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(&request.to_bytes()).unwrap();
             drop(theirs);
-            raises_sigpipe(|| inbox.serve(ours.into(), 3))
+            raises_sigpipe(|| inbox.serve(channel(ours), 3))
         };
         assert!(!serve(signal), "the answer that it is done");
         assert_eq!(inbox.received(3), 1);
@@ -288,7 +287,7 @@ mod tests {
             }
             theirs.write_all(&Request { window: None, offset: 0, bytes: 0 }.to_bytes()).unwrap();
             std::thread::scope(|scope| {
-                let serving = scope.spawn(|| inbox.serve(ours.into(), 3));
+                let serving = scope.spawn(|| inbox.serve(channel(ours), 3));
                 inbox.wake.wait(Duration::from_millis(if deaf { 300 } else { 10_000 }));
                 inbox.close(ErrorCode::RankLost, "rank 0 left the communicator");
                 serving.join().unwrap();
@@ -306,7 +305,7 @@ mod tests {
         let window = inbox.register(memory.as_mut_ptr() as usize, BYTES as u64);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
-            let serving = scope.spawn(|| inbox.serve(ours.into(), 3));
+            let serving = scope.spawn(|| inbox.serve(channel(ours), 3));
             let put = Request { window: Some(window), offset: 0, bytes: BYTES as u64 };
             theirs.write_all(&put.to_bytes()).unwrap();
             theirs.write_all(&vec![1; BYTES / 2]).unwrap();

@@ -9,11 +9,12 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, MutexGuard, Weak};
 
+use super::channel::Channel;
 use super::connect::prepare;
 use super::greeter::{self, Door};
 use super::hello::Route;
 use super::inbox::Inbox;
-use super::socket;
+use super::trust::Trust;
 use super::wire::{HEADER, ONE_SIDED_CHANNEL, WELCOME};
 use crate::lock::Mutex;
 use crate::wake::Wake;
@@ -24,13 +25,13 @@ const REMEMBERED: usize = 1024;
 pub(crate) struct Listener {
     /// `tcp:HOST:PORT` or `unix:@NAME`.
     pub(crate) address: String,
-    token: String,
+    pub(crate) trust: Trust,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    arrived: HashMap<Route, OwnedFd>,
+    arrived: HashMap<Route, Channel>,
     /// What to wake when a connection arrives, by communicator and rank.
     waiting: HashMap<(u64, u32), Weak<Wake>>,
     /// The inboxes that take puts and signals.
@@ -52,30 +53,30 @@ pub(crate) enum Scope {
 
 impl Listener {
     /// Opens the socket and accepts in a thread for the rest of the process's life.
-    pub(crate) fn open(scope: Scope, token: String) -> io::Result<Arc<Self>> {
+    pub(crate) fn open(scope: Scope, trust: Trust) -> io::Result<Arc<Self>> {
         match scope {
             Scope::Host => {
                 let name = format!("ftest-data-{}-{:016x}", std::process::id(), crate::unique::random_u64()?);
                 let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
                 socket.set_nonblocking(true)?;
                 // An abstract name has no owner that the system would check.
-                let own_user_only = token.is_empty();
-                let listener = Self::new(format!("unix:@{name}"), token);
+                let own_user_only = trust.token().is_empty();
+                let listener = Self::new(format!("unix:@{name}"), trust);
                 listener.serve(HostDoor { socket, own_user_only })?;
                 Ok(listener)
             }
             Scope::Network(host) => {
                 let socket = TcpListener::bind((host, 0))?;
                 socket.set_nonblocking(true)?;
-                let listener = Self::new(format!("tcp:{}", socket.local_addr()?), token);
+                let listener = Self::new(format!("tcp:{}", socket.local_addr()?), trust);
                 listener.serve(socket)?;
                 Ok(listener)
             }
         }
     }
 
-    fn new(address: String, token: String) -> Arc<Self> {
-        Arc::new(Self { address, token, state: Mutex::default() })
+    fn new(address: String, trust: Trust) -> Arc<Self> {
+        Arc::new(Self { address, trust, state: Mutex::default() })
     }
 
     fn serve(self: &Arc<Self>, door: impl Door) -> io::Result<()> {
@@ -118,7 +119,7 @@ impl Listener {
     }
 
     /// The connection for `route`, once it has come.
-    pub(crate) fn claim(&self, route: Route) -> Option<OwnedFd> {
+    pub(crate) fn claim(&self, route: Route) -> Option<Channel> {
         self.lock().arrived.remove(&route)
     }
 
@@ -131,7 +132,7 @@ impl Listener {
         let early: Vec<Route> = state.arrived.keys().copied().filter(mine).collect();
         for route in early {
             if let Some(stream) = state.arrived.remove(&route) {
-                socket::last_words(stream, &notice);
+                stream.last_words(&notice);
             }
         }
         if state.closed.insert((communicator, rank), notice).is_none() {
@@ -150,15 +151,15 @@ impl greeter::Host for Listener {
         &self.address
     }
 
-    fn token(&self) -> &str {
-        &self.token
+    fn trust(&self) -> &Trust {
+        &self.trust
     }
 
     /// Registers a connection and welcomes its other end, or sends it the reason why it will not be taken.
-    fn admit(&self, stream: OwnedFd, route: Route) {
+    fn admit(&self, stream: Channel, route: Route) {
         let mut state = self.lock();
         if let Some(notice) = state.closed.get(&(route.communicator, route.to)) {
-            return socket::last_words(&stream, notice);
+            return stream.last_words(notice);
         }
         // Before anything that its rank may send: that one cannot have the connection yet.
         welcome(&stream);
@@ -174,16 +175,16 @@ impl greeter::Host for Listener {
 }
 
 /// Takes puts and signals in a thread of its own. Without one the connection closes, which its other end takes for our loss.
-fn serve_puts(inbox: Arc<Inbox>, stream: OwnedFd, from: u32) {
+fn serve_puts(inbox: Arc<Inbox>, stream: Channel, from: u32) {
     let serve = move || inbox.serve(stream, from);
     let _ = std::thread::Builder::new().name("ftest-puts".to_owned()).spawn(serve);
 }
 
 /// A fresh connection has room for it; its end shows at the first use.
-fn welcome(stream: &OwnedFd) {
+fn welcome(stream: &Channel) {
     let mut welcome = [0; HEADER];
     welcome[..4].copy_from_slice(&WELCOME.to_le_bytes());
-    socket::last_words(stream, &welcome);
+    stream.last_words(&welcome);
 }
 
 impl Door for TcpListener {

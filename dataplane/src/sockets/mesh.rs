@@ -16,7 +16,6 @@ use super::connect::connect;
 use super::hello::Route;
 use super::listener::Listener;
 use super::path::Path;
-use super::socket::set_nonblocking;
 use super::wire::{HELD_PATIENCE, REASON_PATIENCE, notice};
 use crate::failure::Failure;
 use crate::operation::context::OpContext;
@@ -32,7 +31,6 @@ pub(crate) struct MessageId(u64);
 /// The connections of one rank of a communicator.
 pub(crate) struct Mesh {
     communicator: u64,
-    token: String,
     chunk: usize,
     listener: Arc<Listener>,
     links: BTreeMap<(u32, u8), Link>,
@@ -47,10 +45,9 @@ pub(crate) struct Mesh {
 }
 
 impl Mesh {
-    pub(crate) fn new(communicator: u64, token: String, chunk: usize, listener: Arc<Listener>) -> Self {
+    pub(crate) fn new(communicator: u64, chunk: usize, listener: Arc<Listener>) -> Self {
         Self {
             communicator,
-            token,
             chunk: chunk.clamp(1, u32::MAX as usize),
             listener,
             links: BTreeMap::new(),
@@ -241,7 +238,7 @@ impl Mesh {
                 let route = Route { communicator: self.communicator, to: *peer, from: context.rank, channel: *channel };
                 let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &context.members[*peer as usize].data_address;
-                let stream = connect(address, &self.token, route, left).map_err(|error| {
+                let stream = connect(address, &self.listener.trust, route, left).map_err(|error| {
                     // Only for the listener of refusals: the failure is that the other rank cannot be reached.
                     refusal::explain(&format!("cannot connect to {}", context.name(*peer)), &error);
                     Stop::Closed(*peer, error)
@@ -252,7 +249,6 @@ impl Mesh {
                 self.listener.claim(route)
             };
             if let Some(stream) = stream {
-                set_nonblocking(&stream).map_err(|error| Stop::Closed(*peer, error))?;
                 link.attach(stream, made);
             }
         }
@@ -287,7 +283,7 @@ impl Mesh {
             if !link.is_connected() && context.rank < *peer {
                 let route = Route { communicator: self.communicator, to: *peer, from: context.rank, channel: *channel };
                 let address = &context.members[*peer as usize].data_address;
-                if let Ok(stream) = connect(address, &self.token, route, Duration::from_millis(200)) {
+                if let Ok(stream) = connect(address, &self.listener.trust, route, Duration::from_millis(200)) {
                     link.attach(stream, true);
                 }
             }

@@ -1,5 +1,6 @@
 //! Bytes over direct connections between ranks.
 
+pub(crate) mod channel;
 mod collectives;
 pub(crate) mod connect;
 mod greeter;
@@ -13,6 +14,7 @@ mod put_link;
 mod request;
 mod socket;
 mod transfers;
+pub(crate) mod trust;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
@@ -43,7 +45,6 @@ const SETUP_CHANNEL: u8 = 255;
 pub(crate) struct Sockets {
     communicator: u64,
     rank: u32,
-    token: String,
     chunk_bytes: usize,
     max_bytes: Option<usize>,
     listener: Arc<Listener>,
@@ -70,11 +71,10 @@ impl Sockets {
         wake: &Arc<Wake>,
     ) -> Self {
         listener.watch(communicator, rank, wake);
-        let mesh = Mesh::new(communicator, settings.token.clone(), settings.chunk_bytes, Arc::clone(listener));
+        let mesh = Mesh::new(communicator, settings.chunk_bytes, Arc::clone(listener));
         Self {
             communicator,
             rank,
-            token: settings.token.clone(),
             chunk_bytes: settings.chunk_bytes,
             max_bytes: settings.max_bytes,
             listener: Arc::clone(listener),
@@ -175,7 +175,7 @@ impl Transport for Sockets {
 
     fn one_sided(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         let Running { one_sided, links, .. } = &mut *self.running();
-        let caller = Caller { communicator: self.communicator, token: &self.token };
+        let caller = Caller { communicator: self.communicator, trust: &self.listener.trust };
         run(&mut SocketPath { caller, inbox: &self.inbox, links }, one_sided, context, calls)
     }
 

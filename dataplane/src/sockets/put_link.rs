@@ -2,14 +2,14 @@
 //! back.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
+use super::channel::Channel;
 use super::hello::Route;
 use super::request::{DONE, REFUSED, Request};
-use super::socket::{progress, set_nonblocking};
+use super::trust::Trust;
 use super::wire::{HEADER, HELD_PATIENCE, KNOCKS, MAX_NOTICE, NOTICE, ONE_SIDED_CHANNEL, REASON_PATIENCE, WELCOME};
 use crate::failure::{Failure, code_of};
 use crate::operation::context::OpContext;
@@ -17,7 +17,7 @@ use crate::operation::one_sided;
 
 /// A connection that this rank made.
 pub(crate) struct Link {
-    stream: OwnedFd,
+    stream: Channel,
     /// The other end has the connection. Nothing is asked before that.
     welcomed: bool,
     /// What has come of an answer.
@@ -28,7 +28,7 @@ pub(crate) struct Link {
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) communicator: u64,
-    pub(crate) token: &'a str,
+    pub(crate) trust: &'a Trust,
 }
 
 /// Why an exchange ended.
@@ -43,9 +43,8 @@ pub(crate) fn connect(caller: &Caller, context: &OpContext, what: &str, peer: u3
     let route = Route { communicator: caller.communicator, to: peer, from: context.rank, channel: ONE_SIDED_CHANNEL };
     let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let address = &context.members[peer as usize].data_address;
-    let stream = super::connect::connect(address, caller.token, route, left);
+    let stream = super::connect::connect(address, caller.trust, route, left);
     stream
-        .and_then(|stream| set_nonblocking(&stream).map(|()| stream))
         .map(|stream| Link { stream, welcomed: false, answer: Vec::new() })
         .map_err(|error| stopped(context, what, peer, Stop::Closed(error)))
 }
@@ -71,6 +70,9 @@ pub(crate) unsafe fn exchange(
         // Asked before the connection is: what a rank answered before it left is there by the time its loss is known.
         let gone = gone(context, what, peer);
         let mut moved = false;
+        if link.welcomed && sent == total {
+            link.stream.flush().map_err(|error| stopped(context, what, peer, Stop::Closed(error)))?;
+        }
         if link.welcomed && sent < total {
             // SAFETY: the caller's promise.
             match unsafe { send(&link.stream, &head, payload, request.bytes as usize, sent) } {
@@ -109,7 +111,8 @@ pub(crate) unsafe fn exchange(
         if left.is_zero() && until == context.deadline {
             return Err(one_sided::late(context, what, peer));
         }
-        let events = if link.welcomed && sent < total { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+        let is_sending = link.welcomed && (sent < total || link.stream.wants_room());
+        let events = if is_sending { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
         sleep(context, &[(link, events)], left);
     }
 }
@@ -146,8 +149,7 @@ pub(crate) fn gone(context: &OpContext, what: &str, peer: u32) -> Result<(), Fai
 /// Sleeps until one of `links` is ready, someone rings, or for `time`.
 pub(crate) fn sleep(context: &OpContext, links: &[(&Link, i16)], time: Duration) {
     let mut polled = vec![libc::pollfd { fd: context.losses.wake().fd(), events: libc::POLLIN, revents: 0 }];
-    let entry =
-        |(link, events): &(&Link, i16)| libc::pollfd { fd: link.stream.as_raw_fd(), events: *events, revents: 0 };
+    let entry = |(link, events): &(&Link, i16)| libc::pollfd { fd: link.stream.fd(), events: *events, revents: 0 };
     polled.extend(links.iter().map(entry));
     let milliseconds = i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX);
     // SAFETY: the array is live and as long as said.
@@ -158,19 +160,12 @@ pub(crate) fn sleep(context: &OpContext, links: &[(&Link, i16)], time: Duration)
 ///
 /// # Safety
 /// `payload` is readable for `bytes`.
-unsafe fn send(link: &OwnedFd, head: &[u8], payload: *const u8, bytes: usize, sent: usize) -> io::Result<usize> {
+unsafe fn send(link: &Channel, head: &[u8], payload: *const u8, bytes: usize, sent: usize) -> io::Result<usize> {
     let (of_head, of_payload) = (sent.min(head.len()), sent.saturating_sub(head.len()));
-    let parts = [
-        libc::iovec { iov_base: head[of_head..].as_ptr().cast_mut().cast(), iov_len: head.len() - of_head },
-        libc::iovec { iov_base: payload.wrapping_add(of_payload).cast_mut().cast(), iov_len: bytes - of_payload },
-    ];
-    // SAFETY: all-zero is a value of this plain C struct.
-    let mut envelope: libc::msghdr = unsafe { std::mem::zeroed() };
-    envelope.msg_iov = parts.as_ptr().cast_mut();
-    envelope.msg_iovlen = parts.len() as _;
+    let parts =
+        [(head[of_head..].as_ptr(), head.len() - of_head), (payload.wrapping_add(of_payload), bytes - of_payload)];
     // SAFETY: both parts are live and readable for their lengths.
-    let result = unsafe { libc::sendmsg(link.as_raw_fd(), &raw const envelope, libc::MSG_NOSIGNAL) };
-    Ok(progress(result)?.unwrap_or(0))
+    Ok(unsafe { link.send(parts) }?.unwrap_or(0))
 }
 
 impl Link {
@@ -206,8 +201,8 @@ impl Link {
             let mut room = [0u8; 512];
             let wanted = if answer.len() < HEADER { HEADER - answer.len() } else { room.len() };
             // SAFETY: the buffer is as long as said.
-            let got = unsafe { libc::recv(self.stream.as_raw_fd(), room.as_mut_ptr().cast(), wanted, 0) };
-            match progress(got).map_err(Stop::Closed)? {
+            let got = unsafe { self.stream.receive(room.as_mut_ptr(), wanted) };
+            match got.map_err(Stop::Closed)? {
                 None => return Ok(false),
                 Some(0) => return Err(Stop::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Some(got) => self.answer.extend_from_slice(&room[..got]),
@@ -247,8 +242,13 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
+    use std::sync::Arc;
+
     use super::*;
     use crate::operation::stage::Stage;
+    use crate::sockets::inbox::Inbox;
+    use crate::sockets::listener::{Listener, Scope};
+    use crate::wake::Wake;
 
     #[test]
     fn a_request_travels_as_it_is() {
@@ -260,15 +260,44 @@ mod tests {
         assert_eq!(Request::from_bytes(&[0; Request::BYTES]), None);
     }
 
+    /// A put over a connection between two hosts, by their addresses, with more than sockets have room for.
+    #[test]
+    fn a_put_arrives_under_tls() {
+        const BYTES: usize = 3 << 20;
+        let host = std::net::IpAddr::from([127, 0, 0, 2]);
+        let trust = Trust::with_keys("secret".to_owned()).unwrap();
+        let listener = Listener::open(Scope::Network(host), trust).unwrap();
+        let inbox = Inbox::new(Arc::new(Wake::new().unwrap()), Duration::from_secs(10));
+        let mut window = vec![0u8; BYTES];
+        let number = inbox.register(window.as_mut_ptr() as usize, BYTES as u64);
+        listener.take_puts(1, 1, &inbox);
+        let stage = Stage::with_addresses(&["", &listener.address]);
+        let context = stage.context(0, Duration::from_secs(60));
+        let caller = Caller { communicator: 1, trust: &listener.trust };
+        let mut link = connect(&caller, &context, "a put", 1).unwrap();
+        for seed in 1..4 {
+            let payload: Vec<u8> = (0..BYTES).map(|at| (at * 31 / 7 + seed) as u8).collect();
+            let put = Request { window: Some(number), offset: 0, bytes: BYTES as u64 };
+            // SAFETY: the payload is as long as said.
+            unsafe { exchange(&caller, &context, "a put", (1, &mut link), put, payload.as_ptr()) }.unwrap();
+            assert!(window == payload);
+        }
+        let beyond = Request { window: Some(number), offset: BYTES as u64, bytes: 8 };
+        // SAFETY: the payload is as long as said.
+        let refused = unsafe { exchange(&caller, &context, "a put", (1, &mut link), beyond, [0; 8].as_ptr()) };
+        assert_eq!(refused.unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(inbox.received(0), 3);
+    }
+
     /// A rank that has all its signals leaves, and the coordinator's word of that may be seen before its last answer.
     #[test]
     fn an_answer_counts_although_the_loss_of_its_rank_is_known_first() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let stage = Stage::of(2);
-        let caller = Caller { communicator: 1, token: "" };
+        let trust = Trust::default();
+        let caller = Caller { communicator: 1, trust: &trust };
         let context = stage.context(0, Duration::from_secs(60));
-        set_nonblocking(&OwnedFd::from(ours.try_clone().unwrap())).unwrap();
-        let mut link = Link { stream: ours.into(), welcomed: false, answer: Vec::new() };
+        let mut link = Link { stream: Channel::plain(ours.into()).unwrap(), welcomed: false, answer: Vec::new() };
         let word = |tag: u32| [tag.to_le_bytes(), [0; 4]].concat();
         std::thread::scope(|scope| {
             scope.spawn(|| {

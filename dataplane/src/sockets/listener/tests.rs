@@ -31,6 +31,13 @@ fn stranger(listener: &Listener) -> UnixStream {
     stream
 }
 
+/// The socket of a connection, for calls that wait.
+fn blocking(channel: &Channel) -> UnixStream {
+    let stream = UnixStream::from(channel.socket().try_clone().unwrap());
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
 /// What the other end says until it hangs up.
 fn last_words(mut stream: UnixStream) -> Vec<u8> {
     let mut received = Vec::new();
@@ -43,7 +50,7 @@ fn last_words(mut stream: UnixStream) -> Vec<u8> {
 
 /// A rank's connection, once it is welcomed.
 fn welcomed(listener: &Listener, from: u32) -> UnixStream {
-    let mut stream = UnixStream::from(connect(&listener.address, "token", route(from), DEADLINE).unwrap());
+    let mut stream = blocking(&connect(&listener.address, &listener.trust, route(from), DEADLINE).unwrap());
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut welcome = [0; HEADER];
     stream.read_exact(&mut welcome).unwrap();
@@ -57,36 +64,36 @@ fn threads() -> usize {
 
 #[test]
 fn a_client_that_connected_and_hung_up_does_no_harm() {
-    let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
+    let listener = Listener::open(Scope::Host, Trust::by("token".to_owned())).unwrap();
     let wake = Arc::new(Wake::new().unwrap());
     listener.watch(7, 9, &wake);
     wake.clear();
-    drop(connect(&listener.address, "token", route(0), DEADLINE).unwrap());
+    drop(connect(&listener.address, &listener.trust, route(0), DEADLINE).unwrap());
     wake.wait(DEADLINE);
     assert!(listener.lock().arrived.contains_key(&route(0)), "it came");
     assert!(!raises_sigpipe(|| listener.close(7, 9, b"gone".to_vec())));
     // A later connection gets the reason as well.
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
-    assert!(!raises_sigpipe(|| listener.admit(ours.into(), route(1))));
+    assert!(!raises_sigpipe(|| listener.admit(Channel::plain(ours.into()).unwrap(), route(1))));
 }
 
 #[test]
 fn a_connection_has_its_place_before_it_is_welcomed() {
     for scope in SCOPES {
-        let listener = Listener::open(scope, "token".to_owned()).unwrap();
+        let listener = Listener::open(scope, Trust::by("token".to_owned())).unwrap();
         for from in 0..20 {
             let mut stream = welcomed(&listener, from);
             stream.write_all(b"a small message").unwrap();
             drop(stream);
-            let mut arrived = UnixStream::from(listener.claim(route(from)).expect("no moment later"));
+            let mut arrived = blocking(&listener.claim(route(from)).expect("no moment later"));
             let mut message = [0; 15];
             arrived.read_exact(&mut message).unwrap();
             assert_eq!(&message, b"a small message");
         }
         listener.close(7, 9, b"gone".to_vec());
         for _ in 0..2 {
-            let late = UnixStream::from(connect(&listener.address, "token", route(0), DEADLINE).unwrap());
+            let late = blocking(&connect(&listener.address, &listener.trust, route(0), DEADLINE).unwrap());
             assert_eq!(last_words(late), b"gone", "every later connection gets the reason");
         }
     }
@@ -95,7 +102,7 @@ fn a_connection_has_its_place_before_it_is_welcomed() {
 #[test]
 fn strangers_cost_neither_threads_nor_more_than_a_crowd_of_descriptors() {
     for scope in SCOPES {
-        let listener = Listener::open(scope, "token".to_owned()).unwrap();
+        let listener = Listener::open(scope, Trust::by("token".to_owned())).unwrap();
         let before = threads();
         let crowd: Vec<UnixStream> = (0..4 * CROWD).map(|_| stranger(&listener)).collect();
         // Ranks get in although the strangers stay.
@@ -112,16 +119,17 @@ fn strangers_cost_neither_threads_nor_more_than_a_crowd_of_descriptors() {
 
 #[test]
 fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
-    let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
-    let right = hello(&listener.address, "token", route(0));
+    let listener = Listener::open(Scope::Host, Trust::by("token".to_owned())).unwrap();
+    let right = hello(&listener.address, "token", route(0), false);
     let mut long = right.clone();
     long[4..6].copy_from_slice(&u16::MAX.to_le_bytes());
-    let wrong: [(&str, Vec<u8>); 6] = [
+    let wrong: [(&str, Vec<u8>); 7] = [
+        ("a handshake that is not wanted", hello(&listener.address, "token", route(0), true)),
         ("text", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
-        ("another token", hello(&listener.address, "tokem", route(0))),
-        ("a longer token", hello(&listener.address, "token2", route(0))),
-        ("no token", hello(&listener.address, "", route(0))),
-        ("another listener's", hello("tcp:127.0.0.1:1", "token", route(0))),
+        ("another token", hello(&listener.address, "tokem", route(0), false)),
+        ("a longer token", hello(&listener.address, "token2", route(0), false)),
+        ("no token", hello(&listener.address, "", route(0), false)),
+        ("another listener's", hello("tcp:127.0.0.1:1", "token", route(0), false)),
         ("a token of 64 KiB", long),
     ];
     for (what, bytes) in wrong {
@@ -147,10 +155,10 @@ fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
 
 #[test]
 fn a_trickle_does_not_stay() {
-    let listener = Listener::open(Scope::Host, "token".to_owned()).unwrap();
+    let listener = Listener::open(Scope::Host, Trust::by("token".to_owned())).unwrap();
     let mut trickle = stranger(&listener);
     let started = Instant::now();
-    let hello = hello(&listener.address, "token", route(0));
+    let hello = hello(&listener.address, "token", route(0), false);
     // A byte a second, each within any patience: the hello as a whole has a deadline.
     for byte in &hello[..hello.len() - 1] {
         if trickle.write_all(&[*byte]).is_err() {
@@ -165,4 +173,59 @@ fn a_trickle_does_not_stay() {
         assert!(started.elapsed() < DEADLINE, "it is read from for ever");
     }
     assert!(trickle.write_all(b"x").and_then(|()| trickle.write_all(b"x")).is_err(), "it hung up");
+}
+
+/// An address of this host at which connections from 127.0.0.1 come from another one, by their addresses.
+const AFAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+/// All that has come over a channel until its end.
+fn received(channel: &Channel) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut byte = [0];
+    // SAFETY: the array is as long as said.
+    while unsafe { channel.receive_all(byte.as_mut_ptr(), 1) }.is_ok() {
+        all.push(byte[0]);
+    }
+    Ok(all)
+}
+
+#[test]
+fn what_comes_from_another_host_is_under_tls_alone() {
+    let trust = Trust::with_keys("secret".to_owned()).unwrap();
+    let listener = Listener::open(Scope::Network(AFAR), trust).unwrap();
+    let ours = connect(&listener.address, &listener.trust, route(0), DEADLINE).unwrap();
+    let mut welcome = [0; HEADER];
+    // SAFETY: the array is as long as said.
+    unsafe { ours.receive_all(welcome.as_mut_ptr(), HEADER) }.unwrap();
+    assert_eq!(welcome[..4], WELCOME.to_le_bytes());
+    let theirs = listener.claim(route(0)).unwrap();
+    // Behind the handshake, which might have taken it in.
+    ours.send_all(b"hear, hear").unwrap();
+    // What crosses is a record of TLS with what was said in it, and not that.
+    let mut crossed = [0; 64];
+    let peeked = loop {
+        // SAFETY: the array is as long as said.
+        let got = unsafe { libc::recv(theirs.fd(), crossed.as_mut_ptr().cast(), 64, libc::MSG_PEEK) };
+        if got > 0 {
+            break &crossed[..got as usize];
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert_eq!(peeked[..3], [23, 3, 3], "application data of TLS");
+    assert!(!peeked.windows(4).any(|four| four == b"hear"));
+    drop(ours);
+    assert_eq!(received(&theirs).unwrap(), b"hear, hear");
+
+    // In clear, or by other keys, nobody gets in.
+    let mut plain = stranger(&listener);
+    plain.write_all(&hello(&listener.address, "secret", route(1), false)).unwrap();
+    assert_eq!(last_words(plain), b"");
+    let mut stranger = stranger(&listener);
+    stranger.write_all(&hello(&listener.address, "secret", route(1), true)).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert!(!last_words(stranger).windows(4).any(|four| four == WELCOME.to_le_bytes()));
+    let other = Trust::with_keys("other".to_owned()).unwrap();
+    let refused = connect(&listener.address, &other, route(1), DEADLINE).err().expect("another secret");
+    assert!(refused.to_string().contains("invalid peer certificate") || refused.kind() == io::ErrorKind::UnexpectedEof);
+    assert!(listener.claim(route(1)).is_none());
 }

@@ -2,21 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use protocol::record::ErrorCode;
 
 use super::MessageId;
 use crate::failure::code_of;
+use crate::sockets::channel::Channel;
 use crate::sockets::path::Path;
-use crate::sockets::socket::{self, progress};
 use crate::sockets::wire::{DATA, HEADER, KNOCKS, MAX_NOTICE, NOTICE, WELCOME};
 
 /// One connection to another rank, or what waits for it to be made.
 #[derive(Default)]
 pub(super) struct Link {
-    stream: Option<OwnedFd>,
+    stream: Option<Channel>,
     /// The other end has the connection. Nothing is sent before that: what is sent is done, and must arrive.
     welcomed: bool,
     /// Connections that ended before they were welcomed.
@@ -87,11 +86,11 @@ impl Link {
 
     /// What was measured of the connection, if it is one over a network.
     pub(super) fn path(&self) -> Option<Path> {
-        self.stream.as_ref().and_then(Path::of)
+        self.stream.as_ref().and_then(|stream| Path::of(stream.socket()))
     }
 
     /// Takes a connection: one that this rank made is welcomed by the other end, one that came has been.
-    pub(super) fn attach(&mut self, stream: OwnedFd, made: bool) {
+    pub(super) fn attach(&mut self, stream: Channel, made: bool) {
         (self.stream, self.welcomed, self.bereft) = (Some(stream), !made, None);
         (self.header_length, self.chunk_left, self.notice) = (0, 0, None);
     }
@@ -112,7 +111,7 @@ impl Link {
 
     /// What to poll for, if anything is to come or go.
     pub(super) fn interest(&self) -> Option<libc::pollfd> {
-        let fd = self.stream.as_ref()?.as_raw_fd();
+        let fd = self.stream.as_ref()?.fd();
         let mut events = 0;
         if self.welcomed && !self.out.is_empty() {
             events |= libc::POLLOUT;
@@ -135,7 +134,7 @@ impl Link {
     /// The last words on this connection, unless they would be taken for payload.
     pub(super) fn say(&self, notice: &[u8]) {
         if let (Some(stream), None) = (&self.stream, self.out_header) {
-            socket::last_words(stream, notice);
+            stream.last_words(notice);
         }
     }
 
@@ -152,70 +151,82 @@ impl Link {
     }
 
     fn drive(&mut self, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
-        let Some(fd) = self.stream.as_ref().map(AsRawFd::as_raw_fd).filter(|_| self.is_busy()) else {
+        if !self.is_busy() {
             return Ok(false);
-        };
+        }
+        let Some(stream) = self.stream.take() else { return Ok(false) };
+        let moved = self.drive_over(&stream, chunk, done);
+        self.stream = Some(stream);
+        moved
+    }
+
+    fn drive_over(
+        &mut self,
+        stream: &Channel,
+        chunk: usize,
+        done: &mut BTreeMap<MessageId, Vec<u8>>,
+    ) -> Result<bool, LinkError> {
         if !self.welcomed {
-            self.read_header(fd)?;
+            self.read_header(stream)?;
             if !self.welcomed {
                 return Ok(false);
             }
         }
-        let read = self.read(fd, done)?;
-        let written = match self.write(fd, chunk, done) {
+        let read = self.read(stream, done)?;
+        let written = match self.write(stream, chunk, done) {
             Ok(written) => written,
             Err(error) => {
                 // A peer that failed may have said why before it closed.
-                self.expect_notice(fd)?;
+                self.expect_notice(stream)?;
                 return Err(LinkError::Closed(error));
             }
         };
         Ok(read || written)
     }
 
-    fn write(&mut self, fd: i32, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> io::Result<bool> {
+    fn write(&mut self, stream: &Channel, chunk: usize, done: &mut BTreeMap<MessageId, Vec<u8>>) -> io::Result<bool> {
         let mut moved = false;
         while let Some(message) = self.out.front_mut() {
             let left = message.bytes.len() - message.position;
             let (header_left, payload_left) = *self.out_header.get_or_insert((HEADER, left.min(chunk)));
-            let length = payload_left as u32;
-            let mut header = [0; HEADER];
-            header[..4].copy_from_slice(&DATA.to_le_bytes());
-            header[4..].copy_from_slice(&length.to_le_bytes());
-            // SAFETY: the position is within the message.
-            let payload = unsafe { message.bytes.base().add(message.position) };
-            let parts = [
-                libc::iovec { iov_base: header[HEADER - header_left..].as_mut_ptr().cast(), iov_len: header_left },
-                libc::iovec { iov_base: payload.cast(), iov_len: payload_left },
-            ];
-            // SAFETY: all-zero is a value of this plain C struct.
-            let mut envelope: libc::msghdr = unsafe { std::mem::zeroed() };
-            envelope.msg_iov = parts.as_ptr().cast_mut();
-            envelope.msg_iovlen = parts.len() as _;
-            // SAFETY: both parts are live and readable for their lengths.
-            let sent = unsafe { libc::sendmsg(fd, &raw const envelope, libc::MSG_NOSIGNAL) };
-            let Some(sent) = progress(sent)? else { return Ok(moved) };
-            moved = true;
-            let of_header = sent.min(header_left);
-            let of_payload = sent - of_header;
-            message.position += of_payload;
-            self.out_header = Some((header_left - of_header, payload_left - of_payload));
-            if header_left == of_header && payload_left == of_payload {
-                self.out_header = None;
-                if message.position == message.bytes.len() {
-                    let message = self.out.pop_front().expect("the front was just looked at");
-                    done.insert(message.id, Vec::new());
+            if header_left + payload_left > 0 {
+                let length = payload_left as u32;
+                let mut header = [0; HEADER];
+                header[..4].copy_from_slice(&DATA.to_le_bytes());
+                header[4..].copy_from_slice(&length.to_le_bytes());
+                // SAFETY: the position is within the message.
+                let payload = unsafe { message.bytes.base().add(message.position) };
+                let parts =
+                    [(header[HEADER - header_left..].as_ptr(), header_left), (payload.cast_const(), payload_left)];
+                // SAFETY: both parts are live and readable for their lengths.
+                let Some(sent) = unsafe { stream.send(parts) }? else { return Ok(moved) };
+                moved = true;
+                let of_header = sent.min(header_left);
+                let of_payload = sent - of_header;
+                message.position += of_payload;
+                self.out_header = Some((header_left - of_header, payload_left - of_payload));
+                if (header_left, payload_left) != (of_header, of_payload) {
+                    continue;
                 }
             }
+            if message.position == message.bytes.len() {
+                // What is done is in the socket: it arrives although this process ends.
+                if !stream.flush()? {
+                    return Ok(moved);
+                }
+                let message = self.out.pop_front().expect("the front was just looked at");
+                done.insert(message.id, Vec::new());
+            }
+            self.out_header = None;
         }
         Ok(moved)
     }
 
-    fn read(&mut self, fd: i32, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
+    fn read(&mut self, stream: &Channel, done: &mut BTreeMap<MessageId, Vec<u8>>) -> Result<bool, LinkError> {
         let mut moved = false;
         while !self.incoming.is_empty() {
             if self.chunk_left == 0 {
-                match self.read_header(fd)? {
+                match self.read_header(stream)? {
                     true => moved = true,
                     false => return Ok(moved),
                 }
@@ -230,8 +241,8 @@ impl Link {
             // SAFETY: the position is within the message.
             let target = unsafe { message.bytes.base().add(message.position) };
             // SAFETY: the chunk fits the rest of the message, as just checked.
-            let got = unsafe { libc::recv(fd, target.cast(), self.chunk_left, 0) };
-            let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(moved) };
+            let got = unsafe { stream.receive(target, self.chunk_left) };
+            let Some(got) = got.map_err(LinkError::Closed)? else { return Ok(moved) };
             if got == 0 {
                 return Err(LinkError::Closed(io::Error::from(io::ErrorKind::UnexpectedEof)));
             }
@@ -248,13 +259,13 @@ impl Link {
     }
 
     /// Reads up to the next chunk of data, or the welcome; false when no chunk has come yet.
-    fn read_header(&mut self, fd: i32) -> Result<bool, LinkError> {
+    fn read_header(&mut self, stream: &Channel) -> Result<bool, LinkError> {
         loop {
             if let Some(text) = &mut self.notice {
                 let mut rest = vec![0; MAX_NOTICE + 4];
                 // SAFETY: the buffer is as long as said.
-                let got = unsafe { libc::recv(fd, rest.as_mut_ptr().cast(), rest.len(), 0) };
-                let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(false) };
+                let got = unsafe { stream.receive(rest.as_mut_ptr(), rest.len()) };
+                let Some(got) = got.map_err(LinkError::Closed)? else { return Ok(false) };
                 text.extend_from_slice(&rest[..got]);
                 let expected = u32::from_le_bytes(self.header[4..].try_into().expect("four bytes")) as usize;
                 if got > 0 && text.len() < expected {
@@ -266,8 +277,8 @@ impl Link {
             }
             let room = &mut self.header[self.header_length..];
             // SAFETY: the range is what is left of the header.
-            let got = unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), 0) };
-            let Some(got) = progress(got).map_err(LinkError::Closed)? else { return Ok(false) };
+            let got = unsafe { stream.receive(room.as_mut_ptr(), room.len()) };
+            let Some(got) = got.map_err(LinkError::Closed)? else { return Ok(false) };
             if got == 0 {
                 return Err(LinkError::Closed(io::Error::from(io::ErrorKind::UnexpectedEof)));
             }
@@ -299,9 +310,9 @@ impl Link {
     }
 
     /// After a failed write: the notice, if the peer left one.
-    fn expect_notice(&mut self, fd: i32) -> Result<(), LinkError> {
+    fn expect_notice(&mut self, stream: &Channel) -> Result<(), LinkError> {
         if self.chunk_left == 0 {
-            match self.read_header(fd) {
+            match self.read_header(stream) {
                 Err(notice @ LinkError::Notice(..)) => return Err(notice),
                 Ok(_) | Err(LinkError::Closed(_)) => {}
             }

@@ -9,6 +9,7 @@ use super::*;
 use crate::losses::Losses;
 use crate::operation::history::OpHistory;
 use crate::sockets::listener::Scope;
+use crate::sockets::trust::Trust;
 use crate::sockets::wire::{DATA, HEADER};
 
 fn member(rank: u32, data_address: &str) -> Member {
@@ -46,8 +47,8 @@ fn the_others_learn_once_why_this_rank_will_not_come() {
         losses: &losses,
         history: &history,
     };
-    let listener = Listener::open(Scope::Host, String::new()).unwrap();
-    let mut mesh = Mesh::new(1, String::new(), 1000, listener);
+    let listener = Listener::open(Scope::Host, Trust::default()).unwrap();
+    let mut mesh = Mesh::new(1, 1000, listener);
     mesh.close(&context, ErrorCode::InjectedRankFailure, "the link is cut");
     mesh.close(&context, ErrorCode::Aborted, "rank 0 aborted");
     let (mut accepted, _) = peer.accept().expect("a connection is there as soon as it is made");
@@ -63,7 +64,7 @@ fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
     let history = OpHistory::default();
     let losses = Losses::new(Arc::new(Wake::new().unwrap()));
     let timeout = Duration::from_secs(60);
-    let listener = Listener::open(Scope::Host, String::new()).unwrap();
+    let listener = Listener::open(Scope::Host, Trust::default()).unwrap();
     let members = [0, 1].map(|rank| member(rank, &listener.address));
     let deadline = Instant::now() + timeout;
     let context = OpContext {
@@ -78,9 +79,12 @@ fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
         history: &history,
     };
     let route = Route { communicator: 1, to: 1, from: 0, channel: 0 };
-    let mut peer = UnixStream::from(connect(&listener.address, "", route, timeout).unwrap());
+    let mut peer = UnixStream::from(
+        connect(&listener.address, &listener.trust, route, timeout).unwrap().socket().try_clone().unwrap(),
+    );
+    peer.set_nonblocking(false).unwrap();
     peer.read_exact(&mut [0; HEADER]).unwrap();
-    let mut mesh = Mesh::new(1, String::new(), 1000, listener);
+    let mut mesh = Mesh::new(1, 1000, listener);
     let message = mesh.receive_own(0, 0, 4);
     losses.note(0, ErrorCode::RankLost, "rank 0 exited");
     std::thread::scope(|scope| {
@@ -107,4 +111,87 @@ fn a_connection_that_a_rank_left_to_its_children_is_not_waited_for() {
     assert!(matches!(&stopped, Err(Stop::Lost(0, Some((ErrorCode::RankLost, _))))), "{stopped:?}");
     assert!(start.elapsed() < Duration::from_secs(30), "it waits for its deadline");
     drop(holds);
+}
+
+/// Two ranks on two hosts, by their addresses, each in a thread that has its mesh.
+fn apart(trust: &Trust, play: impl Fn(u32, &mut Mesh, &OpContext<'_>) + Sync) {
+    let open = |last| Listener::open(Scope::Network(std::net::IpAddr::from([127, 0, 0, last])), trust.clone()).unwrap();
+    let listeners = [2, 3].map(open);
+    let members: Vec<Member> = (0..2).map(|rank| member(rank, &listeners[rank as usize].address)).collect();
+    let nodes = ["node0".to_owned(), "node1".to_owned()];
+    let timeout = Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        for (rank, listener) in (0..).zip(listeners) {
+            let (members, nodes, play) = (&members, &nodes, &play);
+            scope.spawn(move || {
+                let history = OpHistory::default();
+                let wake = Arc::new(Wake::new().unwrap());
+                listener.watch(1, rank, &wake);
+                let losses = Losses::new(wake);
+                let deadline = Instant::now() + timeout;
+                let (size, sequence, losses, history) = (2, 0, &losses, &history);
+                let context = OpContext { rank, size, members, nodes, sequence, deadline, timeout, losses, history };
+                let mut mesh = Mesh::new(1, 1 << 20, listener);
+                play(rank, &mut mesh, &context);
+                // The other end has what it needs before this one goes.
+                mesh.send_own(1 - rank, 0, vec![1]);
+                let last = mesh.receive_own(1 - rank, 0, 1);
+                mesh.finish(&context).unwrap();
+                assert_eq!(mesh.taken(last), [1]);
+            });
+        }
+    });
+}
+
+/// Much goes both ways at once: more than sockets have room for, in several messages.
+#[test]
+fn much_goes_both_ways_under_tls() {
+    const BYTES: usize = 3 << 20;
+    let pattern = |rank: u32, number: usize| -> Vec<u8> {
+        let seed = rank as usize * 7 + number;
+        (0..BYTES >> (4 * number)).map(|at| (at * 31 / 7 + seed) as u8).collect()
+    };
+    apart(&Trust::with_keys("secret".to_owned()).unwrap(), |rank, mesh, context| {
+        for round in 0..3 {
+            let other = 1 - rank;
+            let exchange = |number| {
+                mesh.send_own(other, 0, pattern(rank, number));
+                mesh.receive_own(other, 0, pattern(other, number).len())
+            };
+            let ids: Vec<MessageId> = (0..4).map(exchange).collect();
+            mesh.finish(context).unwrap();
+            for (number, id) in ids.into_iter().enumerate() {
+                assert!(mesh.taken(id) == pattern(other, number), "round {round}, message {number}");
+            }
+            mesh.clear();
+        }
+        let paths = mesh.paths(context);
+        assert_eq!(paths.iter().map(|path| path.peer).collect::<Vec<Rank>>(), [Rank(1 - rank)]);
+    });
+}
+
+/// `cargo test --release -p dataplane --lib -- --ignored --nocapture what_tls_costs`
+#[test]
+#[ignore = "a measurement"]
+fn what_tls_costs() {
+    const BYTES: usize = 64 << 20;
+    const ROUNDS: usize = 16;
+    for (what, trust) in [("in clear", Trust::default()), ("TLS", Trust::with_keys("secret".to_owned()).unwrap())] {
+        let start = Instant::now();
+        apart(&trust, |rank, mesh, context| {
+            let sent = vec![7u8; BYTES];
+            let mut received = vec![0u8; BYTES];
+            for _ in 0..ROUNDS {
+                // SAFETY: both buffers outlive the round and are touched by nothing else in it.
+                unsafe {
+                    mesh.send(1 - rank, 0, sent.as_ptr(), BYTES);
+                    mesh.receive(1 - rank, 0, received.as_mut_ptr(), BYTES);
+                }
+                mesh.finish(context).unwrap();
+                mesh.clear();
+            }
+        });
+        let gigabytes = (2 * ROUNDS * BYTES) as f64 / 1e9;
+        println!("{what}: {:.2} GB/s, both directions together", gigabytes / start.elapsed().as_secs_f64());
+    }
 }
