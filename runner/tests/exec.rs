@@ -317,7 +317,7 @@ fn a_preflight_without_a_verdict_is_neither_a_yes_nor_a_no() {
     let output = machine.output(&["--preflight", "--profile", "a100"], "exit 7");
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
-    assert!(printed.contains("the command ended with 7 for another reason than memory"), "{printed}");
+    assert!(printed.contains("the command ended with 7 for a reason other than memory"), "{printed}");
     for (options, says) in [
         (&["--preflight", "--profiles", "h1000"][..], "did you mean `h100`?"),
         (&["--preflight", "--probe", "BATCH"], "write NAME=NUMBER"),

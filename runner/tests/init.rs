@@ -40,7 +40,7 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     std::fs::write(root.path().join("suites/training.yaml"), "mine").unwrap();
     let (code, said) = init(root.path(), &[]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("already there: nothing is written"), "{said}");
+    assert!(said.contains("already exists; nothing was written"), "{said}");
     assert_eq!(read("suites/training.yaml"), "mine");
 }
 

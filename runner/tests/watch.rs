@@ -47,7 +47,7 @@ fn changes_start_the_run_again_until_ctrl_c() {
         .unwrap();
     // Apart: which of two streams is read first is not known.
     let (cases, messages) = (lines(ftest.stdout.take().unwrap()), lines(ftest.stderr.take().unwrap()));
-    let waits = "waiting for a change of 2 files; Ctrl-C to quit";
+    let waits = "waiting for a change to 2 files; Ctrl-C to quit";
 
     wait_for(&cases, "w/one");
     wait_for(&messages, waits);

@@ -204,7 +204,7 @@ fn kernels_are_named_once_each() {
 fn modules() {
     check("modules");
     let said = check_in(&[("FAKEGPU_PROFILES", "h100:1")], "stop", &CUDA_13, "modules", &[]);
-    let gap = "fakegpu: cuLaunchKernel (libcuda): packed, line 5:45: `vmad.s32.s32.s32 %r0, %r1, %r2, %r3;`: not executed here";
+    let gap = "fakegpu: cuLaunchKernel (libcuda): multicast, line 5:59: `multimem.red.relaxed.gpu.global.add.f32 [%d], %f;`: not executed here";
     assert_eq!(said.matches(gap).count(), 1, "{said}");
 }
 

@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_too_small_is_limited_and_says_what_that_costs() {
         for (found, state, part) in [
-            (cpus(1), State::Limited, "one after the other"),
+            (cpus(1), State::Limited, "one after another"),
             (cpus(8), State::Works, "8: as many cases"),
             (memory(None), State::Limited, "/proc/meminfo"),
             (memory(Some(2 << 30)), State::Limited, "2 GiB, enough for about 5 ranks"),

@@ -109,8 +109,8 @@ mod tests {
                 "s.yaml:10:5: `drop` at rank 1, first gather never fired; the rank completed 1 collective",
                 "s.yaml:11:5: `stop` of rank 0 after 2s never fired; the rank ended before that, or never called NCCL",
                 "s.yaml:12:5: `cut_link` between node0 and node1 never fired; no operation crossed the link then",
-                "s.yaml:14:14: `gpu` node1/0 (xid 79, lost) after 2s never fired; the case ended before, or no process of \
-                 it called CUDA, NCCL or NVML",
+                "s.yaml:14:14: `gpu` node1/0 (xid 79, lost) after 2s never fired; the case ended before that, or none of its \
+                 processes called CUDA, NCCL or NVML",
             ]
         );
         assert!(look_up(&case(), None).missed[0].ends_with("; the coordinator left no report"));

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_says_where() {
         let error = read("{\"event\":\"preparing\"}\n").unwrap_err().to_string();
-        assert!(error.contains(":1: no event: missing field `what`"), "{error}");
+        assert!(error.contains(":1: not an event: missing field `what`"), "{error}");
         let later = r#"{"event":"run_started","version":2}"#;
         assert!(matches!(read(&format!("{later}\n")), Err(LogError::Later { version: 2, .. })));
         assert!(matches!(events(Path::new("/no/log")).err(), Some(LogError::Read { .. })));

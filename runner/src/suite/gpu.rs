@@ -258,7 +258,7 @@ mod tests {
             ("node0/1: {xid: 79, lost: false}", "9:24", "`lost: false` with `xid: 79`", "fallen off the bus"),
             ("node0/1: {xid: 48, lost: true}", "9:15", "`lost: true` with `xid: 48`", "an event of its own"),
             ("node0/1: {pcie_gen: 6}", "9:25", "more than node0/1 has", "`h100` has 5"),
-            ("node0/1: {pcie_width: 12}", "9:27", "so many lanes", "8, 16"),
+            ("node0/1: {pcie_width: 12}", "9:27", "that many lanes", "8, 16"),
             ("node0/1: {throttle: hot}", "9:25", "hot", "thermal"),
             ("node0/1: {ecc: {}}", "9:20", "`ecc` without an error", "corrected"),
             ("node0/1: {retired_pages: {corrected: 1}}", "9:30", "`h100` retires no pages", "remapped_rows"),

@@ -42,7 +42,7 @@ static const char ADD[] = HEAD("sm_80")
 /* One kernel that runs, one with an instruction that is not executed, which is in line 5. */
 static const char UNKNOWN[] = HEAD("sm_90")
     ".visible .entry works(.param .u64 out) { .reg .u64 %d; ld.param.u64 %d, [out]; st.global.u32 [%d], 7; ret; }\n"
-    ".visible .entry packed() { .reg .u32 %r<4>; vmad.s32.s32.s32 %r0, %r1, %r2, %r3; ret; }\n";
+    ".visible .entry multicast() { .reg .u64 %d; .reg .f32 %f; multimem.red.relaxed.gpu.global.add.f32 [%d], %f; ret; }\n";
 
 static CUdeviceptr device_floats(const float *values, int count) {
     CUdeviceptr memory = 0;
@@ -319,15 +319,15 @@ static void links(void) {
 /* On an H100, whose instructions are not all executed: the other kernels are. */
 static int unknown(void) {
     CUmodule module;
-    CUfunction works, packed;
+    CUfunction works, multicast;
     CUdeviceptr out = device_floats(NULL, 1);
     void *parameters[] = {&out};
     SAME(cuModuleLoadData(&module, UNKNOWN), CUDA_SUCCESS);
     SAME(cuModuleGetFunction(&works, module, "works"), CUDA_SUCCESS);
-    SAME(cuModuleGetFunction(&packed, module, "packed"), CUDA_SUCCESS);
+    SAME(cuModuleGetFunction(&multicast, module, "multicast"), CUDA_SUCCESS);
     SAME(cuLaunchKernel(works, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL), CUDA_SUCCESS);
     SAME(word(out), 7);
-    SAME(cuLaunchKernel(packed, 1, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    SAME(cuLaunchKernel(multicast, 1, 1, 1, 128, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_NO_BINARY_FOR_GPU);
     SAME(cuCtxSynchronize(), CUDA_SUCCESS); /* a refusal is not an error of the device */
     return failures();
 }

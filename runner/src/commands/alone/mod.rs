@@ -184,7 +184,7 @@ mod tests {
         let text = alone(17, 1024).unwrap().unwrap().text(&[call]);
         assert!(text.starts_with("ftest exec: rank 17 of 1024: the other ranks did not exist"), "{text}");
         assert!(
-            text.contains("mean nothing") && text.contains("| 2 | 8 | all_reduce | float32 | 5 | 4096 |\n"),
+            text.contains("are meaningless") && text.contains("| 2 | 8 | all_reduce | float32 | 5 | 4096 |\n"),
             "{text}"
         );
     }

@@ -178,7 +178,10 @@ mod tests {
         assert_eq!(placed(&order(Some(two_by_two())), task(2, 2, 4, 0, 1)).unwrap(), two_by_two()[2]);
         // `srun -N2 -n4` without a number per node: three and one.
         let wrong = placed(&order(Some(two_by_two())), task(2, 2, 3, 0, 2)).unwrap_err();
-        assert!(wrong.contains("rank 2 as task 2 of 3 on node 0, and the cluster as GPU 0 on node 1"), "{wrong}");
+        assert!(
+            wrong.contains("rank 2 as task 2 of 3 on node 0, but the cluster has it as GPU 0 on node 1"),
+            "{wrong}"
+        );
     }
 
     #[test]
