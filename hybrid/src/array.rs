@@ -1,4 +1,4 @@
-//! Arrays: only the real device can have them, so they are booked and otherwise forwarded.
+//! Arrays: only the real device can hold them, so they are booked and otherwise forwarded.
 
 use std::ffi::c_uint;
 
@@ -34,7 +34,7 @@ struct Description3D {
 
 const _: () = assert!(size_of::<Description>() == 24 && size_of::<Description3D>() == 40);
 
-/// Bytes of one channel (`CUarray_format`); formats that are several channels or compressed count as one byte.
+/// Bytes per channel (`CUarray_format`); multi-channel and compressed formats count as one byte.
 fn channel(format: c_uint) -> usize {
     match format {
         0x02 | 0x09 | 0x10 | 0xc3 | 0xc9 => 2,
@@ -47,7 +47,7 @@ impl Description3D {
     fn bytes(&self, level: u32) -> u64 {
         let extent = |length: usize| (length >> level.min(63)).max(1) as u64;
         let element = (channel(self.format) * (self.channels as usize).max(1)) as u64;
-        // Layers, of which no level has fewer, are given as the depth.
+        // The depth counts layers, and every level has all of them.
         let depth = if self.flags & 1 == 1 { self.depth.max(1) as u64 } else { extent(self.depth) };
         extent(self.width).saturating_mul(extent(self.height)).saturating_mul(depth).saturating_mul(element)
     }

@@ -1,4 +1,4 @@
-//! What is behind an allocation: the real device, or by the policy something else where the real one has no room.
+//! What backs an allocation: the real device, or whatever the policy uses when the real one has no room.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,24 +13,24 @@ pub(crate) enum Backing {
     Real,
     /// Managed memory.
     Managed,
-    /// Pinned memory of the host; its address there.
+    /// Pinned host memory, with its host address.
     Mapped(usize),
-    /// Memory of the host that the real device does not know, and its length.
+    /// Host memory that the real device does not know about, and its length.
     Spilled(usize),
 }
 
-/// How much there is of it, so that copies look for it only then.
+/// How much of it exists: copies look for it only if there is any.
 static SPILLED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether any memory is the host's alone.
+/// Whether any memory is on the host alone.
 pub(crate) fn any_spilled() -> bool {
     SPILLED.load(Ordering::Relaxed) != 0
 }
 
-/// What the policy has in place of real memory: its address, and what it is.
+/// What the policy uses instead of real memory: its address and kind.
 ///
 /// # Errors
-/// `CUDA_ERROR_OUT_OF_MEMORY` where there is none either, and what the real library answers.
+/// `CUDA_ERROR_OUT_OF_MEMORY` if there is none of that either, and the real library's errors.
 pub(crate) fn instead(policy: Policy, bytes: usize) -> CudaResult<(usize, Backing)> {
     let mut address = 0;
     match policy {
@@ -66,13 +66,13 @@ pub(crate) fn instead(policy: Policy, bytes: usize) -> CudaResult<(usize, Backin
     }
 }
 
-/// Gives back memory of the host.
+/// Frees host memory.
 pub(crate) fn release(address: usize, backing: Backing) -> CudaResult {
     match backing {
         Backing::Mapped(host) => call!(cuMemFreeHost(host => usize)),
         Backing::Spilled(length) => {
             SPILLED.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: it was mapped with this length, and left the books, so nobody else gives it back.
+            // SAFETY: it was mapped with this length and has left the books, so nobody else frees it.
             unsafe { libc::munmap(address as *mut libc::c_void, length) };
             Ok(())
         }
@@ -80,7 +80,7 @@ pub(crate) fn release(address: usize, backing: Backing) -> CudaResult {
     }
 }
 
-/// The context of an allocation is gone. Pinned memory went with it; what the real library does not know is given back here.
+/// The context of an allocation is gone. Pinned memory went with it; memory that the real library does not know is freed here.
 pub(crate) fn ended(address: usize, backing: Backing) {
     if let Backing::Spilled(_) = backing {
         let _ = release(address, backing);

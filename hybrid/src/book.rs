@@ -1,5 +1,5 @@
-//! What each virtual device holds of its memory, and what is behind it. An allocation is booked before it is made, so that two threads
-//! cannot both have the last room.
+//! How much of its memory each virtual device has in use, and what backs it. An allocation is booked before it is made, so two
+//! threads cannot both get the last of it.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,26 @@ pub(crate) struct Held {
     pub(crate) device: usize,
     /// Its bytes.
     pub(crate) bytes: u64,
-    /// Those that are booked: less, of managed memory that is not all on the device.
+    /// Bytes that are booked: less for managed memory that is not all on the device.
     pub(crate) booked: u64,
-    /// What is behind it.
+    /// What backs it.
     pub(crate) backing: Backing,
-    /// The context with which it ends.
+    /// The context that it ends with.
     pub(crate) context: usize,
 }
 
-/// What one device had.
+/// Memory counts of one device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
     /// Bytes held.
     pub(crate) used: u64,
-    /// The most of them at once.
+    /// The most bytes held at once.
     pub(crate) peak: u64,
     /// Allocations.
     pub(crate) alloc: Tally,
     /// Releases.
     pub(crate) free: Tally,
-    /// Allocations for which there was no memory.
+    /// Allocations that failed for lack of memory.
     pub(crate) refused: Tally,
 }
 
@@ -55,14 +55,14 @@ impl Books {
     }
 }
 
-/// What an allocation is known by.
+/// What identifies an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// An address.
     Address,
     /// An array's handle.
     Array,
-    /// An allocation without an address (`cuMemCreate`), by a number of ours.
+    /// An allocation without an address (`cuMemCreate`), by our own number.
     Physical,
 }
 
@@ -72,10 +72,10 @@ fn one(bytes: u64) -> Tally {
     Tally { calls: 1, bytes }
 }
 
-/// Takes `bytes` of the device.
+/// Reserves `bytes` of the device.
 ///
 /// # Errors
-/// `CUDA_ERROR_OUT_OF_MEMORY` beyond what the device has.
+/// `CUDA_ERROR_OUT_OF_MEMORY` if the device does not have that much left.
 pub(crate) fn reserve(device: &Device, bytes: u64) -> CudaResult {
     let mut books = BOOKS.lock();
     let account = books.accounts.entry(device.ordinal as usize).or_default();
@@ -87,7 +87,7 @@ pub(crate) fn reserve(device: &Device, bytes: u64) -> CudaResult {
     Ok(())
 }
 
-/// Gives back what was reserved and not made; `refused`: for want of memory.
+/// Gives back a reservation whose allocation was not made; `refused`: for lack of memory.
 pub(crate) fn cancel(device: &Device, bytes: u64, refused: bool) {
     let mut books = BOOKS.lock();
     let account = books.accounts.entry(device.ordinal as usize).or_default();
@@ -97,7 +97,7 @@ pub(crate) fn cancel(device: &Device, bytes: u64, refused: bool) {
     }
 }
 
-/// What was reserved has been made.
+/// The reserved allocation has been made.
 pub(crate) fn hold(kind: Kind, key: usize, held: Held) {
     let mut books = BOOKS.lock();
     let account = books.accounts.entry(held.device).or_default();
@@ -106,12 +106,12 @@ pub(crate) fn hold(kind: Kind, key: usize, held: Held) {
     books.held.insert((kind, key), held);
 }
 
-/// The allocation of that key.
+/// The allocation with that key.
 pub(crate) fn get(kind: Kind, key: usize) -> Option<Held> {
     BOOKS.lock().held.get(&(kind, key)).copied()
 }
 
-/// The allocation that an address is in, and where it begins.
+/// The allocation that contains an address, and where it begins.
 pub(crate) fn find(address: usize) -> Option<(usize, Held)> {
     let books = BOOKS.lock();
     let ((_, base), held) = books.held.range(..=(Kind::Address, address)).next_back()?;
@@ -127,11 +127,11 @@ pub(crate) fn remove(kind: Kind, key: usize) -> Option<Held> {
     Some(held)
 }
 
-/// Takes an allocation out of the books while `real` frees it: the real library may give its address to another thread before it
-/// has returned here. What could not be freed is back in the books.
+/// Takes an allocation out of the books while `real` frees it: the real library may give its address to another thread before
+/// `real` returns. If it could not be freed, it goes back into the books.
 ///
 /// # Errors
-/// What `real` answers.
+/// Those of `real`.
 pub(crate) fn give_back(kind: Kind, key: usize, real: impl FnOnce() -> CudaResult) -> CudaResult {
     let held = BOOKS.lock().held.remove(&(kind, key));
     let answer = real();
@@ -145,7 +145,7 @@ pub(crate) fn give_back(kind: Kind, key: usize, real: impl FnOnce() -> CudaResul
     Ok(())
 }
 
-/// What belonged to a context is gone with it; memory of the host is given back.
+/// Everything that belonged to a context is gone with it; host memory is freed.
 pub(crate) fn forget(context: usize) {
     let keys: Vec<(Kind, usize)> = {
         let books = BOOKS.lock();
@@ -168,7 +168,7 @@ pub(crate) fn account(ordinal: usize) -> Account {
     BOOKS.lock().accounts.get(&ordinal).copied().unwrap_or_default()
 }
 
-/// Bytes that devices hold in memory of real ones.
+/// Bytes that devices hold in real devices' memory.
 pub(crate) fn on_real_devices(ordinals: impl Fn(usize) -> bool) -> u64 {
     let books = BOOKS.lock();
     books

@@ -1,5 +1,5 @@
-//! Contexts are the real library's; here is which virtual device each belongs to. A virtual device whose real one an earlier device
-//! has already gets a context of its own as its primary one, since the real device has a single primary context.
+//! Contexts are the real library's; this module knows which virtual device each one belongs to. A real device has a single
+//! primary context, so a virtual device that shares its real device with an earlier one gets its own context as its primary one.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -25,7 +25,7 @@ fn owner(context: usize) -> Option<&'static Device> {
     device::get(ordinal).ok()
 }
 
-/// What was in a context is gone with it. 0 is none: what belongs to no context stays.
+/// Everything in a context is gone with it. 0 is no context: what does not belong to one stays.
 fn ends(context: usize) {
     if context == 0 {
         return;
@@ -39,7 +39,7 @@ fn ends(context: usize) {
 /// The context of this thread, and its device.
 ///
 /// # Errors
-/// `CUDA_ERROR_INVALID_CONTEXT` without one, and what the real library answers.
+/// `CUDA_ERROR_INVALID_CONTEXT` if there is none, and the real library's errors.
 pub(crate) fn current() -> CudaResult<(usize, &'static Device)> {
     let mut context = 0;
     call!(cuCtxGetCurrent(&raw mut context => *mut usize))?;
@@ -66,7 +66,7 @@ pub(crate) fn of_stream(stream: usize) -> CudaResult<(usize, &'static Device)> {
     current()
 }
 
-/// The primary context of a device. Users and flags are counted here where it is not the real one.
+/// The primary context of a device. Users and flags are tracked here if it is not the real primary context.
 #[derive(Debug, Default)]
 struct Primary {
     context: usize,
@@ -175,7 +175,7 @@ unsafe fn retain(out: *mut usize, ordinal: c_int) -> CudaResult {
     if primary.context == 0 {
         let (mut made, mut popped) = (0, 0);
         call!(cuCtxCreate_v2(&raw mut made => *mut usize, primary.flags => c_uint, device.real => c_int))?;
-        // A new context becomes the thread's; retaining does not do that.
+        // A new context becomes the thread's current one; a retained one does not.
         call!(cuCtxPopCurrent_v2(&raw mut popped => *mut usize))?;
         owns(made, device);
         primary.context = made;

@@ -1,4 +1,5 @@
-//! Copies are the real library's. One side that is the host's in place of a device's is given to it as what it is: memory of the host.
+//! Copies are the real library's. If one side is host memory that replaces device memory, the real library is told that it is
+//! host memory.
 
 use crate::backing::{self, Backing};
 use crate::book;
@@ -7,7 +8,7 @@ use crate::real::{call, real};
 use crate::traffic::{self, Way};
 use crate::trouble::{self, CudaResult, INVALID_VALUE};
 
-/// Whether `bytes` from `address` are memory of the host in place of a device's.
+/// Whether the `bytes` at `address` are host memory that replaces device memory.
 ///
 /// # Errors
 /// `CUDA_ERROR_INVALID_VALUE` beyond the end of such an allocation.
@@ -24,7 +25,7 @@ pub(crate) fn is_spilled(address: usize, bytes: usize) -> CudaResult<bool> {
     }
 }
 
-/// Copies between two addresses: by the function of that name, or by the one that finds out what each address is.
+/// Copies between two addresses: with the function of that name, or with the one that finds out what each address is.
 macro_rules! copies {
     ($(fn $name:ident($($stream:ident)?) = $way:expr, $general:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -96,7 +97,7 @@ type Flat = [usize; 16];
 /// `CUDA_MEMCPY3D`
 type Deep = [usize; 25];
 
-/// Where in a description the two sides are (the kind of memory; the address on the host and on the device follow), and the sizes.
+/// Where in a description the two sides are (the kind of memory; the host and device addresses follow), and the sizes.
 struct Layout {
     to: usize,
     from: usize,
@@ -106,7 +107,7 @@ struct Layout {
 const FLAT: Layout = Layout { to: 9, from: 2, sizes: 14..16 };
 const DEEP: Layout = Layout { to: 15, from: 4, sizes: 22..25 };
 
-/// The description with sides of the host as such, the way of the bytes, and how many.
+/// The description with host sides marked as such, the direction of the bytes, and their number.
 fn described<const WORDS: usize>(
     mut words: [usize; WORDS],
     layout: &Layout,

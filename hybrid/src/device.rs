@@ -21,16 +21,16 @@ pub(crate) struct Device {
     pub(crate) real: c_int,
     /// Index of the real one.
     pub(crate) real_index: usize,
-    /// Whether an earlier device has the same real one, and with it that one's primary context.
+    /// Whether an earlier device has the same real one, and so its primary context.
     pub(crate) is_shared: bool,
-    /// Bytes that it has.
+    /// Bytes of memory that it has.
     pub(crate) total: u64,
 }
 
-/// The machine as it is and as it is shown.
+/// The machine as it is and as the program sees it.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// What is shown.
+    /// The devices that the program sees.
     pub(crate) devices: Vec<Device>,
     /// Memory of each real device, bytes.
     pub(crate) real: Vec<u64>,
@@ -43,18 +43,18 @@ pub(crate) fn machine() -> CudaResult<&'static Machine> {
     MACHINE.get().ok_or(NOT_INITIALIZED)
 }
 
-/// The device of that number.
+/// The device with that number.
 pub(crate) fn get(ordinal: c_int) -> CudaResult<&'static Device> {
     let index = usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?;
     machine()?.devices.get(index).ok_or(INVALID_DEVICE)
 }
 
-/// The first device that has this real one.
+/// The first device that computes on this real one.
 pub(crate) fn first_of(real: c_int) -> CudaResult<&'static Device> {
     machine()?.devices.iter().find(|device| device.real == real).ok_or(INVALID_DEVICE)
 }
 
-/// `cuInit`: of the real library, and then the devices. The real one must not apply the mask that is meant for ours.
+/// `cuInit`: first the real library's, then the devices. The real one must not apply the mask that is meant for our devices.
 pub(crate) fn init(flags: u32) -> CudaResult {
     const MASK: &str = "CUDA_VISIBLE_DEVICES";
     static ONCE: Mutex<()> = Mutex::new(());

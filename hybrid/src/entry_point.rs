@@ -1,4 +1,4 @@
-//! `cuGetProcAddress`: the real library decides what there is, and the program gets the functions of this one.
+//! `cuGetProcAddress`: the real library decides which functions exist, and the program gets the functions of this one.
 
 use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use crate::guard::exports;
 use crate::real::call;
 use crate::trouble::{self, CudaResult, INVALID_VALUE, NOT_FOUND};
 
-/// By this `real` recognizes this library.
+/// `real` recognizes this library by this symbol.
 #[unsafe(no_mangle)]
 static fakegpu_cuda_hybrid: u8 = 1;
 
@@ -34,10 +34,10 @@ exports! {
     };
 }
 
-/// Puts our function in the place of the real one that `ask` finds for a version of CUDA.
+/// Replaces the real function that `ask` finds for a version of CUDA with ours.
 ///
 /// # Safety
-/// `symbol` and `out` are null or what the call documents.
+/// `symbol` and `out` are null or as the call documents them.
 unsafe fn answer(
     symbol: *const c_char,
     out: *mut usize,
@@ -59,7 +59,7 @@ unsafe fn answer(
     }
     // SAFETY: promised by the caller.
     let symbol = unsafe { CStr::from_ptr(symbol) }.to_string_lossy();
-    // A newer CUDA than this library knows may mean another interface by the name; the same function is the same interface.
+    // In a CUDA newer than this library knows, the name may have another interface; the same function has the same interface.
     let mut known = real;
     let newest = cuda_history::NEWEST;
     let is_known = wanted <= newest || (ask(newest, &raw mut known).is_ok() && known == real);
@@ -82,7 +82,7 @@ unsafe fn answer(
     Ok(())
 }
 
-/// This library's function of that name; that for the default stream of each thread, where it is wanted and there is one.
+/// This library's function of that name; the one for per-thread default streams if it is wanted and exists.
 fn own(name: &str, per_thread: bool) -> Option<usize> {
     let variants: &[&str] = if per_thread { &["_ptsz", "_ptds", ""] } else { &[""] };
     variants.iter().find_map(|suffix| {
@@ -92,7 +92,7 @@ fn own(name: &str, per_thread: bool) -> Option<usize> {
     })
 }
 
-/// This library, which is loaded.
+/// This library, which is already loaded.
 fn this() -> Option<&'static Library> {
     static THIS: OnceLock<Option<Library>> = OnceLock::new();
     let find = || {

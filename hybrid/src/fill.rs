@@ -1,4 +1,4 @@
-//! Fills are the real library's; memory of the host in place of a device's is filled here, in the order of its stream.
+//! Fills are the real library's; host memory that replaces device memory is filled here, in stream order.
 
 use std::ffi::{c_uint, c_void};
 
@@ -8,11 +8,11 @@ use crate::real::call;
 use crate::traffic::{self, Way};
 use crate::trouble::{CAPTURE_UNSUPPORTED, CudaResult, INVALID_VALUE};
 
-/// Rows of memory of the host, and what goes into each element.
+/// Rows of host memory, and what goes into each element.
 struct Rows {
     to: usize,
     pitch: usize,
-    /// The first bytes of `value` in the machine's order are an element.
+    /// Its first `element` bytes, in the machine's byte order, are an element.
     value: u32,
     element: usize,
     width: usize,
@@ -32,7 +32,7 @@ impl Rows {
         for row in 0..self.height {
             for index in 0..self.width {
                 let at = (self.to + row * self.pitch + index * self.element) as *mut u8;
-                // SAFETY: the rows are inside one allocation of `backing`, and it is not given back before this is done.
+                // SAFETY: the rows are inside one allocation of `backing`, which is not freed before this is done.
                 unsafe { at.copy_from_nonoverlapping(element.as_ptr(), element.len()) };
             }
         }
@@ -47,7 +47,7 @@ unsafe extern "C" fn run(rows: *mut c_void) {
 
 type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// In the order of a stream. A graph that is captured would run it again and again, so it is not captured.
+/// Fills in stream order. A captured graph would run the fill again at every launch, so it is not captured.
 fn later(
     rows: Rows,
     capturing: impl FnOnce(*mut c_uint) -> CudaResult,
@@ -60,12 +60,12 @@ fn later(
     }
     let rows = Box::into_raw(Box::new(rows)).cast();
     launch(run, rows).inspect_err(|_| {
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else owns it.
         drop(unsafe { Box::from_raw(rows.cast::<Rows>()) });
     })
 }
 
-/// `now` waits for the stream whose order it has.
+/// `now` waits for the stream that orders it.
 macro_rules! fills {
     ($($element:literal $type:ty: $($now:ident $now_own:ident $async:ident $async_own:ident ($($pitch:ident)?) ($($height:ident)?);)*)*) => {$($(
         fills! { @now $now $type, $element, ($($pitch)?), ($($height)?), cuStreamSynchronize, 1 }

@@ -1,5 +1,5 @@
-//! Calls that go to the real libcuda as they are, whatever their arguments: each name is a few instructions that jump through a slot,
-//! which the first call fills.
+//! Calls that go to the real libcuda unchanged, whatever their arguments: each name is a few instructions that jump through a
+//! slot. The first call fills it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ unsafe extern "C" fn not_there() -> u32 {
     NOT_SUPPORTED
 }
 
-/// Fills a slot and gives its address. A name that the real library does not have answers `CUDA_ERROR_NOT_SUPPORTED`.
+/// Fills a slot and returns its address. A name that the real library does not have returns `CUDA_ERROR_NOT_SUPPORTED`.
 unsafe extern "C" fn fill(slot: &Slot) -> usize {
     let address = std::panic::catch_unwind(|| match real::address(slot.name) {
         Ok(address) => address,
@@ -42,7 +42,7 @@ unsafe extern "C" fn fill(slot: &Slot) -> usize {
     address
 }
 
-/// Keeps what a C function gets in registers while the slot is filled, and goes on there. The slot is in `r11`, or `x16`.
+/// Preserves a C function's register arguments while the slot is filled, then jumps to it. The slot is in `r11`, or `x16`.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn first() {
     #[cfg(target_arch = "x86_64")]
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn first() {
     );
 }
 
-/// Names that are forwarded as they are.
+/// Names that are forwarded unchanged.
 macro_rules! forwarded {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]

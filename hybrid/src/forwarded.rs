@@ -1,4 +1,4 @@
-//! The functions that are forwarded as they are: they name no device, and hold no memory that is in the books.
+//! The functions that are forwarded unchanged: they do not name a device or hold memory that is in the books.
 
 use crate::forward::forwarded;
 

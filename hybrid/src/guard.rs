@@ -15,7 +15,7 @@ pub(crate) fn guard(name: &str, body: impl FnOnce() -> CudaResult) -> u32 {
     }
 }
 
-/// Writes a result; a null pointer is `CUDA_ERROR_INVALID_VALUE`, as the real library has it.
+/// Writes a result; a null pointer is `CUDA_ERROR_INVALID_VALUE`, as in the real library.
 ///
 /// # Safety
 /// `out` is null or may be written.
@@ -28,7 +28,7 @@ pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> CudaResult {
     Ok(())
 }
 
-/// Reads an argument that is given by its place.
+/// Reads an argument that is passed by pointer.
 ///
 /// # Errors
 /// A null pointer is `CUDA_ERROR_INVALID_VALUE`.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn take<T: Copy>(from: *const T) -> CudaResult<T> {
     if from.is_null() { Err(INVALID_VALUE) } else { Ok(unsafe { from.read_unaligned() }) }
 }
 
-/// C functions with bodies. The caller of each is C, and answers for its pointers as NVIDIA's documentation of the call asks.
+/// C functions with bodies. Each is called from C, and the caller guarantees its pointers as NVIDIA's documentation requires.
 macro_rules! exports {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $body:expr;)*) => {$(
         #[unsafe(no_mangle)]

@@ -1,12 +1,12 @@
-//! `libfakegpu_cuda.so` (`FAKEGPU_MODE=hybrid`): libcuda's functions before the real libcuda. The program sees simulated devices, with
-//! their memory; the real GPU computes.
+//! `libfakegpu_cuda.so` (`FAKEGPU_MODE=hybrid`): libcuda's functions in front of the real libcuda. The program sees simulated
+//! devices and their memory; the real GPU computes.
 //!
-//! - `real` has the library that is called, `forward` the calls that go there as they are (`forwarded` lists them), `translate` those
-//!   that name a device; `entry_point` is `cuGetProcAddress`.
-//! - `device` and `context` are the virtual devices and what belongs to each; `ordinals` is what they say of themselves.
-//! - `memory`, `array` and `physical` are allocations: `book` has what each device holds, `policy` how it is made, `backing` what it
-//!   consists of. `pointer`, `copy` and `fill` know the memory that the real library does not.
-//! - `traffic` counts copies and fills, `report` writes everything down.
+//! - `real` is the library that is called. `forward` has the calls that go there unchanged (`forwarded` lists them), `translate`
+//!   those that name a device; `entry_point` is `cuGetProcAddress`.
+//! - `device` and `context` are the virtual devices and what belongs to each; `ordinals` is what they report about themselves.
+//! - `memory`, `array` and `physical` are allocations: `book` records what each device holds, `policy` decides how memory is
+//!   made, `backing` what it consists of. `pointer`, `copy` and `fill` handle the memory that the real library does not know.
+//! - `traffic` counts copies and fills; `report` writes the report.
 #![expect(unsafe_code, reason = "C functions on both sides")]
 
 mod array;

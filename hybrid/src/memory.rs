@@ -1,4 +1,4 @@
-//! Memory with an address: `cuMemAlloc` and its kin, managed and asynchronous, and what is left of it.
+//! Memory with an address: `cuMemAlloc` and related functions, managed and asynchronous, and how much is left.
 
 use std::ffi::c_uint;
 
@@ -50,10 +50,10 @@ exports! {
     fn cuMemGetAddressRange_v2(base: *mut usize, size: *mut usize, address: usize) = range;
 }
 
-/// Functions of CUDA before 3.2, whose memory would be in no books: their addresses have 32 bits.
+/// Functions from before CUDA 3.2, whose memory would not be in the books: their addresses have 32 bits.
 macro_rules! refused {
     ($($name:ident)*) => {$(
-        // What it is given is not looked at.
+        // The arguments are not looked at.
         #[unsafe(no_mangle)]
         extern "C" fn $name() -> u32 {
             crate::guard::guard(stringify!($name), || {
@@ -76,7 +76,7 @@ unsafe fn allocate(
     stream: Option<usize>,
     real: &dyn Fn(*mut usize) -> CudaResult,
 ) -> CudaResult {
-    // Mistakes are the real library's to refuse.
+    // The real library refuses mistakes.
     if out.is_null() || size == 0 {
         return real(out);
     }
@@ -90,7 +90,7 @@ unsafe fn allocate(
     unsafe { put(out, address) }
 }
 
-/// Every row takes the pitch, which only the real library knows. Where it has no room, rows are as far apart as every GPU accepts.
+/// Every row takes up the pitch, which only the real library knows. If it has no room, rows get a pitch that every GPU accepts.
 unsafe fn pitched(out: *mut usize, pitch: *mut usize, width: usize, height: usize, element: c_uint) -> CudaResult {
     const ROW: usize = 512;
     if out.is_null() || pitch.is_null() || width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {
@@ -122,14 +122,14 @@ unsafe fn managed(out: *mut usize, size: usize, flags: c_uint) -> CudaResult {
         Ok(address)
     };
     let place = current()?;
-    // Beyond the device it is the host's, as on hardware.
+    // What does not fit on the device is on the host, as on hardware.
     let booked = book::left(place.1).min(size as u64);
     let address = policy::allocate_as(place, (Kind::Address, Backing::Managed), (size as u64, booked), make)?;
     // SAFETY: promised by the caller.
     unsafe { put(out, address) }
 }
 
-/// Only what the real device has can be freed in stream order; for the rest the stream is waited for.
+/// Only memory on the real device can be freed in stream order; for the rest, this waits for the stream.
 fn free_async(address: usize, wait: impl FnOnce() -> CudaResult, real: impl FnOnce() -> CudaResult) -> CudaResult {
     match book::get(Kind::Address, address) {
         None | Some(Held { backing: Backing::Real, .. }) => policy::free(address, real),
@@ -140,7 +140,7 @@ fn free_async(address: usize, wait: impl FnOnce() -> CudaResult, real: impl FnOn
     }
 }
 
-/// What the virtual device has left; with `clamp`, no more than the real one.
+/// What the virtual device has left; with `clamp`, no more than the real one has.
 unsafe fn info(free: *mut usize, total: *mut usize) -> CudaResult {
     let (mut real_free, mut real_total) = (0, 0);
     call!(cuMemGetInfo_v2(&raw mut real_free => *mut usize, &raw mut real_total => *mut usize))?;

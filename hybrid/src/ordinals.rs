@@ -1,4 +1,4 @@
-//! Functions whose answers are the virtual device's own: `cuInit`, `cuDeviceGet` and what a device is.
+//! Functions that the virtual devices answer themselves: `cuInit`, `cuDeviceGet` and the properties of a device.
 
 use std::ffi::{c_char, c_int};
 
@@ -70,7 +70,7 @@ unsafe fn capability(major: *mut c_int, minor: *mut c_int, ordinal: c_int) -> Cu
     }
 }
 
-/// What belongs to the model is the profile's; what belongs to driver, system and place is the real device's.
+/// Attributes of the model come from the profile; those of the driver, the system and the GPU's place come from the real device.
 unsafe fn attribute(out: *mut c_int, number: c_int, ordinal: c_int) -> CudaResult {
     let device = device::get(ordinal)?;
     call!(cuDeviceGetAttribute(out => *mut c_int, number => c_int, device.real => c_int))?;

@@ -1,5 +1,5 @@
-//! Memory without an address (`cuMemCreate`): booked from its creation until nothing refers to it, neither a handle nor a mapping. The
-//! real device alone can have it.
+//! Memory without an address (`cuMemCreate`): booked from its creation until neither a handle nor a mapping refers to it. Only
+//! the real device can hold it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_ulonglong;
@@ -14,7 +14,7 @@ use crate::translate::AllocationProperties;
 use crate::trouble::CudaResult;
 use crate::{device, policy};
 
-/// Numbers of allocations, and what refers to each.
+/// Allocation numbers, and what refers to each allocation.
 #[derive(Debug, Default)]
 struct References {
     made: usize,
@@ -29,7 +29,7 @@ impl References {
         *self.counts.entry(allocation).or_default() += 1;
     }
 
-    /// One reference less; whether it was the last.
+    /// Drops one reference. Returns whether it was the last.
     fn drop_one(&mut self, allocation: usize) -> bool {
         let Some(count) = self.counts.get_mut(&allocation) else { return false };
         *count -= 1;
@@ -54,7 +54,7 @@ exports! {
         let given = unsafe { take(properties) }?;
         let real = given.real()?;
         let make = |made: *mut usize| call!(cuMemCreate(made => *mut usize, size => usize, &raw const real => *const AllocationProperties, flags => c_ulonglong));
-        // What is not on a device takes nothing of one; mistakes are the real library's to refuse.
+        // Memory that is not on a device takes nothing from one. The real library refuses mistakes.
         if out.is_null() || size == 0 || given.location.kind != 1 {
             return make(out);
         }
@@ -74,7 +74,7 @@ exports! {
         unsafe { put(out, handle) }
     };
     fn cuMemRelease(handle: usize) = |handle| {
-        // First: the real library may give the handle to another thread before it has returned here.
+        // Before the call: the real library may give the handle to another thread before it returns.
         let ended = with(|references| {
             let allocation = references.handles.get(&handle).copied()?;
             references.drop_one(allocation).then_some(allocation)

@@ -1,5 +1,5 @@
-//! What an address is: the real library's answer, with the virtual device in place of the real one. What the real library does not know,
-//! memory of the host in place of a device's, is answered here.
+//! What an address is: the real library's answer, with the virtual device instead of the real one. For host memory that replaces
+//! device memory, which the real library does not know, the answer is made here.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -55,7 +55,7 @@ unsafe fn rename(out: *mut c_void, address: usize) -> CudaResult {
     let real = unsafe { take(out) }?;
     let ordinal = match book::find(address) {
         Some((_, held)) => held.device as c_int,
-        // A negative number is no device.
+        // A negative number is not a device.
         None if real < 0 => real,
         None => device::first_of(real)?.ordinal,
     };
@@ -63,7 +63,7 @@ unsafe fn rename(out: *mut c_void, address: usize) -> CudaResult {
     unsafe { put(out, ordinal) }
 }
 
-/// As for memory of a device (`CUpointer_attribute`).
+/// Answers as for device memory (`CUpointer_attribute`).
 ///
 /// # Safety
 /// `out` has room for that attribute.

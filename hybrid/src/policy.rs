@@ -1,5 +1,5 @@
-//! How memory is allocated and given back: booked, made by the real library, and by the policy in another way where the real device has
-//! no room.
+//! How memory is allocated and freed: it is booked and then made by the real library, or as the policy says if the real device
+//! has no room.
 
 use dataplane::lock::Mutex;
 use protocol::device_report::{Allocations, HybridStats};
@@ -22,7 +22,7 @@ static STATS: Mutex<HybridStats> = {
     })
 };
 
-/// What the mode did.
+/// What this mode has done so far.
 pub(crate) fn stats() -> HybridStats {
     *STATS.lock()
 }
@@ -31,10 +31,10 @@ fn policy() -> Policy {
     settings::get().map_or(Policy::Clamp, |settings| settings.policy)
 }
 
-/// Books `bytes` of `device` for `context`, makes them by `real`, or by the policy where the real device has no room.
+/// Books `bytes` of `device` for `context`, and makes them with `real`, or by the policy if the real device has no room.
 ///
 /// # Errors
-/// `CUDA_ERROR_OUT_OF_MEMORY` beyond the virtual device, and what the real library answers.
+/// `CUDA_ERROR_OUT_OF_MEMORY` if the virtual device has no room, and the real library's errors.
 pub(crate) fn allocate(
     (context, device): (usize, &Device),
     bytes: u64,
@@ -65,8 +65,8 @@ pub(crate) fn allocate(
     }
 }
 
-/// The same for what can only be of one kind: arrays and allocations without an address are the real device's. `booked` may be less
-/// than `bytes`, of managed memory that is not all on the device.
+/// The same for memory without a fallback: arrays and allocations without an address are always the real device's. `booked` may
+/// be less than `bytes` for managed memory that is not all on the device.
 pub(crate) fn allocate_as(
     (context, device): (usize, &Device),
     (kind, backing): (Kind, Backing),
@@ -91,8 +91,8 @@ fn count(backing: Backing, bytes: u64) {
     *tally = Allocations { count: tally.count + 1, bytes: tally.bytes + bytes };
 }
 
-/// Gives an allocation back that `real` frees if it is the real device's. All work of the context is done before memory of the host
-/// is gone, as `cuMemFree` waits for it.
+/// Frees an allocation, with `real` if it is the real device's. Host memory is freed only after all work of the context is done,
+/// because `cuMemFree` waits for that as well.
 pub(crate) fn free(address: usize, real: impl FnOnce() -> CudaResult) -> CudaResult {
     match book::get(Kind::Address, address) {
         None | Some(Held { backing: Backing::Real | Backing::Managed, .. }) => {

@@ -1,4 +1,4 @@
-//! The real libcuda: found once, opened beside us, asked for its functions by name.
+//! The real libcuda: found once, opened alongside this library, and asked for its functions by name.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -10,11 +10,11 @@ use crate::settings;
 use crate::trouble::{self, CudaResult, NOT_SUPPORTED, STUB_LIBRARY};
 
 fn open() -> Result<Library, String> {
-    // They are the program's, and what the real library makes of the environment must not change them.
+    // They are the program's, and the real library's changes to the environment must not affect them.
     settings::get();
     let mut tried = Vec::new();
     for file in real_cuda::candidates(|name| std::env::var(name).ok()) {
-        // By its path, and with its own symbols before ours: its calls must not come back to us.
+        // By its path, and with its own symbols before ours: its calls must not come back to this library.
         // SAFETY: libcuda may be loaded at any time, from any thread.
         match unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL | libc::RTLD_DEEPBIND) } {
             // SAFETY: only the address is used.
@@ -44,7 +44,7 @@ fn library() -> CudaResult<&'static Library> {
 /// The address of the real `name`.
 ///
 /// # Errors
-/// `CUDA_ERROR_STUB_LIBRARY` without a real library; `CUDA_ERROR_NOT_SUPPORTED` for a function that it does not have.
+/// `CUDA_ERROR_STUB_LIBRARY` if there is no real library; `CUDA_ERROR_NOT_SUPPORTED` for a function that it does not have.
 pub(crate) fn address(name: &str) -> CudaResult<usize> {
     // SAFETY: only the address is used.
     let found = unsafe { library()?.get::<*const u8>(name.as_bytes()) };

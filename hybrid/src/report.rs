@@ -1,4 +1,4 @@
-//! The device report of a process in this mode, written at its exit and not by its forked children.
+//! The device report of a process in this mode. It is written when the process exits, and not by its forked children.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, panic, process};
@@ -15,7 +15,7 @@ use crate::{book, policy, traffic, trouble};
 /// The process that wants a report.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// This process used a device, so it leaves a report.
+/// Notes that this process used a device, so it leaves a report.
 pub(crate) fn used() {
     if OWNER.swap(process::id(), Ordering::Relaxed) == 0 {
         // SAFETY: a function of this library, which is never unloaded (`-z nodelete`).

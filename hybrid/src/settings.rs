@@ -1,4 +1,4 @@
-//! The environment, read once at the first call: the devices that the program is shown, and what happens when the real ones are too
+//! The environment, read once at the first call: the devices that the program sees, and what happens when the real ones are too
 //! small. A bad value is reported once, and then every call fails.
 
 use std::env;
@@ -10,16 +10,16 @@ use protocol::machine;
 
 use crate::trouble;
 
-/// What becomes of an allocation that the virtual device has room for and the real one has not (`FAKEGPU_OOM_POLICY`).
+/// What happens to an allocation that the virtual device has room for but the real one does not (`FAKEGPU_OOM_POLICY`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// It fails; and a virtual device is no larger than the real one.
+    /// It fails. A virtual device is no larger than the real one, either.
     Clamp,
     /// It becomes managed memory, which the real driver moves.
     Managed,
-    /// It becomes pinned memory of the host, which kernels reach over the bus.
+    /// It becomes pinned host memory, which kernels reach over the bus.
     MappedHost,
-    /// It becomes ordinary memory of the host, for copies and fills.
+    /// It becomes ordinary host memory, for copies and fills.
     SpillCpu,
 }
 
@@ -31,13 +31,13 @@ const POLICIES: [(&str, Policy); 4] = [
 ];
 
 impl Policy {
-    /// Word of the variable and of the report.
+    /// The word used in the variable and in the report.
     pub(crate) fn word(self) -> &'static str {
         POLICIES.iter().find(|(_, policy)| *policy == self).map_or("", |(word, _)| word)
     }
 }
 
-/// The environment after it was checked.
+/// The checked environment.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// The devices that CUDA shows, in order.
@@ -52,7 +52,7 @@ pub(crate) struct Settings {
     pub(crate) gap_policy: String,
 }
 
-/// The settings, read at the first call; none where a value is bad, which has been said by then.
+/// The settings, read at the first call; none if a value is bad, which has been reported by then.
 pub(crate) fn get() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
     let read = || read(&|name| env::var(name).ok());

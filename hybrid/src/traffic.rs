@@ -1,4 +1,4 @@
-//! Bytes that the program's calls moved and filled, by device, for the report.
+//! Bytes that the program's calls copied and filled, by device, for the report.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use protocol::device_report::{Io, Tally};
 use crate::book;
 use crate::context::current;
 
-/// Which way bytes go.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Host to device.
@@ -19,7 +19,7 @@ pub(crate) enum Way {
     Within,
     /// Filled.
     Fill,
-    /// As the addresses say.
+    /// Depends on the addresses.
     ByAddress(usize, usize),
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn count(way: Way, bytes: usize) {
     *tally += Tally { calls: 1, bytes: bytes as u64 };
 }
 
-/// What moved to, from and on a device.
+/// Bytes moved to, from and on a device.
 pub(crate) fn of(ordinal: usize) -> Io {
     MOVED.lock().devices.get(&ordinal).copied().unwrap_or_default()
 }
 
-/// What moved from host memory to host memory.
+/// Bytes moved from host memory to host memory.
 pub(crate) fn on_host() -> Tally {
     MOVED.lock().host
 }

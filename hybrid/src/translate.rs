@@ -1,4 +1,4 @@
-//! Functions that name a device, or a place of memory, among arguments that are otherwise forwarded as they are.
+//! Functions that name a device or a memory location among arguments that are otherwise forwarded unchanged.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
@@ -14,7 +14,7 @@ trait Forward: Copy {
     fn forward(self) -> CudaResult<Self::Real>;
 }
 
-/// A device of the program.
+/// A device as the program numbers it.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 struct Ordinal(c_int);
@@ -122,7 +122,7 @@ struct Access {
     flags: c_uint,
 }
 
-/// `CUmemPoolProps` and `CUmemAllocationProp` begin alike; the first is 88 bytes, the second 32.
+/// `CUmemPoolProps` and `CUmemAllocationProp` begin the same way; the first is 88 bytes, the second 32.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Properties<const REST: usize> {
@@ -141,13 +141,13 @@ const _: () =
     assert!(size_of::<PoolProperties>() == 88 && size_of::<AllocationProperties>() == 32 && size_of::<Access>() == 12);
 
 impl<const REST: usize> Properties<REST> {
-    /// As the real library names the place.
+    /// The same with the location as the real library names it.
     pub(crate) fn real(self) -> CudaResult<Self> {
         Ok(Self { location: self.location.forward()?, ..self })
     }
 }
 
-/// The list `from` as the real library names the places.
+/// The list `from` with the locations as the real library names them.
 unsafe fn accesses(from: *const Access, count: usize) -> CudaResult<Vec<Access>> {
     let real = |index: usize| {
         // SAFETY: the list has `count` entries, promised by the caller.

@@ -1,8 +1,9 @@
-//! libcuda's result codes that are given here, and what is said on stderr. <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>
+//! libcuda's result codes that are returned here, and what is printed on stderr.
+//! <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>
 
 use std::io::Write;
 
-/// What a body gives: an error is a `CUresult`.
+/// What a body returns: an error is a `CUresult`.
 pub(crate) type CudaResult<T = ()> = Result<T, u32>;
 
 /// `CUDA_ERROR_INVALID_VALUE`.
@@ -33,7 +34,7 @@ pub(crate) fn check(code: u32) -> CudaResult {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// Says what the program may never ask for, in one piece: other processes write to the same stream.
+/// Prints what the program may never ask for, in one piece, because other processes write to the same stream.
 pub(crate) fn say(detail: &str) {
     let _ = std::io::stderr().write_all(format!("fakegpu: hybrid: {detail}\n").as_bytes());
 }
