@@ -1,5 +1,5 @@
-//! What is said on the connection of one session once its hello was accepted, and how the session lives on when the connection is
-//! reset and its process makes it again.
+//! The messages on a session's connection after its hello was accepted, and how the session survives a reset of the connection
+//! when its process reconnects.
 
 use std::future::Future;
 use std::io;
@@ -21,42 +21,42 @@ use crate::wire::{Frames, ReadError, Wire, Writer};
 
 /// A peer that takes nothing for this long is closed.
 pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(10);
-/// After its process died a connection is read for at most this long: a process that was forked from it may hold the other end.
+/// After its process has died, a connection is read for at most this long: a process forked from it may hold the other end.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Messages that may wait for a slow peer before it is cut off.
 pub(crate) const OUTBOUND_MESSAGES: usize = 1024;
 
-/// A session that talks.
+/// A session whose hello was accepted.
 pub(crate) struct Conversation {
     pub(crate) connection: ConnectionId,
     pub(crate) events: mpsc::Sender<Event>,
-    /// What the driver wants said; its end is the session's.
+    /// Messages that the driver wants sent. When the queue ends, so does the session.
     pub(crate) queue: mpsc::Receiver<ToRank>,
     pub(crate) wire: Wire,
-    /// Where its connection may be made again.
+    /// Where its process may reconnect.
     pub(crate) seat: Option<Seat>,
 }
 
 /// How a connection ended.
 enum End {
-    /// And the session with it; with the rule that the peer broke.
+    /// The session ended with it; with the rule that the peer broke.
     Over(Option<String>),
     /// It was reset.
     Reset,
-    /// Its process made another one, and knows of a reset that this side does not see yet.
+    /// Its process reconnected after a reset that this side has not seen yet.
     Replaced(Return),
 }
 
-/// What both directions of a session note: one reads while the other writes.
+/// The state that both directions of a session share: one reads while the other writes.
 #[derive(Default)]
 struct Account {
-    /// The connection may be made again: what was sent is kept until it is confirmed.
+    /// The process may reconnect, so what was sent is kept until it is confirmed.
     lasts: bool,
     kept: Mutex<Kept>,
     taken: Mutex<Taken>,
-    /// Something is to be confirmed, or was.
+    /// Something needs to be confirmed, or was confirmed.
     changed: Notify,
-    /// The writing side found the connection reset. The reading side is told an end, then.
+    /// The writing side found the connection reset. The reading side then sees an ordinary end.
     was_reset: AtomicBool,
 }
 
@@ -95,12 +95,12 @@ impl Conversation {
                     None => std::future::pending().await,
                 }
             };
-            // Whichever side ends first ends the session: a closed queue is the driver's wish, a closed reader the peer's.
+            // Whichever side ends first ends the session: the driver by closing the queue, the peer by closing the connection.
             let end = tokio::select! {
                 end = receive(frames, *connection, events, &account) => end,
                 end = transmit(writer, &first, queue, &account) => end,
                 back = returned => End::Replaced(back),
-                // What it said before is in the socket.
+                // What it sent before is in the socket.
                 () = &mut dies => {
                     timeout(LAST_WORDS, receive(frames, *connection, events, &account)).await.unwrap_or(End::Over(None))
                 }
@@ -120,8 +120,8 @@ impl Conversation {
         }
     }
 
-    /// The next connection of this session. None where the driver ends the session, and where no connection comes in time: its
-    /// process cannot be reached then.
+    /// The next connection of this session. None if the driver ends the session, or if no connection comes in time, which means
+    /// that its process cannot be reached.
     async fn await_return(&mut self, account: &Account) -> Option<Return> {
         let seat = self.seat.as_mut()?;
         let until = Instant::now() + RETURN_WITHIN;
@@ -155,7 +155,7 @@ async fn receive(
                 }
             }
             Ok(Some(message)) => {
-                // Counted in the same breath: what is not counted comes again.
+                // Counted right away: what is not counted is sent again.
                 if events.send(Event::Received { connection, message }).await.is_err() {
                     return End::Over(None);
                 }
@@ -171,7 +171,7 @@ async fn receive(
                 let _ = events.send(Event::Unreachable { connection }).await;
                 return End::Over(None);
             }
-            // A process that is killed may leave half a frame behind: that is a death, not a broken rule.
+            // A process that is killed may leave half a frame behind. That is not a broken rule.
             Err(ReadError::Io(_) | ReadError::Cut) => return End::Over(None),
             Err(ReadError::Frame(error)) => {
                 return End::Over(Some(format!("sent bytes that are not a message: {error}")));
@@ -187,7 +187,7 @@ async fn transmit(writer: &mut Writer, first: &[u8], queue: &mut mpsc::Receiver<
         if !frame.is_empty() {
             match timeout(WRITE_DEADLINE, write(writer, &frame)).await {
                 Ok(Ok(())) => {}
-                // The peer is gone, but what it said before may still wait to be read: reading finds the end.
+                // The peer is gone, but what it sent before may still be waiting to be read. Reading finds the end.
                 Ok(Err(error)) => {
                     account.was_reset.fetch_or(is_reset(&error), Ordering::AcqRel);
                     return std::future::pending().await;
@@ -239,8 +239,8 @@ mod tests {
         }
     }
 
-    /// How long a session lasts whose connection was reset, and whose process does not return; and whether it is said to be out of
-    /// reach then.
+    /// How long a session lasts after a reset if its process does not return, and whether the process is then reported as
+    /// unreachable.
     async fn lasts(seat: Option<Seat>, driver_drops_it: bool) -> (Duration, bool) {
         let (events, mut received) = mpsc::channel(16);
         let (outbound, queue) = mpsc::channel(16);

@@ -1,5 +1,5 @@
-//! A communicator at the coordinator: it meets its ranks, compares their calls and notes what completed, on a thread of its own. The
-//! program never waits for it.
+//! A communicator's books at the coordinator: they bring its ranks together, compare their calls and note what completed, on a
+//! separate thread. The program never waits for them.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,15 +21,16 @@ use crate::trouble;
 /// What the thread of a communicator does, in the program's order.
 enum Job {
     Calls(Vec<Call>),
-    /// A split: its number, and the communicator to split, go to the child's thread, which closes the other channel when it is done.
+    /// A split: its number and the communicator to split go to the child's thread, which closes the other channel when it is
+    /// done.
     Split(Sender<(Arc<Communicator>, Sequence)>, Receiver<Infallible>),
     Leave,
 }
 
-/// How long an abort lets the books catch up: what they have not compared yet may be why the program gives up.
+/// How long an abort lets the books catch up: a call that they have not compared yet may be why the program gives up.
 const ABORT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many jobs of a communicator are not done.
+/// How many jobs of a communicator are not done yet.
 #[derive(Default)]
 struct Behind {
     jobs: Mutex<u64>,
@@ -65,7 +66,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Meets the ranks that bring the same unique id.
+    /// Joins the ranks that have the same unique id.
     pub(crate) fn init(
         process: &'static Arc<Process>,
         id: [u8; 128],
@@ -121,23 +122,23 @@ impl Books {
 
     fn post(&self, job: Job) {
         self.behind.count(true);
-        // A thread that ended has nothing to note: its communicator failed to form, or was left.
+        // A thread that has ended has nothing to note: its communicator failed to form, or this rank left it.
         if self.jobs.send((job, Open::begin())).is_err() {
             self.behind.count(false);
         }
     }
 
-    /// Notes the calls of one group, or a single one.
+    /// Notes the calls of one group, or a single call.
     pub(crate) fn calls(&self, calls: Vec<Call>) {
         self.post(Job::Calls(calls));
     }
 
-    /// The program destroys it.
+    /// The program destroys the communicator.
     pub(crate) fn leave(&self) {
         self.post(Job::Leave);
     }
 
-    /// The program gives it up, or the real NCCL could not do what was noted.
+    /// The program gives the communicator up, or the real NCCL could not do what was noted.
     pub(crate) fn abort(&self) {
         self.behind.wait(ABORT_PATIENCE);
         if let Some(Ok(Some(ranks))) = self.formed.get() {
@@ -154,7 +155,7 @@ impl Books {
         }
     }
 
-    /// Nothing more is asked of NCCL after a failure: where ranks disagree it hangs, or mixes their bytes.
+    /// After a failure, NCCL gets no more calls: if ranks disagree it hangs, or mixes their bytes.
     ///
     /// # Errors
     /// The code of the failure.
@@ -180,7 +181,8 @@ fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Be
                 drop(child.send((Arc::clone(ranks), ranks.split_ticket())));
             }
             Job::Leave => {
-                // The program saw its splits complete. Here they may be under way, and need every rank; each has its deadline.
+                // The program saw its splits complete. Here they may still be in progress and need every rank; each has a
+                // deadline.
                 for done in splits {
                     let _ = done.recv();
                 }
@@ -193,13 +195,13 @@ fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Be
     ranks.abort();
 }
 
-/// By the handle that the real NCCL gave.
+/// The books by the handle that the real NCCL returned.
 static HELD: RwLock<Option<HashMap<usize, Arc<Books>>>> = RwLock::new(None);
 
 /// The books of a communicator.
 ///
 /// # Errors
-/// `ncclInvalidArgument`: one that was not made here.
+/// `ncclInvalidArgument` for a communicator that was not made here.
 pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
     let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
     held.as_ref().and_then(|held| held.get(&handle)).cloned().ok_or_else(|| {
@@ -207,12 +209,12 @@ pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
     })
 }
 
-/// The real NCCL gave `handle` for these.
+/// Stores books under the `handle` that the real NCCL returned for them.
 pub(crate) fn hold(handle: usize, books: Arc<Books>) {
     HELD.write().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert(handle, books);
 }
 
-/// Takes them out: the real NCCL may give the handle again.
+/// Takes books out: the real NCCL may use the handle again.
 pub(crate) fn release(handle: usize) -> Option<Arc<Books>> {
     HELD.write().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&handle)
 }

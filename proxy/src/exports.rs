@@ -1,5 +1,5 @@
-//! The C functions. Each has the signature of NCCL's header (2.27 to 2.30): they are forwarded, and what moves bytes or makes
-//! communicators is noted. What would move bytes that the books cannot follow is refused.
+//! The C functions, with the signatures of NCCL's header (2.27 to 2.30). Calls are forwarded, and those that move bytes or make
+//! communicators are noted. Calls that would move bytes that the books cannot follow are refused.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use crate::operations::Arguments;
 use crate::trouble::{self, INVALID_ARGUMENT, INVALID_USAGE};
 use crate::{group, part, real};
 
-/// By this `real` recognizes this library.
+/// `real` recognizes this library by this symbol.
 #[unsafe(no_mangle)]
 static fakegpu_nccl_proxy: u8 = 1;
 
@@ -71,7 +71,7 @@ forwarded! {
 
 macro_rules! refused {
     ($($name:ident)*) => {$(
-        // What it is given is not looked at.
+        // The arguments are not looked at.
         #[unsafe(no_mangle)]
         extern "C" fn $name() -> c_uint {
             guard(stringify!($name), || {
@@ -145,12 +145,12 @@ unsafe extern "C" fn ncclGroupStart() -> c_uint {
 unsafe extern "C" fn ncclGroupEnd() -> c_uint {
     guard("ncclGroupEnd", || {
         let real = real!("ncclGroupEnd", fn() -> c_uint)?;
-        // SAFETY: what NCCL writes to when the group ends is valid by its callers' promises.
+        // SAFETY: the callers of the grouped functions promise that what NCCL writes to when the group ends is valid.
         unsafe { group::ends(|| real()) }
     })
 }
 
-/// Books of rank `rank` of `size`; the real NCCL refuses arguments that are not ranks.
+/// The books of rank `rank` of `size`; the real NCCL refuses arguments that are not ranks.
 fn begin(id: UniqueId, size: c_int, rank: c_int, ordinal: Option<c_int>) -> Result<std::sync::Arc<Books>, u32> {
     let process = part::process()?;
     match (u32::try_from(size), u32::try_from(rank)) {
@@ -202,7 +202,7 @@ unsafe extern "C" fn ncclCommInitRankScalable(
         if ids.is_null() || id_count < 1 {
             return Err(trouble::refuse(INVALID_ARGUMENT, "no unique id"));
         }
-        // The ids are one rendezvous, which the first of them names.
+        // All the ids belong to one rendezvous, and the first one names it.
         // SAFETY: there is at least one.
         let books = begin(unsafe { ids.read_unaligned() }, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
@@ -278,9 +278,9 @@ unsafe extern "C" fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint
         let real = real!("ncclCommGetAsyncError", fn(usize, *mut c_uint) -> c_uint)?;
         // SAFETY: the caller's promises are NCCL's.
         let code = trouble::theirs(unsafe { real(communicator, out) })?;
-        // What the real NCCL reports after that is a consequence: a peer that gave up.
+        // Whatever the real NCCL reports after that is a consequence: a peer that gave up.
         if let Some(failure) = books::of(communicator)?.failure() {
-            // Where ranks disagree the real NCCL waits without end: this tells a watchdog.
+            // If ranks disagree, the real NCCL waits forever; this tells a watchdog.
             // SAFETY: NCCL wrote there.
             unsafe { out.write_unaligned(trouble::of(&failure)) };
         }
@@ -301,7 +301,7 @@ unsafe extern "C" fn ncclGetLastError(communicator: usize) -> *const c_char {
     }
 }
 
-/// What is said where the real NCCL cannot be asked; why is on stderr.
+/// Returned if the real NCCL cannot be asked; the reason is on stderr.
 const UNKNOWN: &CStr = c"the real NCCL is not there";
 
 #[unsafe(no_mangle)]

@@ -1,4 +1,4 @@
-//! Calls between `ncclGroupStart` and `ncclGroupEnd`: what they note and which communicators they make, per thread.
+//! Calls between `ncclGroupStart` and `ncclGroupEnd`: what is noted of them and which communicators they make, per thread.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use dataplane::call::Call;
 use crate::books::{self, Books};
 use crate::trouble;
 
-/// A communicator that the real NCCL is making: where C gets its handle, and its books.
+/// A communicator that the real NCCL is creating: where it writes the handle, and the books.
 struct Made {
     out: *mut usize,
     books: Arc<Books>,
@@ -25,7 +25,7 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
-/// `ncclGroupStart` went well.
+/// `ncclGroupStart` succeeded.
 pub(crate) fn starts() {
     GROUP.with_borrow_mut(|group| group.depth += 1);
 }
@@ -34,7 +34,7 @@ fn is_open() -> bool {
     GROUP.with_borrow(|group| group.depth > 0)
 }
 
-/// `ncclGroupEnd`: of the outermost group, notes what is in it, then lets the real NCCL do it.
+/// `ncclGroupEnd`: if the group is the outermost one, notes its calls, then lets the real NCCL run them.
 ///
 /// # Safety
 /// The pointers given to [`make`] in this group are still valid.
@@ -68,7 +68,7 @@ impl Made {
     }
 }
 
-/// An operation: noted first, so that a rank that waits in the real NCCL is known to wait.
+/// An operation: noted first, so that a rank waiting in the real NCCL is known to be waiting.
 pub(crate) fn operate(books: &Arc<Books>, call: Call, real: impl FnOnce() -> u32) -> Result<u32, u32> {
     books.usable()?;
     if !is_open() {
@@ -83,7 +83,7 @@ pub(crate) fn operate(books: &Arc<Books>, call: Call, real: impl FnOnce() -> u32
     Ok(code)
 }
 
-/// A communicator, whose handle the real NCCL writes to `out`, now or when the group ends.
+/// A communicator. The real NCCL writes its handle to `out`, now or when the group ends.
 ///
 /// # Safety
 /// `out` is valid until then.

@@ -1,4 +1,4 @@
-//! From the arguments of an operation to what the books note of it.
+//! Turns the arguments of an operation into what the books note of it.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,7 +7,7 @@ use protocol::datatype::{Datatype, Operation, ReductionOp};
 
 use crate::trouble::{self, INVALID_ARGUMENT};
 
-/// What every operation is given, as C gives it.
+/// The arguments of an operation, as C passes them.
 pub(crate) struct Arguments {
     pub(crate) send: *const c_void,
     pub(crate) receive: *mut c_void,
@@ -39,7 +39,7 @@ impl Arguments {
             value.map(|value| u32::try_from(value).map_err(|_| refuse("rank", value))).transpose()
         };
         let mut call = Call::new(operation, self.count as u64, datatype);
-        // Codes that are not NCCL's own are of ncclRedOpCreatePreMulSum.
+        // Codes that are not NCCL's own come from ncclRedOpCreatePreMulSum.
         call.reduction = self.op.map(|op| ReductionOp::from_code(op).unwrap_or(ReductionOp::PreMulSum));
         (call.root, call.peer) = (rank(self.root)?, rank(self.peer)?);
         (call.send, call.receive) = (Buffer::host(self.send.cast_mut().cast()), Buffer::host(self.receive.cast()));

@@ -1,5 +1,5 @@
-//! This process's part of the run: joined at the first communicator, left when the process exits. And its ranks as the others know
-//! them, with what the CUDA of the process says of their devices.
+//! This process's part in the run, which begins at the first communicator and ends when the process exits. Also its ranks as the
+//! others know them, with what the process's CUDA says about their devices.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use protocol::launcher::Launcher;
 
 use crate::trouble;
 
-/// How long an exit waits for the books of operations that others may still join.
+/// How long an exit waits for the books of operations that other ranks may still join.
 const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 
 static PROCESS: OnceLock<Result<Arc<Process>, String>> = OnceLock::new();
@@ -22,7 +22,7 @@ static PROCESS: OnceLock<Result<Arc<Process>, String>> = OnceLock::new();
 /// This process among the others; connects on the first call.
 ///
 /// # Errors
-/// An `ncclResult_t`; why is the last error.
+/// An `ncclResult_t`; the last error says why.
 pub(crate) fn process() -> Result<&'static Arc<Process>, u32> {
     let joined = PROCESS.get_or_init(|| {
         let settings = Settings::of_proxy(|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
@@ -49,7 +49,7 @@ extern "C" fn goodbye() {
     process.goodbye();
 }
 
-/// Pieces of bookkeeping that are not done.
+/// Pieces of bookkeeping that are not done yet.
 static OPEN: Mutex<u64> = Mutex::new(0);
 static CLOSED: Condvar = Condvar::new();
 
@@ -109,12 +109,12 @@ fn parse(text: &str) -> Option<u64> {
     Some(domain << 20 | bus << 12 | device << 4 | hex(function)?)
 }
 
-/// The rank of the calling thread, which is `rank` of a communicator. `ordinal` is its device where the call names it.
+/// The rank of the calling thread, which is `rank` in a communicator. `ordinal` is its device if the call names one.
 pub(crate) fn participant(rank: u32, ordinal: Option<c_int>) -> Participant {
     static UNKNOWN: AtomicU64 = AtomicU64::new(0);
     let launcher = Launcher::read_or_task(|name| std::env::var(name).ok());
     let device = ordinal.or_else(device).or(launcher.local_rank.map(|rank| rank as c_int)).unwrap_or(0);
-    // Two ranks whose GPUs are not known do not share one for that reason.
+    // Two ranks with unknown GPUs must not seem to share one.
     let gpu = address(device)
         .unwrap_or_else(|| u64::MAX - (u64::from(std::process::id()) << 16 | UNKNOWN.fetch_add(1, Ordering::Relaxed)));
     let global_rank = launcher.rank.filter(|_| ordinal.is_none()).map_or(rank, |rank| rank.0);

@@ -1,4 +1,4 @@
-//! The real NCCL: found once, opened beside us, asked for its functions by name.
+//! The real NCCL: found once, opened alongside this library, and asked for its functions by name.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,10 +8,10 @@ use protocol::env;
 
 use crate::trouble;
 
-/// Where a system keeps NCCL, after what `FAKEGPU_REAL_NCCL_PATH` and conda name.
+/// Where systems keep NCCL. `FAKEGPU_REAL_NCCL_PATH` and conda's directory come first.
 const SYSTEM: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/local/nccl/lib", "/usr/lib64"];
 
-/// The files that are tried, in order; one that the user names is the only one.
+/// The files that are tried, in order; if the user names one, only that one.
 pub(crate) fn candidates(lookup: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let given = |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(file) = given(env::REAL_NCCL_PATH.name) {
@@ -25,7 +25,7 @@ pub(crate) fn candidates(lookup: impl Fn(&str) -> Option<String>) -> Vec<PathBuf
 fn open() -> Result<Library, String> {
     let mut tried = Vec::new();
     for file in candidates(|name| std::env::var(name).ok()) {
-        // By its path, and with its own symbols before ours: its calls must not come back to us.
+        // By its path, and with its own symbols before ours: its calls must not come back to this library.
         // SAFETY: NCCL may be loaded at any time, from any thread.
         match unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL | libc::RTLD_DEEPBIND) } {
             // SAFETY: only the address is used.
@@ -47,7 +47,7 @@ fn open() -> Result<Library, String> {
 /// The function `name` of the real library.
 ///
 /// # Errors
-/// An `ncclResult_t`; why is the last error.
+/// An `ncclResult_t`; the last error says why.
 ///
 /// # Safety
 /// `F` is the type that NCCL's header declares for `name`.

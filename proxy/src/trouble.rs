@@ -1,4 +1,4 @@
-//! What goes wrong here and not in the real NCCL: a code, and the sentence behind `ncclGetLastError`.
+//! Failures here, as opposed to in the real NCCL: a code, and the sentence that `ncclGetLastError` returns.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -20,28 +20,28 @@ pub(crate) const REMOTE: u32 = 6;
 /// `ncclInProgress`.
 pub(crate) const IN_PROGRESS: u32 = 7;
 
-/// The last sentence of ours; empty once the real library answered an error of its own.
+/// Our last sentence; empty once the real library has returned an error of its own.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// Says what the program may never ask for, in one piece, since other ranks write to the same stream.
+/// Prints what the program may never ask for, in one piece, because other ranks write to the same stream.
 pub(crate) fn report(detail: &str) {
     let _ = std::io::stderr().write_all(format!("fakegpu: NCCL (proxy): {detail}\n").as_bytes());
 }
 
-/// Keeps `detail` for `ncclGetLastError` and prints it. Gives `code`.
+/// Keeps `detail` for `ncclGetLastError` and prints it. Returns `code`.
 pub(crate) fn refuse(code: u32, detail: &str) -> u32 {
     report(detail);
     *LAST.lock() = detail.to_owned();
     code
 }
 
-/// The code of a failure of the books, with its sentence.
+/// The code of a failure in the books; keeps its sentence.
 pub(crate) fn of(failure: &Failure) -> u32 {
     *LAST.lock() = failure.detail.clone();
     code(failure.code)
 }
 
-/// The result code of a kind of failure, as the simulated NCCL gives it.
+/// The result code for a kind of failure, the same as in the simulated NCCL.
 fn code(code: ErrorCode) -> u32 {
     match code {
         ErrorCode::InvalidArgument => INVALID_ARGUMENT,
@@ -69,10 +69,10 @@ fn code(code: ErrorCode) -> u32 {
     }
 }
 
-/// What the real library answered. Of an error, its own sentence is the last one.
+/// The real library's result. After an error, its own sentence is the last one.
 ///
 /// # Errors
-/// Any code but success and in progress.
+/// Any code except success and in progress.
 pub(crate) fn theirs(code: u32) -> Result<u32, u32> {
     if code == 0 || code == IN_PROGRESS {
         return Ok(code);
@@ -81,7 +81,7 @@ pub(crate) fn theirs(code: u32) -> Result<u32, u32> {
     Err(code)
 }
 
-/// Our last sentence, if nothing failed in the real library since. It stays for good: programs keep the pointer.
+/// Our last sentence, if nothing has failed in the real library since. It is never freed, because programs keep the pointer.
 pub(crate) fn last() -> Option<&'static std::ffi::CStr> {
     let text = LAST.lock().clone();
     (!text.is_empty())

@@ -33,25 +33,25 @@ use crate::settings::{Address, Settings};
 const BATCH: usize = 256;
 /// A smaller batch is sent this long after its first record.
 const LINGER: Duration = Duration::from_millis(50);
-/// The coordinator answers a late rendezvous itself, with the names of the missing; this much later we stop waiting for it.
+/// The coordinator itself answers a late rendezvous, with the names of the missing ranks. This much later we stop waiting for it.
 const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 /// How long a coordinator may take to welcome us.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(30);
-/// What a process whose coordinator is gone exits with.
+/// The exit code of a process whose coordinator is gone.
 pub const ORPHAN_EXIT: i32 = 70;
 
-/// Words with a bit for each number of a place.
+/// Words with one bit for each place number.
 const PLACE_WORDS: usize = site::MOST as usize / 64 + 1;
 
-/// What the coordinator sends unasked.
+/// Receives what the coordinator sends without being asked.
 pub(crate) type Notices = Box<dyn Fn(ToRank) + Send + Sync>;
 
-/// The connection.
+/// The connection to the coordinator.
 pub(crate) struct Session {
     line: Line,
-    /// Kept to interrupt nothing, only to learn our own address.
+    /// Our own address, on tcp.
     local: Option<IpAddr>,
-    /// What was made of the token, if the coordinator is on another host.
+    /// Derived from the token, if the coordinator is on another host.
     secret: Option<Secret>,
     /// From this host's clock to the coordinator's.
     offset_ns: i64,
@@ -59,23 +59,23 @@ pub(crate) struct Session {
     filled: Condvar,
     answers: Mutex<HashMap<u64, mpsc::Sender<ToRank>>>,
     next: AtomicU64,
-    /// Either side said that the end of the connection is not an alarm.
+    /// Either side announced that the connection will end.
     closing: AtomicBool,
-    /// The coordinator said so.
+    /// The coordinator announced it.
     dismissed: AtomicBool,
-    /// Nothing comes any more.
+    /// Nothing more will arrive.
     ended: (Mutex<bool>, Condvar),
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
     name: String,
-    /// Places that the coordinator knows, a bit for each.
+    /// Places that the coordinator knows, one bit for each.
     placed: [AtomicU64; PLACE_WORDS],
 }
 
-/// Records that were not sent.
+/// Records that have not been sent.
 struct Pending {
     records: Vec<OperationRecord>,
-    /// They are there as well, and stay there until they were sent. None where the system refused it.
+    /// The records are here as well, until they are sent. None if the system refused to create it.
     backlog: Option<Backlog>,
 }
 
@@ -85,7 +85,7 @@ impl Session {
         Self::over(address, settings, Stream::crosses_network)
     }
 
-    /// As [`Self::connect`]. A connection that `may_break` is made again when it is reset.
+    /// As [`Self::connect`]. If the connection `may_break`, it is made again after a reset.
     fn over(address: &Address, settings: &Settings, may_break: fn(&Stream) -> bool) -> Result<Arc<Self>, Failure> {
         let failed = |error: io::Error| {
             let place = match address {
@@ -113,7 +113,7 @@ impl Session {
         let mut caller = Caller { address: address.clone(), token: settings.token.clone(), secret: None };
         let mut key = None;
         let token = settings.token.clone();
-        // Each attempt is a session of its own.
+        // Each attempt is a new session.
         let hello = |stream: &Stream| {
             key = new_key().filter(|_| may_break(stream));
             let role = match key {
@@ -174,7 +174,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The cluster, when the coordinator was given one.
+    /// The cluster, if the coordinator was given one.
     pub(crate) fn cluster(&self) -> Option<&ClusterPlan> {
         self.cluster.get()
     }
@@ -184,7 +184,7 @@ impl Session {
         self.local
     }
 
-    /// What ranks prove to each other that they have: the token, and on a network what was made of it.
+    /// The secret that ranks prove to each other that they have, derived from the token; none if the coordinator is on this host.
     pub(crate) fn between_ranks(&self) -> Option<String> {
         self.secret.as_ref().map(Secret::between_ranks)
     }
@@ -194,7 +194,7 @@ impl Session {
         let _ = self.notices.set(notices);
     }
 
-    /// Sends what `message` makes of a request number and waits for the answer.
+    /// Sends the `message` for a new request number and waits for the answer.
     pub(crate) fn request(
         &self,
         what: &str,
@@ -227,7 +227,7 @@ impl Session {
         out.say(frame::encode(message));
     }
 
-    /// Sends where the place `id` is, unless the coordinator knows it.
+    /// Tells the coordinator where the place `id` is, unless it knows.
     pub(crate) fn place(&self, id: SiteId) {
         let (word, bit) = (&self.placed[id.0 as usize / 64], 1 << (id.0 % 64));
         if id == SiteId::default() || word.load(Ordering::Relaxed) & bit != 0 {
@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Notes a record; it is sent with others.
+    /// Notes a record, which is sent together with others.
     pub(crate) fn record(&self, mut record: OperationRecord) {
         record.ended_ns = record.ended_ns.saturating_add_signed(self.offset_ns);
         self.place(record.site);
@@ -283,9 +283,9 @@ impl Session {
         self.pending.lock()
     }
 
-    /// Sends what is left and announces that this process ends on purpose. Over a network it waits until the coordinator has closed
-    /// the connection, for at most [`UNREACHABLE_AFTER`]: what arrives after this process ended makes the system reset the connection,
-    /// and what was not delivered by then is lost.
+    /// Sends what is left and announces that this process ends on purpose. Over a network, it waits until the coordinator has
+    /// closed the connection, for at most [`UNREACHABLE_AFTER`]: if something arrives after this process has ended, the system
+    /// resets the connection, and whatever was not delivered by then is lost.
     pub(crate) fn goodbye(&self) {
         if self.closing.swap(true, Ordering::AcqRel) {
             return;
@@ -308,7 +308,7 @@ impl Session {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Sends small batches a while after their first record.
+    /// Sends small batches some time after their first record.
     fn flush_in_time(&self) {
         loop {
             {
@@ -382,7 +382,8 @@ impl Session {
         }
     }
 
-    /// The coordinator is gone without a farewell: the program that started it is gone too, and nothing would end this process.
+    /// The coordinator is gone without a goodbye. The program that started it is gone too, so nothing else would end this
+    /// process.
     fn orphaned(&self, error: &io::Error) -> ! {
         self.end(&match error.kind() {
             io::ErrorKind::UnexpectedEof => "the coordinator is gone".to_owned(),
@@ -402,7 +403,7 @@ impl Session {
     }
 }
 
-/// None where the system has no randomness: a session that cannot return, then.
+/// None if the system has no randomness. The session then cannot return after a reset.
 fn new_key() -> Option<SessionKey> {
     let mut key = SessionKey::default();
     crate::unique::fill(&mut key).ok().map(|()| key)
