@@ -1,5 +1,5 @@
-//! A data connection between two ranks: a socket as it is, or TLS over it. Calls do not wait, except where that is said, and may come
-//! from several threads.
+//! A data connection between two ranks: a plain socket, or TLS over it. Calls do not wait unless they say so, and may come from
+//! several threads.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,16 +9,16 @@ use rustls::Connection;
 use super::socket::{self, progress, set_nonblocking};
 use crate::lock::Mutex;
 
-/// What is encrypted and waits for room in the socket, at most, bytes.
+/// At most this much encrypted data waits for room in the socket, bytes.
 const BUFFER: usize = 256 << 10;
 
-/// A connection whose hello was said.
+/// A connection whose hello was sent.
 pub(crate) struct Channel {
     socket: OwnedFd,
     tls: Option<Mutex<Connection>>,
 }
 
-/// A part of what is to be sent: where it is, and its bytes.
+/// A part of the data to send: its address and its length in bytes.
 pub(crate) type Part = (*const u8, usize);
 
 impl Channel {
@@ -42,7 +42,7 @@ impl Channel {
         self.socket.as_raw_fd()
     }
 
-    /// Takes what has come: its bytes, 0 at the end; None where there is nothing yet.
+    /// Takes what has come, and returns its length in bytes: 0 at the end, None if there is nothing yet.
     ///
     /// # Safety
     /// `target` is writable for `room` bytes, which nobody else touches meanwhile.
@@ -57,7 +57,7 @@ impl Channel {
         loop {
             match tls.reader().read(target) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A rank that ends says no farewell: what it sent is whole or not by the protocol above.
+                // A rank that ends does not say goodbye. The protocol above tells whether what it sent is complete.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(0)),
                 read => return read.map(Some),
             }
@@ -69,7 +69,7 @@ impl Channel {
         }
     }
 
-    /// Sends as much of `parts` as there is room for; None where there is none. What was taken may still have to be
+    /// Sends as much of `parts` as there is room for; None if there is none. What was taken may still have to be
     /// [flushed](Self::flush).
     ///
     /// # Safety
@@ -85,7 +85,7 @@ impl Channel {
             return Ok(None);
         }
         let slices = parts.map(|(base, bytes)| match bytes {
-            // Its address need not be one.
+            // An empty part's address need not be valid.
             0 => IoSlice::new(&[]),
             // SAFETY: the caller's promise.
             bytes => IoSlice::new(unsafe { std::slice::from_raw_parts(base, bytes) }),
@@ -95,7 +95,7 @@ impl Channel {
         Ok(Some(taken))
     }
 
-    /// Gives the socket what was taken from [`Self::send`]. False where it has no room for all of it.
+    /// Gives the socket what [`Self::send`] took. False if it does not have room for all of it.
     pub(crate) fn flush(&self) -> io::Result<bool> {
         match &self.tls {
             Some(tls) => drain(&mut tls.lock(), self.fd()),
@@ -103,7 +103,7 @@ impl Channel {
         }
     }
 
-    /// Whether something waits to be flushed.
+    /// Whether something is waiting to be flushed.
     pub(crate) fn wants_room(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.lock().wants_write())
     }
@@ -111,7 +111,7 @@ impl Channel {
     /// Sends `bytes`, all of them or with an error.
     ///
     /// # Errors
-    /// What the socket answers; `WouldBlock` also when it took a part.
+    /// The socket's errors; `WouldBlock` even if it took a part.
     pub(crate) fn at_once(&self, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &self.tls else { return socket::at_once(&self.socket, bytes) };
         let mut tls = tls.lock();
@@ -122,12 +122,12 @@ impl Channel {
         }
     }
 
-    /// Sends `bytes`. Nothing is lost if it does not take all at once: its peer sees it close.
+    /// Sends `bytes`. Nothing is lost if the socket does not take all of it at once: the peer sees it close.
     pub(crate) fn last_words(&self, bytes: &[u8]) {
         let _ = self.at_once(bytes);
     }
 
-    /// Fills `target`, for which it waits.
+    /// Fills `target`, waiting until it is full.
     ///
     /// # Safety
     /// As for [`Self::receive`].
@@ -158,7 +158,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends both directions: whoever waits for the other end returns.
+    /// Ends both directions: whoever is waiting for the other end returns.
     pub(crate) fn shut_down(&self) {
         // SAFETY: plain system call on an open socket.
         unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
@@ -171,7 +171,7 @@ impl Channel {
     }
 }
 
-/// Gives the socket what is encrypted. False where it has no room for all of it.
+/// Gives the socket the encrypted data. False if it does not have room for all of it.
 fn drain(tls: &mut Connection, fd: RawFd) -> io::Result<bool> {
     while tls.wants_write() {
         match tls.write_tls(&mut Raw(fd)) {
@@ -197,7 +197,7 @@ unsafe fn send_parts(fd: RawFd, parts: &[libc::iovec]) -> isize {
     unsafe { libc::sendmsg(fd, &raw const envelope, libc::MSG_NOSIGNAL) }
 }
 
-/// A socket for the library, which raises no signal.
+/// A socket for the TLS library, which raises no signal.
 pub(crate) struct Raw(pub(crate) RawFd);
 
 impl Read for Raw {

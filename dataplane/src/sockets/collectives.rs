@@ -1,4 +1,4 @@
-//! Collectives over direct connections: descriptors to everybody, comparison, then the payload. Reductions are shared as in
+//! Collectives over direct connections: descriptors to everybody, comparison, then the payload. Reductions are divided as in
 //! shared memory: every rank reduces its part in rank order, so both ways give the same bits.
 
 use std::time::Instant;
@@ -17,10 +17,11 @@ use crate::sockets::mesh::{Mesh, Stop};
 
 /// Connections that carry collectives.
 const CHANNEL: u8 = 0;
-/// What all ranks contribute to a rank's piece of a reduction, bytes: the caches hold most of it from the sockets to the sum.
+/// What all ranks contribute to one rank's piece of a reduction, bytes: most of it stays in the caches from the sockets to the
+/// sum.
 const PIECES_BYTES: usize = 8 << 20;
 
-/// Runs one collective to its end on this rank.
+/// Runs one collective to completion on this rank.
 pub(crate) fn run(mesh: &mut Mesh, context: &OpContext, call: &Call) -> Result<Timing, Failure> {
     let result = Exchange { mesh: &mut *mesh, context, call }.run();
     mesh.clear();
@@ -76,15 +77,15 @@ impl Exchange<'_> {
         let mut scratch = std::mem::take(&mut self.mesh.scratch);
         let result = self.reduction_in(&mut scratch, scalars);
         if result.is_err() {
-            // Before the scratch goes: the mesh may still point into it.
+            // Before the scratch memory goes: the mesh may still point into it.
             self.mesh.clear();
         }
         self.mesh.scratch = scratch;
         result
     }
 
-    /// Reductions: parts to their owners, reduced there, results to the ranks that want them. Large parts go piece by piece, the results
-    /// of one together with the next one's contributions.
+    /// Reductions: parts go to their owners, are reduced there, and the results go to the ranks that want them. Large parts go
+    /// piece by piece, the results of one piece together with the contributions to the next one.
     fn reduction_in(&mut self, scratch: &mut Vec<u8>, scalars: &[[u8; 8]]) -> Result<(), Failure> {
         let (rank, size, call) = (self.context.rank, self.context.size, self.call);
         let width = call.datatype.size();
@@ -124,7 +125,7 @@ impl Exchange<'_> {
             // SAFETY: pieces are within the buffers; each source has as many elements as the destination. What is still to be sent
             // of the last piece's result is done.
             let result = unsafe {
-                // Where the result is not wanted here, our block of the scratch holds it.
+                // If the result is not wanted here, our block of the scratch memory holds it.
                 let destination = match call.operation {
                     Operation::ReduceScatter => call.receive.address.add(index * most * width),
                     _ if wanted(rank) => call.receive.address.add(first),
@@ -157,7 +158,7 @@ impl Exchange<'_> {
         self.finish()
     }
 
-    /// Everything else: what others contribute to this rank comes straight to its place.
+    /// Everything else: what others contribute to this rank goes straight to its place.
     fn gathered(&mut self, scalars: &[[u8; 8]]) -> Result<(), Failure> {
         let (rank, size, call) = (self.context.rank, self.context.size, self.call);
         let block = call.block_bytes();
@@ -170,7 +171,7 @@ impl Exchange<'_> {
             copy
         });
         let send = aside.as_ref().map_or(call.send.address.cast_const(), |copy| copy.as_ptr());
-        // Of whom a block comes, and whether contributions hold one block for each rank (then only that one travels).
+        // Whose blocks come, and whether contributions hold one block for each rank (then only that one travels).
         let (comes, per_rank): (fn(u32, u32, u32) -> bool, bool) = match call.operation {
             Operation::AllGather => (|_, _, _| true, false),
             Operation::AllToAll => (|_, _, _| true, true),

@@ -17,11 +17,11 @@ use super::hello::{Route, hello};
 use super::trust::Trust;
 use super::wire::KNOCKS;
 
-/// How much the kernel may hold of what goes to another process of this host, bytes. What fits the caches with that of all other
-/// connections costs a tenth less than what the kernel would choose; between hosts its choice is the right one.
+/// How much data for another process on this host the kernel may buffer, bytes. An amount that fits the caches together with all
+/// other connections' costs a tenth less than the kernel's own choice; between hosts its choice is the right one.
 const SEND_BUFFER: libc::c_int = 256 << 10;
 
-/// Connects to another rank's data socket and sends the purpose. The other end answers with
+/// Connects to another rank's data socket and sends the connection's purpose. The other end answers with
 /// [`WELCOME`](super::wire::WELCOME), or with a notice: only what is sent after a welcome is sure to arrive.
 pub(crate) fn connect(address: &str, trust: &Trust, route: Route, timeout: Duration) -> io::Result<Channel> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{address}` is not a data address"));
@@ -57,7 +57,7 @@ pub(crate) fn is_far(stream: &TcpStream) -> bool {
     ends.is_ok_and(|(local, peer)| local != peer)
 }
 
-/// Shakes hands, for which it waits.
+/// Performs the TLS handshake, waiting for it.
 fn secure(mut stream: TcpStream, keys: &BetweenRanks, timeout: Duration) -> io::Result<Channel> {
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
@@ -76,7 +76,7 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Sets what a data connection needs.
+/// Sets the options that a data connection needs.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     if !is_far(stream) {
@@ -86,8 +86,8 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     notice_silence(stream)
 }
 
-/// The connection fails with `TimedOut` when its other end has answered nothing for [`UNREACHABLE_AFTER`], whether anything is sent
-/// or not.
+/// Makes the connection fail with `TimedOut` when its other end has not answered anything for [`UNREACHABLE_AFTER`], whether
+/// anything is sent or not.
 pub(crate) fn notice_silence(stream: &TcpStream) -> io::Result<()> {
     let (seconds, patience) = (PROBE_EVERY.as_secs(), UNREACHABLE_AFTER);
     for (level, option, value) in [
@@ -103,7 +103,7 @@ pub(crate) fn notice_silence(stream: &TcpStream) -> io::Result<()> {
 
 fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let bytes = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: plain system call on an open socket; the option is a live integer of the size said.
+    // SAFETY: plain system call on an open socket; the option is a live integer of the given size.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), bytes) };
     if result != 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
 //! Judges connections to a data socket: one thread for a bounded number of strangers. Until its hello is judged, a connection
-//! costs a descriptor and some bytes, for at most ten seconds; when there are too many, the one that has waited longest goes.
+//! costs a descriptor and some bytes, for at most ten seconds; if there are too many, the one that has waited longest is dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,11 +17,11 @@ use super::hello::{self, Route};
 use super::socket::progress;
 use super::trust::Trust;
 
-/// Most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
+/// The most connections without a hello at one time. A rank sends its hello at once, so only an attack reaches this.
 pub(crate) const CROWD: usize = 64;
 /// Connections accepted before the others are looked at again.
 const BATCH: usize = 64;
-/// How long not to accept when the process is out of descriptors and no stranger holds any.
+/// How long to stop accepting when the process is out of descriptors and no stranger holds any.
 const PAUSE: Duration = Duration::from_millis(20);
 /// A listening socket of either kind.
 pub(crate) trait Door: AsRawFd + Send + 'static {
@@ -34,30 +34,30 @@ pub(crate) trait Host {
     /// Where it listens.
     fn address(&self) -> &str;
 
-    /// What the senders of hellos have.
+    /// What the senders of hellos must have.
     fn trust(&self) -> &Trust;
 
     /// Takes a connection whose hello was accepted.
     fn admit(&self, channel: Channel, route: Route);
 }
 
-/// A connection that has not said all of its hello, or not shaken hands.
+/// A connection that has not finished its hello or its handshake.
 struct Stranger {
     stream: OwnedFd,
     hello: Vec<u8>,
-    /// Behind a good hello.
+    /// The handshake that follows a good hello.
     shaking: Option<(Route, Box<ServerConnection>)>,
     until: Instant,
 }
 
-/// What comes of a stranger that said more.
+/// The verdict on a stranger after it has sent more.
 enum Judgement {
     Unfinished,
     Refused,
     Welcome(Route, Option<Box<ServerConnection>>),
 }
 
-/// Accepts and judges for the rest of the process's life. For a thread of its own; the door must not block.
+/// Accepts and judges for the rest of the process's life. Needs a separate thread; the door must not block.
 pub(crate) fn keep(door: &impl Door, host: &impl Host) {
     let mut pending: VecDeque<Stranger> = VecDeque::new();
     let mut closed_until: Option<Instant> = None;
@@ -77,14 +77,14 @@ pub(crate) fn keep(door: &impl Door, host: &impl Host) {
 /// Sleeps until a connection or bytes arrive, or the time is up; returns the positions of connections with bytes, ascending.
 fn wait(door: Option<RawFd>, closed_until: Option<Instant>, pending: &VecDeque<Stranger>) -> Vec<usize> {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // A negative descriptor is passed over.
+    // `poll` ignores a negative descriptor.
     let mut polled = vec![entry(door.unwrap_or(-1))];
     polled.extend(pending.iter().map(|stranger| entry(stranger.stream.as_raw_fd())));
     let due = pending.front().map(|oldest| oldest.until).into_iter().chain(closed_until).min();
     let timeout = due.map_or(-1, |due| {
         i32::try_from(due.saturating_duration_since(Instant::now()).as_millis() + 1).unwrap_or(i32::MAX)
     });
-    // SAFETY: the array is live and as long as said.
+    // SAFETY: the array is live and has the given length.
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
     (0..pending.len()).filter(|at| polled[at + 1].revents != 0).collect()
 }
@@ -102,7 +102,7 @@ fn look(at: usize, pending: &mut VecDeque<Stranger>, host: &impl Host) {
             Some(tls) => Channel::secured(stranger.stream, (*tls).into()),
             None => Channel::plain(stranger.stream),
         };
-        // A socket that the system does not let be prepared closes.
+        // A socket that cannot be prepared closes.
         if let Ok(channel) = channel {
             host.admit(channel, route);
         }
@@ -116,14 +116,14 @@ fn accept(door: &impl Door, pending: &mut VecDeque<Stranger>, host: &impl Host) 
             Ok(stream) => {
                 let until = Instant::now() + HELLO_DEADLINE;
                 pending.push_back(Stranger { stream, hello: Vec::new(), shaking: None, until });
-                // Most have sent their hello before they are accepted.
+                // Most connections have sent their hello by the time they are accepted.
                 look(pending.len() - 1, pending, host);
                 if pending.len() > CROWD {
                     dismiss_oldest(pending, host);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-            // Out of descriptors: those of strangers are closed first; after that, waiting connections have a deadline.
+            // Out of descriptors: strangers are closed first; after that, waiting connections have a deadline.
             Err(error) if is_shortage(&error) => {
                 if !dismiss_oldest(pending, host) {
                     return false;
@@ -136,7 +136,7 @@ fn accept(door: &impl Door, pending: &mut VecDeque<Stranger>, host: &impl Host) 
     true
 }
 
-/// Lets the stranger go that has waited longest, unless it has sent its hello meanwhile. False when there is none.
+/// Drops the stranger that has waited longest, unless it has sent its hello meanwhile. False if there is none.
 fn dismiss_oldest(pending: &mut VecDeque<Stranger>, host: &impl Host) -> bool {
     let before = pending.len();
     look(0, pending, host);
@@ -150,7 +150,7 @@ fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
-/// Reads what has arrived of a hello, and not a byte beyond it, and then of a handshake.
+/// Reads what has arrived of a hello, not a byte beyond it, and then what has arrived of a handshake.
 fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
     loop {
         if stranger.shaking.is_some() {
@@ -162,7 +162,7 @@ fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
             let Some((route, is_secured)) = hello::read(&stranger.hello, host.address(), trust.token()) else {
                 return Judgement::Refused;
             };
-            // Not what a rank of this run sends in clear.
+            // A rank of this run never sends this unencrypted.
             match (trust.keys(), is_secured) {
                 (Some(keys), true) => match ServerConnection::new(Arc::clone(&keys.server)) {
                     Ok(tls) => stranger.shaking = Some((route, Box::new(tls))),
@@ -176,7 +176,7 @@ fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
         }
         let mut room = [0; hello::MOST];
         let wanted = length - stranger.hello.len();
-        // SAFETY: `length_of` gives no more than the room holds.
+        // SAFETY: `length_of` returns no more than the room holds.
         let got =
             unsafe { libc::recv(stranger.stream.as_raw_fd(), room.as_mut_ptr().cast(), wanted, libc::MSG_DONTWAIT) };
         match progress(got) {
@@ -187,13 +187,13 @@ fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
     }
 }
 
-/// Goes on with a handshake as far as it goes.
+/// Advances a handshake as far as possible.
 fn shake(stranger: &mut Stranger) -> Judgement {
     let Some((route, mut tls)) = stranger.shaking.take() else { return Judgement::Refused };
     let mut socket = Raw(stranger.stream.as_raw_fd());
     loop {
         while tls.wants_write() {
-            // A fresh connection has room for all that this side says.
+            // A new connection has room for everything that this side sends.
             if tls.write_tls(&mut socket).is_err() {
                 return Judgement::Refused;
             }
@@ -205,7 +205,7 @@ fn shake(stranger: &mut Stranger) -> Judgement {
             Ok(0) => return Judgement::Refused,
             Ok(_) => {
                 if tls.process_new_packets().is_err() {
-                    // It says why.
+                    // This tells the other end why.
                     let _ = tls.write_tls(&mut socket);
                     return Judgement::Refused;
                 }
@@ -219,7 +219,7 @@ fn shake(stranger: &mut Stranger) -> Judgement {
     }
 }
 
-/// Whether the other end is on another host. Of a socket that is not tcp it is not.
+/// Whether the other end is on another host. False for a socket that is not tcp.
 fn comes_from_afar(stream: &OwnedFd) -> bool {
     stream.try_clone().is_ok_and(|twin| is_far(&TcpStream::from(twin)))
 }

@@ -24,7 +24,7 @@ pub(crate) struct Route {
 }
 
 /// What a connecting side sends first to the rank that listens at `address`. The proof is for that address and route alone.
-/// `is_secured` is whether a handshake of TLS follows.
+/// `is_secured` is whether a TLS handshake follows.
 pub(crate) fn hello(address: &str, token: &str, route: Route, is_secured: bool) -> Vec<u8> {
     let body = body(route, is_secured);
     let proof = secrecy::proof(token, &[address.as_bytes(), &body]);
@@ -46,7 +46,8 @@ fn body(route: Route, is_secured: bool) -> [u8; BODY] {
     body
 }
 
-/// Length of the hello that begins with these bytes; of its head until that has come. `None` when it cannot be a hello.
+/// Length of the hello that begins with these bytes, or of its head until all of that has arrived. `None` if it cannot be a
+/// hello.
 pub(crate) fn length_of(hello: &[u8]) -> Option<usize> {
     let Some(head) = hello.first_chunk::<HEAD>() else { return Some(HEAD) };
     let magic = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
@@ -54,8 +55,8 @@ pub(crate) fn length_of(hello: &[u8]) -> Option<usize> {
     (magic == MAGIC && proof <= MAX_PROOF).then_some(HEAD + proof + BODY)
 }
 
-/// Reads a whole hello to the rank that listens at `address`; `None` when its sender has not `token`, in a time that does not
-/// depend on where its proof differs. Behind the route, whether a handshake follows.
+/// Reads a whole hello to the rank that listens at `address`. Returns the route and whether a handshake follows; `None` if its
+/// sender does not have `token`, in a time that does not depend on where its proof differs.
 pub(crate) fn read(hello: &[u8], address: &str, token: &str) -> Option<(Route, bool)> {
     let (given, body) = hello[HEAD..].split_at(hello.len() - HEAD - BODY);
     let expected = secrecy::proof(token, &[address.as_bytes(), body]);

@@ -1,4 +1,4 @@
-//! What a rank holds for the others' one-sided operations: its windows, the signals it got over sockets, and the threads that
+//! What a rank keeps for the others' one-sided operations: its windows, the signals it got over sockets, and the threads that
 //! take what comes.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::wake::Wake;
 pub(crate) struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
-    /// Rings when a signal came.
+    /// Rings when a signal has come.
     wake: Arc<Wake>,
     /// How long a put may wait for its window.
     timeout: Duration,
@@ -28,13 +28,13 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct State {
     registered: u64,
-    /// (address, bytes) by number.
+    /// (address, bytes) by window number.
     windows: BTreeMap<u64, (usize, u64)>,
     /// Signals by sender.
     received: BTreeMap<u32, u64>,
-    /// Why nothing is taken any more, as it travels.
+    /// Why nothing is taken any more, in the form in which it is sent.
     over: Option<Vec<u8>>,
-    /// Connections of the threads, to end them.
+    /// The threads' connections, to end them.
     serving: BTreeMap<u64, Arc<Channel>>,
     served: u64,
     /// The window that a thread writes into, by the number of its connection.
@@ -60,8 +60,8 @@ impl Inbox {
         number
     }
 
-    /// Forgets a window. Writes in progress end, and their senders get the reason: the memory is the program's again when this
-    /// returns.
+    /// Forgets a window. Writes in progress end, and their senders get the reason. When this returns, the memory is the program's
+    /// again.
     pub(crate) fn deregister(&self, number: u64) {
         let mut state = self.lock();
         state.windows.remove(&number);
@@ -75,16 +75,16 @@ impl Inbox {
         self.written(state, |window| window == number);
     }
 
-    /// Waits until no thread writes into `windows` any more. Connections that were shut down let go at once.
+    /// Waits until no thread is writing into `windows`. Connections that were shut down let go at once.
     fn written(&self, state: MutexGuard<'_, State>, windows: impl Fn(u64) -> bool) {
         let busy = |state: &mut State| state.writing.values().any(|window| windows(*window));
         drop(self.changed.wait_while(state, busy));
     }
 
-    /// Where the `bytes` at `offset` of window `number` are.
+    /// The address of the `bytes` at `offset` in window `number`.
     ///
     /// # Errors
-    /// One sentence, when the window does not exist or is too short.
+    /// One sentence, if the window does not exist or is too short.
     pub(crate) fn place(&self, number: u64, offset: u64, bytes: u64) -> Result<usize, String> {
         self.lock().place(number, offset, bytes)
     }
@@ -100,7 +100,7 @@ impl Inbox {
         self.wake.ring();
     }
 
-    /// Takes nothing more and sends later connections the reason. Nobody writes into a window when this returns.
+    /// Takes nothing more and sends later connections the reason. When this returns, nobody is writing into a window.
     pub(crate) fn close(&self, code: ErrorCode, detail: &str) {
         let notice_bytes = notice(code, detail);
         let mut state = self.lock();
@@ -113,7 +113,7 @@ impl Inbox {
         self.written(state, |_| true);
     }
 
-    /// Takes what rank `from` sends until it hangs up or the inbox closes. For a thread of its own.
+    /// Takes what rank `from` sends until it hangs up or the inbox closes. Needs a separate thread.
     pub(crate) fn serve(&self, stream: Channel, from: u32) {
         let stream = Arc::new(stream);
         let number = {
@@ -134,14 +134,14 @@ impl Inbox {
 
     fn take(&self, stream: &Channel, number: u64, from: u32) -> io::Result<()> {
         let mut bytes = [0; Request::BYTES];
-        // SAFETY: the array is as long as said.
+        // SAFETY: the array has the given length.
         unsafe { stream.receive_all(bytes.as_mut_ptr(), bytes.len()) }?;
         let request = Request::from_bytes(&bytes).ok_or(io::ErrorKind::InvalidData)?;
         if let Some(window) = request.window {
             match self.awaited(number, window, request.offset, request.bytes) {
                 Ok(address) => {
-                    // SAFETY: the range is in a registered window, which the program keeps alive; a window that is given up first waits
-                    // until nobody writes into it.
+                    // SAFETY: the range is in a registered window, which the program keeps alive. Before a window is given up, we
+                    // wait until nobody is writing into it.
                     let read = unsafe { stream.receive_all(address as *mut u8, request.bytes as usize) };
                     self.lock().writing.remove(&number);
                     self.changed.notify_all();
@@ -158,8 +158,8 @@ impl Inbox {
         self.acknowledge(stream, from)
     }
 
-    /// One more signal from `from`, which gets a confirmation unless it is gone. Both in one step, before anything that a rank
-    /// sends when it leaves because it has all its signals.
+    /// Counts one more signal from `from` and confirms it unless `from` is gone. Both happen in one step, before anything that a
+    /// rank sends when it leaves because it has all its signals.
     fn acknowledge(&self, stream: &Channel, from: u32) -> io::Result<()> {
         let mut answer = [0; HEADER];
         answer[..4].copy_from_slice(&DONE.to_le_bytes());
@@ -168,7 +168,7 @@ impl Inbox {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let received = stream.at_once(&answer);
-        // A sender reads each answer before it asks again: there is room.
+        // A sender reads each answer before its next request, so there is room.
         if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             return received;
         }
@@ -178,7 +178,7 @@ impl Inbox {
         received
     }
 
-    /// As [`Self::place`], when the window is registered. Connection `number` writes into it from then on.
+    /// As [`Self::place`], but waits until the window is registered. Connection `number` writes into it from then on.
     fn awaited(&self, number: u64, window: u64, offset: u64, bytes: u64) -> Result<usize, (ErrorCode, String)> {
         let deadline = Instant::now() + self.timeout;
         let mut state = self.lock();
@@ -208,7 +208,7 @@ impl State {
     }
 }
 
-/// Why a request cannot be done, as it travels.
+/// Why a request cannot be done, in the form in which it is sent.
 fn refusal(code: ErrorCode, detail: &str) -> Vec<u8> {
     let mut refusal = notice(code, detail);
     refusal[..4].copy_from_slice(&REFUSED.to_le_bytes());
@@ -220,7 +220,7 @@ fn hang_up(connection: &Channel, notice_bytes: &[u8]) {
     connection.shut_down();
 }
 
-/// Takes `bytes` that nobody wants.
+/// Reads and discards `bytes` that nobody wants.
 fn ignore(stream: &Channel, bytes: u64) -> io::Result<()> {
     let mut room = vec![0; 64 << 10];
     let mut left = bytes;
@@ -266,21 +266,21 @@ mod tests {
         assert_eq!(inbox.received(3), 1);
     }
 
-    /// Bytes of `tag` among what the other end of a connection has got.
+    /// How often `tag` occurs in what the other end of a connection has received.
     fn answers(stream: &mut UnixStream) -> usize {
         let mut received = Vec::new();
         stream.read_to_end(&mut received).unwrap();
         received.windows(4).filter(|four| *four == DONE.to_le_bytes()).count()
     }
 
-    /// Whoever waits for a signal may leave as soon as it counts, and its sender must get the confirmation.
+    /// Whoever waits for a signal may leave as soon as it is counted, and its sender must still get the confirmation.
     #[test]
     fn a_signal_counts_only_if_its_sender_hears_of_it() {
         for deaf in [false, true] {
             let inbox = Inbox::new(Arc::new(Wake::new().unwrap()), Duration::from_secs(10));
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             if deaf {
-                // No answer can be written: there is no room for it.
+                // An answer cannot be written: there is no room for it.
                 ours.set_nonblocking(true).unwrap();
                 while (&ours).write(&[0; 4096]).is_ok() {}
                 ours.set_nonblocking(false).unwrap();

@@ -1,5 +1,5 @@
 //! Where other ranks reach this process with data connections: one listening socket per process, and the connections that
-//! have come but were not asked for yet.
+//! have arrived but have not been claimed yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,7 +19,7 @@ use super::wire::{HEADER, ONE_SIDED_CHANNEL, WELCOME};
 use crate::lock::Mutex;
 use crate::wake::Wake;
 
-/// Ranks that failed or left and are remembered; a connection for an earlier one waits until its deadline.
+/// How many failed or departed ranks are remembered; a connection for an earlier one waits until its deadline.
 const REMEMBERED: usize = 1024;
 /// The process's data socket.
 pub(crate) struct Listener {
@@ -38,7 +38,7 @@ struct State {
     inboxes: HashMap<(u64, u32), Weak<Inbox>>,
     /// What to send to connections for a rank that has failed or left.
     closed: HashMap<(u64, u32), Vec<u8>>,
-    /// The keys of `closed`, the oldest first.
+    /// The keys of `closed`, oldest first.
     order: VecDeque<(u64, u32)>,
 }
 
@@ -59,7 +59,7 @@ impl Listener {
                 let name = format!("ftest-data-{}-{:016x}", std::process::id(), crate::unique::random_u64()?);
                 let socket = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
                 socket.set_nonblocking(true)?;
-                // An abstract name has no owner that the system would check.
+                // The system does not check who owns an abstract name.
                 let own_user_only = trust.token().is_empty();
                 let listener = Self::new(format!("unix:@{name}"), trust);
                 listener.serve(HostDoor { socket, own_user_only })?;
@@ -89,14 +89,14 @@ impl Listener {
         self.state.lock()
     }
 
-    /// From now on, `wake` is rung when a connection for `rank` of `communicator` comes.
+    /// From now on, `wake` is rung when a connection for `rank` of `communicator` arrives.
     pub(crate) fn watch(&self, communicator: u64, rank: u32, wake: &Arc<Wake>) {
         let mut state = self.lock();
         state.waiting.insert((communicator, rank), Arc::downgrade(wake));
         wake.ring();
     }
 
-    /// From now on, `inbox` takes the puts and signals for `rank` of `communicator`; those that came before as well.
+    /// From now on, `inbox` takes the puts and signals for `rank` of `communicator`, including those that came before.
     pub(crate) fn take_puts(&self, communicator: u64, rank: u32, inbox: &Arc<Inbox>) {
         let mut state = self.lock();
         state.inboxes.insert((communicator, rank), Arc::downgrade(inbox));
@@ -118,7 +118,7 @@ impl Listener {
         state.inboxes.remove(&(communicator, rank));
     }
 
-    /// The connection for `route`, once it has come.
+    /// The connection for `route`, once it has arrived.
     pub(crate) fn claim(&self, route: Route) -> Option<Channel> {
         self.lock().arrived.remove(&route)
     }
@@ -161,7 +161,7 @@ impl greeter::Host for Listener {
         if let Some(notice) = state.closed.get(&(route.communicator, route.to)) {
             return stream.last_words(notice);
         }
-        // Before anything that its rank may send: that one cannot have the connection yet.
+        // Sent before anything that our rank may send, because the rank cannot have the connection yet.
         welcome(&stream);
         let inbox = state.inboxes.get(&(route.communicator, route.to)).and_then(Weak::upgrade);
         if let Some(inbox) = inbox.filter(|_| route.channel == ONE_SIDED_CHANNEL) {
@@ -174,13 +174,13 @@ impl greeter::Host for Listener {
     }
 }
 
-/// Takes puts and signals in a thread of its own. Without one the connection closes, which its other end takes for our loss.
+/// Takes puts and signals in a separate thread. If there is none, the connection closes, and the other end takes us for lost.
 fn serve_puts(inbox: Arc<Inbox>, stream: Channel, from: u32) {
     let serve = move || inbox.serve(stream, from);
     let _ = std::thread::Builder::new().name("ftest-puts".to_owned()).spawn(serve);
 }
 
-/// A fresh connection has room for it; its end shows at the first use.
+/// A new connection has room for the welcome; if it has ended, that shows at the first use.
 fn welcome(stream: &Channel) {
     let mut welcome = [0; HEADER];
     welcome[..4].copy_from_slice(&WELCOME.to_le_bytes());
@@ -195,7 +195,7 @@ impl Door for TcpListener {
     }
 }
 
-/// The abstract socket of a process that only this host reaches.
+/// The abstract socket of a process that only this host can reach.
 struct HostDoor {
     socket: UnixListener,
     own_user_only: bool,
@@ -222,7 +222,7 @@ impl Door for HostDoor {
 fn user_of(stream: &UnixStream) -> io::Result<libc::uid_t> {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: plain system call on an open socket; the result is a live struct of the size said.
+    // SAFETY: plain system call on an open socket; the result is a live struct of the given size.
     let result = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

@@ -1,5 +1,5 @@
 //! Direct connections between ranks, made when first needed, and the engine that drives many messages over them at once
-//! with one `poll`. Payloads are cut into chunks, each behind an eight-byte header.
+//! with one `poll`. Payloads are cut into chunks, each after an eight-byte header.
 
 mod link;
 
@@ -36,11 +36,11 @@ pub(crate) struct Mesh {
     links: BTreeMap<(u32, u8), Link>,
     next: u64,
     done: BTreeMap<MessageId, Vec<u8>>,
-    /// Ranks that an operation waited for in vain while the network carried something to or from them.
+    /// Ranks that an operation waited for in vain while the network was carrying something to or from them.
     slow: BTreeSet<u32>,
-    /// The others know that this rank will not come again.
+    /// The others know that this rank will not come back.
     closed: bool,
-    /// What a reduction sets aside, kept for the next one: fresh memory costs more than the copy into it.
+    /// A reduction's scratch memory, kept for the next one: fresh memory costs more than the copy into it.
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Mesh {
         MessageId(self.next)
     }
 
-    /// Queues bytes of the caller's for `peer`.
+    /// Queues the caller's bytes for `peer`.
     ///
     /// # Safety
     /// The range stays readable and unchanged until the message is done or [`Self::clear`] was called.
@@ -95,7 +95,7 @@ impl Mesh {
         self.queue_in(peer, channel, Bytes::Raw(base, length))
     }
 
-    /// Expects `length` bytes from `peer`, to be had from [`Self::taken`].
+    /// Expects `length` bytes from `peer`; [`Self::taken`] returns them.
     pub(crate) fn receive_own(&mut self, peer: u32, channel: u8, length: usize) -> MessageId {
         self.queue_in(peer, channel, Bytes::Own(vec![0; length]))
     }
@@ -114,17 +114,17 @@ impl Mesh {
         self.done.contains_key(&id)
     }
 
-    /// The bytes of a done message of our own; empty for others.
+    /// The bytes of a finished message that we hold ourselves; empty for others.
     pub(crate) fn taken(&mut self, id: MessageId) -> Vec<u8> {
         self.done.remove(&id).unwrap_or_default()
     }
 
-    /// True when nothing is queued.
+    /// Whether nothing is queued.
     fn idle(&self) -> bool {
         !self.links.values().any(Link::is_busy)
     }
 
-    /// Ranks that something queued goes to or comes from, sorted.
+    /// Ranks that something queued goes to or comes from, in order.
     fn needed(&self) -> Vec<u32> {
         self.links.iter().filter(|(_, link)| link.is_busy()).map(|(key, _)| key.0).collect()
     }
@@ -146,8 +146,8 @@ impl Mesh {
     /// Moves what can be moved; sleeps when nothing can.
     pub(crate) fn step(&mut self, context: &OpContext) -> Result<(), Stop> {
         match self.advance(context) {
-            // What the coordinator knows of a closed connection's other end is more useful than the connection's error, and comes a
-            // moment later.
+            // When a connection closes, what the coordinator knows about the other end is more useful than the connection's
+            // error, and comes a moment later.
             Err(Stop::Closed(peer, error)) => match self.reason(context, peer) {
                 Some(reason) => Err(Stop::Lost(peer, Some(reason))),
                 None => Err(Stop::Closed(peer, error)),
@@ -156,7 +156,7 @@ impl Mesh {
         }
     }
 
-    /// Why `peer` is lost, if that becomes known soon.
+    /// Why `peer` was lost, if that becomes known soon.
     fn reason(&self, context: &OpContext, peer: u32) -> Option<(ErrorCode, String)> {
         let deadline = Instant::now() + REASON_PATIENCE;
         loop {
@@ -171,7 +171,7 @@ impl Mesh {
 
     fn advance(&mut self, context: &OpContext) -> Result<(), Stop> {
         context.losses.wake().clear();
-        // Asked before the connections are: what a rank sent before it left is on them by the time its loss is known, and still
+        // Checked before the connections: what a rank sent before it left is on them by the time its loss is known, and still
         // counts.
         let gone = self.needed().into_iter().find_map(|peer| context.losses.why(peer).map(|reason| (peer, reason)));
         self.connect(context)?;
@@ -210,14 +210,14 @@ impl Mesh {
         Ok(())
     }
 
-    /// What was measured of the connections to `peer`, which is on another node.
+    /// The measurements of the connections to `peer`, which is on another node.
     fn path(&self, context: &OpContext, peer: u32) -> Option<Path> {
         context.link(peer)?;
         let links = self.links.range((peer, 0)..=(peer, u8::MAX));
         links.filter_map(|(_, link)| link.path()).reduce(Path::and)
     }
 
-    /// What was measured so far.
+    /// The measurements so far.
     pub(crate) fn paths(&self, context: &OpContext) -> Vec<PathRecord> {
         let record = |peer: u32| {
             let Path { round_trip_us, least_us, bytes_per_s, resent, .. } = self.path(context, peer)?;
@@ -227,7 +227,7 @@ impl Mesh {
         (0..context.size).filter_map(record).collect()
     }
 
-    /// Makes the connections that queued messages need. The lower rank connects, the higher one is connected to.
+    /// Makes the connections that queued messages need. The lower rank connects, the higher one accepts.
     fn connect(&mut self, context: &OpContext) -> Result<(), Stop> {
         for ((peer, channel), link) in &mut self.links {
             if link.is_connected() || !link.is_busy() {
@@ -239,7 +239,7 @@ impl Mesh {
                 let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let address = &context.members[*peer as usize].data_address;
                 let stream = connect(address, &self.listener.trust, route, left).map_err(|error| {
-                    // Only for the listener of refusals: the failure is that the other rank cannot be reached.
+                    // Only to explain refusals: the failure is that the other rank cannot be reached.
                     refusal::explain(&format!("cannot connect to {}", context.name(*peer)), &error);
                     Stop::Closed(*peer, error)
                 })?;
@@ -258,7 +258,7 @@ impl Mesh {
     fn sleep(&self, wake: &Wake, timeout_ms: i32) {
         let mut polled = vec![libc::pollfd { fd: wake.fd(), events: libc::POLLIN, revents: 0 }];
         polled.extend(self.links.values().filter_map(Link::interest));
-        // SAFETY: the array is live and as long as said.
+        // SAFETY: the array is live and has the given length.
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) };
     }
 
@@ -268,7 +268,7 @@ impl Mesh {
         self.done.clear();
     }
 
-    /// Announces to all ranks that this one will not come again, and closes all connections. The first reason stays.
+    /// Announces to all ranks that this one will not come back, and closes all connections. The first reason stays.
     pub(crate) fn close(&mut self, context: &OpContext, code: ErrorCode, detail: &str) {
         if std::mem::replace(&mut self.closed, true) {
             return;
@@ -276,7 +276,7 @@ impl Mesh {
         let notice = notice(code, detail);
         self.listener.close(self.communicator, context.rank, notice.clone());
         for peer in context.rank + 1..context.size {
-            // Ranks that would wait for us to connect; best effort, the coordinator notifies them too.
+            // Ranks that would wait for us to connect. This is best effort: the coordinator notifies them too.
             self.links.entry((peer, 0)).or_default();
         }
         for ((peer, channel), link) in &mut self.links {
@@ -301,7 +301,7 @@ pub(crate) enum Stop {
     Lost(u32, Option<(ErrorCode, String)>),
     /// A connection ended or could not be made.
     Closed(u32, io::Error),
-    /// These ranks kept us waiting too long; behind the paths that carried something when the time was up.
+    /// These ranks kept us waiting too long; followed by the paths that were carrying something when the time was up.
     Late(Vec<u32>, Vec<(u32, Path)>),
 }
 

@@ -38,7 +38,7 @@ use mesh::{Mesh, Stop};
 use one_sided::SocketPath;
 use put_link::{Caller, Link};
 
-/// Connections on which ranks agree how to move bytes.
+/// Connections on which ranks agree on how to move bytes.
 const SETUP_CHANNEL: u8 = 255;
 
 /// Sockets as one rank of a communicator uses them.
@@ -52,7 +52,7 @@ pub(crate) struct Sockets {
     running: Mutex<Running>,
 }
 
-/// What only the running operation touches.
+/// State that only the running operation touches.
 struct Running {
     mesh: Mesh,
     transfers: transfers::Memory,
@@ -62,7 +62,7 @@ struct Running {
 }
 
 impl Sockets {
-    /// Those of `rank` of `communicator`, which rings `wake` when something comes.
+    /// The sockets of `rank` in `communicator`, which ring `wake` when something comes.
     pub(crate) fn new(
         communicator: u64,
         rank: u32,
@@ -132,7 +132,7 @@ impl Sockets {
         Ok(all)
     }
 
-    /// What was measured so far of the connections to ranks on other nodes. Nothing while an operation runs.
+    /// The measurements so far of the connections to ranks on other nodes. Empty while an operation runs.
     pub(crate) fn paths(&self, context: &OpContext) -> Vec<PathRecord> {
         self.running.try_lock().map(|running| running.mesh.paths(context)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! One-sided operations over connections: a thread of the target takes what comes and answers, so that a put that is complete has
+//! One-sided operations over connections: a thread of the target takes what comes and answers, so a put that is complete has
 //! arrived.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::operation::context::OpContext;
 use crate::operation::one_sided::{self, Path};
 
-/// The way over connections, which this rank makes when it first needs them.
+/// One-sided operations over connections, which this rank makes when it first needs them.
 pub(super) struct SocketPath<'a> {
     pub(super) caller: Caller<'a>,
     pub(super) inbox: &'a Inbox,
@@ -21,7 +21,7 @@ pub(super) struct SocketPath<'a> {
 }
 
 impl SocketPath<'_> {
-    /// The connection to `peer`, made when there is none.
+    /// The connection to `peer`, made if there is none.
     fn link_to(&mut self, context: &OpContext, what: &str, peer: u32) -> Result<&mut Link, Failure> {
         match self.links.entry(peer) {
             Entry::Occupied(known) => Ok(known.into_mut()),
@@ -74,7 +74,7 @@ impl Path for SocketPath<'_> {
         let caller = self.caller;
         for (call, needed) in open {
             let (peer, what) = (call.peer.unwrap_or(0), one_sided::describe(call));
-            // A connection shows that a rank left in order, which nothing else reports.
+            // A connection shows that a rank left in an orderly way, which nothing else reports.
             let seen = match peer == context.rank {
                 true => put_link::gone(context, &what, peer),
                 false => self
@@ -82,7 +82,7 @@ impl Path for SocketPath<'_> {
                     .and_then(|link| put_link::is_alive(&caller, context, &what, (peer, link)))
                     .and_then(|()| put_link::gone(context, &what, peer)),
             };
-            // Its signals are here before it hangs up.
+            // Its signals arrive before it hangs up.
             if let Err(failure) = seen
                 && self.inbox.received(peer) < *needed
             {

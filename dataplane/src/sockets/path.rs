@@ -1,30 +1,30 @@
-//! What the kernel measured of a connection over a network (`TCP_INFO`, linux/tcp.h).
+//! The kernel's measurements of a connection over a network (`TCP_INFO`, linux/tcp.h).
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Bytes of the kernel's answer that are looked at. Later kernels have more behind.
+/// Bytes of the kernel's answer that are used. Later kernels append more.
 const BYTES: usize = 168;
 
 /// Measurements of one connection, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// There and back, smoothed, us; with what waited on the way.
+    /// The smoothed round-trip time, us, including queueing on the way.
     pub(crate) round_trip_us: u32,
-    /// The shortest there and back, us.
+    /// The shortest round-trip time, us.
     pub(crate) least_us: u32,
-    /// At which the other end confirmed lately.
+    /// The rate at which the other end has confirmed data lately.
     pub(crate) bytes_per_s: u64,
     /// Segments that were sent again.
     pub(crate) resent: u32,
-    /// Segments that are on their way.
+    /// Segments in flight.
     flying: u32,
-    /// Since anything came, ms.
+    /// Time since anything arrived, ms.
     silent_ms: u32,
 }
 
 impl Path {
-    /// Of a connection; None where it is not tcp.
+    /// The measurements of a connection; None if it is not tcp.
     pub(crate) fn of(stream: &OwnedFd) -> Option<Self> {
         let mut info = [0u8; BYTES];
         let mut bytes = BYTES as libc::socklen_t;
@@ -33,7 +33,7 @@ impl Path {
             let fd = stream.as_raw_fd();
             libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut bytes)
         };
-        // An older kernel has fewer.
+        // An older kernel returns fewer bytes.
         if result != 0 || (bytes as usize) < BYTES {
             return None;
         }
@@ -48,8 +48,8 @@ impl Path {
         })
     }
 
-    /// Whether the network carried something when the time was up, of `patience`: segments that nobody has confirmed, or that came
-    /// lately. A rank that takes nothing lets them be confirmed first.
+    /// Whether the network was carrying something when the `patience` ran out: unconfirmed segments, or segments that arrived
+    /// lately. If a rank takes nothing, its segments are still confirmed first.
     pub(crate) fn is_busy(&self, patience: Duration) -> bool {
         self.flying > 0 || u128::from(self.silent_ms) * 4 < patience.as_millis()
     }
@@ -90,7 +90,7 @@ mod tests {
             ours.read_exact(&mut echo).unwrap();
         }
         let path = Path::of(&ours.into()).unwrap();
-        // Within this machine: more than nothing, and less than a second on one that is loaded.
+        // Within this machine: more than nothing, and less than a second even under load.
         assert!((1..1_000_000).contains(&path.round_trip_us), "{path:?}");
         assert!(path.least_us <= path.round_trip_us && path.bytes_per_s > 0 && path.resent < 10, "{path:?}");
         assert!(path.is_busy(Duration::from_secs(60)), "something came lately: {path:?}");

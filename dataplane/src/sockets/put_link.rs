@@ -1,5 +1,5 @@
-//! A connection over which this rank puts and signals: a welcome first, then each request with its payload there and one answer
-//! back.
+//! A connection over which this rank puts and signals. The welcome comes first, then each request goes out with its payload and
+//! one answer comes back.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ use crate::operation::one_sided;
 /// A connection that this rank made.
 pub(crate) struct Link {
     stream: Channel,
-    /// The other end has the connection. Nothing is asked before that.
+    /// The other end has the connection. No request is sent before that.
     welcomed: bool,
-    /// What has come of an answer.
+    /// The part of an answer that has arrived.
     answer: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) unsafe fn exchange(
     let mut gone_since = None;
     loop {
         context.losses.wake().clear();
-        // Asked before the connection is: what a rank answered before it left is there by the time its loss is known.
+        // Checked before the connection: what a rank answered before it left is there by the time its loss is known.
         let gone = gone(context, what, peer);
         let mut moved = false;
         if link.welcomed && sent == total {
@@ -100,7 +100,7 @@ pub(crate) unsafe fn exchange(
         }
         let mut until = context.deadline;
         if let Err(failure) = gone {
-            // The end of the connection, behind the answer, does not come while a process that the rank forked holds it.
+            // The end of the connection, after the answer, does not come while a process that the rank forked holds it.
             let open = *gone_since.get_or_insert_with(Instant::now) + HELD_PATIENCE;
             if !link.welcomed || context.losses.why(context.rank).is_some() || Instant::now() >= open {
                 return Err(failure);
@@ -117,7 +117,7 @@ pub(crate) unsafe fn exchange(
     }
 }
 
-/// Whether `peer` hung up on an idle connection, and why. One that was not welcomed is made again.
+/// Fails if `peer` hung up on an idle connection, with the reason. A connection that was not welcomed is made again.
 pub(crate) fn is_alive(
     caller: &Caller,
     context: &OpContext,
@@ -152,11 +152,11 @@ pub(crate) fn sleep(context: &OpContext, links: &[(&Link, i16)], time: Duration)
     let entry = |(link, events): &(&Link, i16)| libc::pollfd { fd: link.stream.fd(), events: *events, revents: 0 };
     polled.extend(links.iter().map(entry));
     let milliseconds = i32::try_from(time.as_millis() + 1).unwrap_or(i32::MAX);
-    // SAFETY: the array is live and as long as said.
+    // SAFETY: the array is live and has the given length.
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
 }
 
-/// Sends what is left behind `sent`.
+/// Sends what is left after `sent`.
 ///
 /// # Safety
 /// `payload` is readable for `bytes`.
@@ -169,7 +169,7 @@ unsafe fn send(link: &Channel, head: &[u8], payload: *const u8, bytes: usize, se
 }
 
 impl Link {
-    /// Takes what has come; true when it is the answer that a request is done.
+    /// Takes what has come; true if it is the answer that a request is done.
     fn receive(&mut self) -> Result<bool, Stop> {
         loop {
             let answer = &self.answer;
@@ -200,7 +200,7 @@ impl Link {
             }
             let mut room = [0u8; 512];
             let wanted = if answer.len() < HEADER { HEADER - answer.len() } else { room.len() };
-            // SAFETY: the buffer is as long as said.
+            // SAFETY: the buffer has the given length.
             let got = unsafe { self.stream.receive(room.as_mut_ptr(), wanted) };
             match got.map_err(Stop::Closed)? {
                 None => return Ok(false),
@@ -211,8 +211,8 @@ impl Link {
     }
 }
 
-/// The failure of what stopped. What the coordinator knows of the other end is more useful than the connection's error, and comes a moment
-/// later.
+/// The failure for a stopped exchange. What the coordinator knows about the other end is more useful than the connection's error,
+/// and comes a moment later.
 fn stopped(context: &OpContext, what: &str, peer: u32, stop: Stop) -> Failure {
     match stop {
         Stop::Refused(code, detail) => {
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(Request::from_bytes(&[0; Request::BYTES]), None);
     }
 
-    /// A put over a connection between two hosts, by their addresses, with more than sockets have room for.
+    /// A put over a connection between what look like two hosts, with more data than the sockets can buffer.
     #[test]
     fn a_put_arrives_under_tls() {
         const BYTES: usize = 3 << 20;
@@ -278,18 +278,18 @@ mod tests {
         for seed in 1..4 {
             let payload: Vec<u8> = (0..BYTES).map(|at| (at * 31 / 7 + seed) as u8).collect();
             let put = Request { window: Some(number), offset: 0, bytes: BYTES as u64 };
-            // SAFETY: the payload is as long as said.
+            // SAFETY: the payload has the given length.
             unsafe { exchange(&caller, &context, "a put", (1, &mut link), put, payload.as_ptr()) }.unwrap();
             assert!(window == payload);
         }
         let beyond = Request { window: Some(number), offset: BYTES as u64, bytes: 8 };
-        // SAFETY: the payload is as long as said.
+        // SAFETY: the payload has the given length.
         let refused = unsafe { exchange(&caller, &context, "a put", (1, &mut link), beyond, [0; 8].as_ptr()) };
         assert_eq!(refused.unwrap_err().code, ErrorCode::InvalidArgument);
         assert_eq!(inbox.received(0), 3);
     }
 
-    /// A rank that has all its signals leaves, and the coordinator's word of that may be seen before its last answer.
+    /// A rank that has all its signals leaves, and the coordinator's word that it left may be seen before its last answer.
     #[test]
     fn an_answer_counts_although_the_loss_of_its_rank_is_known_first() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

@@ -13,7 +13,7 @@ pub(crate) struct Request {
     /// `None` for a signal alone.
     pub(crate) window: Option<u64>,
     pub(crate) offset: u64,
-    /// Of the payload, which follows.
+    /// Bytes of the payload, which follows.
     pub(crate) bytes: u64,
 }
 
@@ -30,7 +30,7 @@ impl Request {
         bytes
     }
 
-    /// What [`Self::to_bytes`] wrote, or none.
+    /// Reads what [`Self::to_bytes`] wrote; None if it is something else.
     pub(crate) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let tag = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));

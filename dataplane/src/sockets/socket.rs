@@ -1,5 +1,5 @@
-//! Calls on a connection that neither wait nor raise SIGPIPE: this code runs inside other people's programs, which need not ignore
-//! that signal as Rust's do.
+//! Calls on a connection that neither wait nor raise SIGPIPE: this code runs inside other people's programs, which may not ignore
+//! that signal as Rust programs do.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 /// Sends `bytes` on a socket without waiting.
 ///
 /// # Errors
-/// What the socket answers; `WouldBlock` also when it took a part.
+/// The socket's errors; `WouldBlock` even if it took a part.
 pub(crate) fn at_once(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: the bytes are live for the length said, and the descriptor is open.
+    // SAFETY: the bytes are live for the given length, and the descriptor is open.
     let sent = unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     match usize::try_from(sent) {
         Ok(sent) if sent == bytes.len() => Ok(()),
@@ -19,7 +19,7 @@ pub(crate) fn at_once(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// What a nonblocking call did: `None` when it would have to wait.
+/// What a nonblocking call did: `None` if it would have to wait.
 pub(crate) fn progress(result: isize) -> io::Result<Option<usize>> {
     if result >= 0 {
         return Ok(Some(result as usize));
@@ -31,7 +31,7 @@ pub(crate) fn progress(result: isize) -> io::Result<Option<usize>> {
     }
 }
 
-/// Makes calls on a connection return instead of wait.
+/// Makes calls on a connection return instead of waiting.
 pub(crate) fn set_nonblocking(stream: &OwnedFd) -> io::Result<()> {
     // SAFETY: plain system calls on a descriptor we own.
     let result = unsafe {

@@ -1,5 +1,5 @@
-//! Send and recv over direct connections. Small messages follow their announcement at once; large ones wait for the receiver's
-//! answer, so that both sides learn of a mismatch and no sender runs ahead.
+//! Send and recv over direct connections. Small messages follow their announcement at once. Large ones wait for the receiver's
+//! answer, so both sides learn of a mismatch and no sender runs ahead.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -20,7 +20,7 @@ const FORWARD: u8 = 1;
 const BACKWARD: u8 = 2;
 const HEAD: usize = 16;
 
-/// What outlives one group: messages of this rank to itself, and how many transfers each ordered pair has seen.
+/// State that outlives one group: messages of this rank to itself, and how many transfers each ordered pair has seen.
 #[derive(Default)]
 pub(crate) struct Memory {
     to_self: VecDeque<(u64, i32, Vec<u8>)>,
@@ -51,7 +51,7 @@ struct Transfer<'a> {
     timing: Timing,
 }
 
-/// Runs a group's sends and recvs to their end; timings are in the order of `calls`.
+/// Runs a group's sends and recvs to completion; timings are in the order of `calls`.
 pub(crate) fn run(
     mesh: &mut Mesh,
     memory: &mut Memory,
@@ -160,7 +160,7 @@ impl Group<'_> {
         self.context.history.done(transfer.at, *counted);
     }
 
-    /// Takes a transfer as far as it goes without waiting; true when it got further.
+    /// Advances a transfer as far as it goes without waiting; true if it got further.
     fn advance(&mut self, transfer: &mut Transfer) -> Result<bool, Failure> {
         let (call, peer) = (transfer.call, transfer.peer);
         let bytes = call.block_bytes();
@@ -169,7 +169,7 @@ impl Group<'_> {
             (Stage::Done, _) => return Ok(false),
             (Stage::Waiting, true) => {
                 let mut out = self.mesh.send_own(peer, FORWARD, head(call.count, call.datatype.code(), 0));
-                // A payload of nothing is done before its announcement is on its way.
+                // An empty payload is done before its announcement is on its way.
                 if eager && bytes > 0 {
                     // SAFETY: the caller's promise for its send buffer while the operation runs.
                     out = unsafe { self.mesh.send(peer, FORWARD, call.send.address, bytes) };

@@ -1,4 +1,4 @@
-//! What ranks show each other before they exchange anything: the run's token, or what was made of it, and on a network keys.
+//! What ranks show each other before they exchange anything: the run's token, or a secret derived from it, and keys on a network.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// A token; nothing is encrypted.
+    /// Trust based on a token; nothing is encrypted.
     pub(crate) fn by(token: String) -> Self {
         Self { token, keys: None }
     }
 
-    /// What was made of the run's token, and keys made of that: connections to other hosts are under TLS.
+    /// Trust based on a secret derived from the run's token, and keys derived from that: connections to other hosts use TLS.
     ///
     /// # Errors
-    /// The library refuses the keys.
+    /// The TLS library refuses the keys.
     pub(crate) fn with_keys(token: String) -> Result<Self, Failure> {
         let keys = BetweenRanks::of(&token);
         let keys = keys.map_err(|error| Failure::new(ErrorCode::System, format!("TLS between ranks: {error}")))?;
         Ok(Self { token, keys: Some(Arc::new(keys)) })
     }
 
-    /// What the proof of a hello is made of.
+    /// What the proof in a hello is derived from.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }

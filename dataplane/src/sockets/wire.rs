@@ -14,16 +14,17 @@ pub(crate) const DATA: u32 = 0x6174_6164;
 pub(crate) const NOTICE: u32 = 0x6c69_6166;
 /// Bytes of a tag and a length.
 pub(crate) const HEADER: usize = 8;
-/// How long to wait for the reason of a connection's end.
+/// How long to wait for the reason why a connection ended.
 pub(crate) const REASON_PATIENCE: Duration = Duration::from_millis(500);
-/// How long the end of a connection may take when the rank at its other end is gone: a process that it forked may hold it.
+/// How long the end of a connection may take after the rank at its other end is gone: a process that the rank forked may hold it.
 pub(crate) const HELD_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest sentence in a notice, bytes.
 pub(crate) const MAX_NOTICE: usize = 4096;
-/// Confirms to a connecting side that its connection was accepted: what it sends from now on reaches the rank although its sender
-/// leaves.
+/// Confirms to the connecting side that its connection was accepted: what it sends from now on reaches the rank even if the
+/// sender leaves.
 pub(crate) const WELCOME: u32 = 0x636c_6577;
-/// How often a connection is made again that ended before it was welcomed: too many connections without a hello may have evicted it.
+/// How many times a connection is retried if it ends before it is welcomed: too many connections without a hello may have evicted
+/// it.
 pub(crate) const KNOCKS: u32 = 32;
 
 /// A notice as it travels.

@@ -11,7 +11,7 @@ use crate::sockets::greeter::{CROWD, Host};
 use crate::sockets::hello::hello;
 use crate::sockets::socket::tests::raises_sigpipe;
 
-/// Longer than anything here may take on a loaded machine.
+/// Longer than anything here takes, even on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 const SCOPES: [Scope; 2] = [Scope::Host, Scope::Network(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST))];
 
@@ -19,7 +19,7 @@ fn route(from: u32) -> Route {
     Route { communicator: 7, to: 9, from, channel: 0 }
 }
 
-/// A connection as a stranger makes it, which has said nothing.
+/// A stranger's connection, on which nothing has been sent.
 fn stranger(listener: &Listener) -> UnixStream {
     let address = &listener.address;
     let stream: OwnedFd = match address.strip_prefix("unix:@") {
@@ -38,7 +38,7 @@ fn blocking(channel: &Channel) -> UnixStream {
     stream
 }
 
-/// What the other end says until it hangs up.
+/// What the other end sends until it hangs up.
 fn last_words(mut stream: UnixStream) -> Vec<u8> {
     let mut received = Vec::new();
     match stream.read_to_end(&mut received) {
@@ -105,10 +105,10 @@ fn strangers_cost_neither_threads_nor_more_than_a_crowd_of_descriptors() {
         let listener = Listener::open(scope, Trust::by("token".to_owned())).unwrap();
         let before = threads();
         let crowd: Vec<UnixStream> = (0..4 * CROWD).map(|_| stranger(&listener)).collect();
-        // Ranks get in although the strangers stay.
+        // Ranks get in even while the strangers stay.
         let ranks: Vec<UnixStream> = (0..10).map(|from| welcomed(&listener, from)).collect();
         assert!(threads() < before + CROWD, "a thread for each of {} strangers", crowd.len());
-        // Of the strangers only the last may still be there; the others are not waited for until their deadline.
+        // Only the last of the strangers may still be there; the others were dropped before their deadline.
         for stranger in &crowd[..crowd.len() - CROWD] {
             stranger.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
             assert_eq!(last_words(stranger.try_clone().unwrap()), b"");
@@ -134,7 +134,7 @@ fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
     ];
     for (what, bytes) in wrong {
         let mut stream = stranger(&listener);
-        // It may hang up before it has all.
+        // The other end may hang up before it has everything.
         let _ = stream.write_all(&bytes);
         assert_eq!(last_words(stream), b"", "{what}");
     }
@@ -144,7 +144,7 @@ fn whatever_is_no_hello_of_this_run_is_refused_at_once() {
         stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(last_words(stream), b"", "{cut} bytes of a hello");
     }
-    // Byte by byte it is a hello, too.
+    // A hello may also come byte by byte.
     let mut slow = stranger(&listener);
     for byte in right {
         slow.write_all(&[byte]).unwrap();
@@ -159,7 +159,7 @@ fn a_trickle_does_not_stay() {
     let mut trickle = stranger(&listener);
     let started = Instant::now();
     let hello = hello(&listener.address, "token", route(0), false);
-    // A byte a second, each within any patience: the hello as a whole has a deadline.
+    // One byte a second, each well within any timeout: the hello as a whole has a deadline.
     for byte in &hello[..hello.len() - 1] {
         if trickle.write_all(&[*byte]).is_err() {
             break;
@@ -175,14 +175,14 @@ fn a_trickle_does_not_stay() {
     assert!(trickle.write_all(b"x").and_then(|()| trickle.write_all(b"x")).is_err(), "it hung up");
 }
 
-/// An address of this host at which connections from 127.0.0.1 come from another one, by their addresses.
+/// An address of this host at which connections from 127.0.0.1 look as if they came from another host.
 const AFAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 
 /// All that has come over a channel until its end.
 fn received(channel: &Channel) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     let mut byte = [0];
-    // SAFETY: the array is as long as said.
+    // SAFETY: the array has the given length.
     while unsafe { channel.receive_all(byte.as_mut_ptr(), 1) }.is_ok() {
         all.push(byte[0]);
     }
@@ -195,16 +195,16 @@ fn what_comes_from_another_host_is_under_tls_alone() {
     let listener = Listener::open(Scope::Network(AFAR), trust).unwrap();
     let ours = connect(&listener.address, &listener.trust, route(0), DEADLINE).unwrap();
     let mut welcome = [0; HEADER];
-    // SAFETY: the array is as long as said.
+    // SAFETY: the array has the given length.
     unsafe { ours.receive_all(welcome.as_mut_ptr(), HEADER) }.unwrap();
     assert_eq!(welcome[..4], WELCOME.to_le_bytes());
     let theirs = listener.claim(route(0)).unwrap();
-    // Behind the handshake, which might have taken it in.
+    // Right after the handshake, which might have swallowed it.
     ours.send_all(b"hear, hear").unwrap();
-    // What crosses is a record of TLS with what was said in it, and not that.
+    // What crosses the network is a TLS record that contains the message, not the message itself.
     let mut crossed = [0; 64];
     let peeked = loop {
-        // SAFETY: the array is as long as said.
+        // SAFETY: the array has the given length.
         let got = unsafe { libc::recv(theirs.fd(), crossed.as_mut_ptr().cast(), 64, libc::MSG_PEEK) };
         if got > 0 {
             break &crossed[..got as usize];
@@ -216,7 +216,7 @@ fn what_comes_from_another_host_is_under_tls_alone() {
     drop(ours);
     assert_eq!(received(&theirs).unwrap(), b"hear, hear");
 
-    // In clear, or by other keys, nobody gets in.
+    // Nobody gets in without encryption or with other keys.
     let mut plain = stranger(&listener);
     plain.write_all(&hello(&listener.address, "secret", route(1), false)).unwrap();
     assert_eq!(last_words(plain), b"");

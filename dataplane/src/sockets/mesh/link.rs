@@ -1,4 +1,4 @@
-//! One connection of a mesh and what is queued on it: chunks out and in, the welcome before them and the notice behind them.
+//! One connection of a mesh and what is queued on it: chunks out and in, the welcome before them and the notice after them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,15 +12,15 @@ use crate::sockets::channel::Channel;
 use crate::sockets::path::Path;
 use crate::sockets::wire::{DATA, HEADER, KNOCKS, MAX_NOTICE, NOTICE, WELCOME};
 
-/// One connection to another rank, or what waits for it to be made.
+/// One connection to another rank, or what is waiting for it to be made.
 #[derive(Default)]
 pub(super) struct Link {
     stream: Option<Channel>,
-    /// The other end has the connection. Nothing is sent before that: what is sent is done, and must arrive.
+    /// The other end has the connection. Nothing is sent before that: what has been sent counts as done, so it must arrive.
     welcomed: bool,
     /// Connections that ended before they were welcomed.
     knocks: u32,
-    /// Since when the other end is known to be gone.
+    /// When the other end became known to be gone.
     bereft: Option<Instant>,
     out: VecDeque<Outgoing>,
     /// Part of the current chunk not yet written: header bytes left and payload bytes left.
@@ -84,12 +84,12 @@ impl Link {
         self.stream.is_some()
     }
 
-    /// What was measured of the connection, if it is one over a network.
+    /// The measurements of the connection, if it is over a network.
     pub(super) fn path(&self) -> Option<Path> {
         self.stream.as_ref().and_then(|stream| Path::of(stream.socket()))
     }
 
-    /// Takes a connection: one that this rank made is welcomed by the other end, one that came has been.
+    /// Takes a connection. One that this rank made has yet to be welcomed by the other end; one that came has been welcomed.
     pub(super) fn attach(&mut self, stream: Channel, made: bool) {
         (self.stream, self.welcomed, self.bereft) = (Some(stream), !made, None);
         (self.header_length, self.chunk_left, self.notice) = (0, 0, None);
@@ -109,7 +109,7 @@ impl Link {
         self.incoming.clear();
     }
 
-    /// What to poll for, if anything is to come or go.
+    /// What to poll for, if there is anything to send or receive.
     pub(super) fn interest(&self) -> Option<libc::pollfd> {
         let fd = self.stream.as_ref()?.fd();
         let mut events = 0;
@@ -122,8 +122,8 @@ impl Link {
         (events != 0).then_some(libc::pollfd { fd, events, revents: 0 })
     }
 
-    /// Until when something that the other end sent before it went may still come: the end of the connection is behind it. That
-    /// end does not come while a process that the rank forked holds the connection, hence the limit.
+    /// How long something that the other end sent before it left may still arrive. The end of the connection comes after it, but
+    /// not while a process that the rank forked holds the connection; hence the limit.
     pub(super) fn open_until(&mut self, patience: Duration) -> Option<Instant> {
         if self.stream.is_none() || self.incoming.is_empty() {
             return None;
@@ -131,7 +131,7 @@ impl Link {
         Some(*self.bereft.get_or_insert_with(Instant::now) + patience)
     }
 
-    /// The last words on this connection, unless they would be taken for payload.
+    /// Sends the last words on this connection, unless they would be taken for payload.
     pub(super) fn say(&self, notice: &[u8]) {
         if let (Some(stream), None) = (&self.stream, self.out_header) {
             stream.last_words(notice);
@@ -210,7 +210,7 @@ impl Link {
                 }
             }
             if message.position == message.bytes.len() {
-                // What is done is in the socket: it arrives although this process ends.
+                // A message is done once it is in the socket: it arrives even if this process ends.
                 if !stream.flush()? {
                     return Ok(moved);
                 }
@@ -258,12 +258,12 @@ impl Link {
         Ok(moved)
     }
 
-    /// Reads up to the next chunk of data, or the welcome; false when no chunk has come yet.
+    /// Reads up to the next chunk of data, or the welcome; false if no chunk has come yet.
     fn read_header(&mut self, stream: &Channel) -> Result<bool, LinkError> {
         loop {
             if let Some(text) = &mut self.notice {
                 let mut rest = vec![0; MAX_NOTICE + 4];
-                // SAFETY: the buffer is as long as said.
+                // SAFETY: the buffer has the given length.
                 let got = unsafe { stream.receive(rest.as_mut_ptr(), rest.len()) };
                 let Some(got) = got.map_err(LinkError::Closed)? else { return Ok(false) };
                 text.extend_from_slice(&rest[..got]);

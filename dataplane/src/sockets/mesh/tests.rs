@@ -59,7 +59,7 @@ fn the_others_learn_once_why_this_rank_will_not_come() {
     assert_eq!(peer.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "and no other");
 }
 
-/// Rank 1's mesh, and rank 0's end of a connection to it. That rank 0 is gone is known from the start.
+/// Rank 1's mesh, and rank 0's end of a connection to it. It is known from the start that rank 0 is gone.
 fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
     let history = OpHistory::default();
     let losses = Losses::new(Arc::new(Wake::new().unwrap()));
@@ -93,7 +93,7 @@ fn bereft(until_told: impl FnOnce(UnixStream) + Send) -> Result<Vec<u8>, Stop> {
     })
 }
 
-/// What a rank sent before it left may be seen after the coordinator's word that it left: they take different ways.
+/// What a rank sent before it left may be seen after the coordinator's word that it left: they take different paths.
 #[test]
 fn what_a_rank_sent_before_it_went_counts_although_its_loss_is_known_first() {
     let sent = bereft(|mut peer| {
@@ -113,7 +113,7 @@ fn a_connection_that_a_rank_left_to_its_children_is_not_waited_for() {
     drop(holds);
 }
 
-/// Two ranks on two hosts, by their addresses, each in a thread that has its mesh.
+/// Two ranks on what look like two hosts by their addresses, each in a thread with its own mesh.
 fn apart(trust: &Trust, play: impl Fn(u32, &mut Mesh, &OpContext<'_>) + Sync) {
     let open = |last| Listener::open(Scope::Network(std::net::IpAddr::from([127, 0, 0, last])), trust.clone()).unwrap();
     let listeners = [2, 3].map(open);
@@ -133,7 +133,7 @@ fn apart(trust: &Trust, play: impl Fn(u32, &mut Mesh, &OpContext<'_>) + Sync) {
                 let context = OpContext { rank, size, members, nodes, sequence, deadline, timeout, losses, history };
                 let mut mesh = Mesh::new(1, 1 << 20, listener);
                 play(rank, &mut mesh, &context);
-                // The other end has what it needs before this one goes.
+                // The other end has what it needs before this one is dropped.
                 mesh.send_own(1 - rank, 0, vec![1]);
                 let last = mesh.receive_own(1 - rank, 0, 1);
                 mesh.finish(&context).unwrap();
@@ -143,7 +143,7 @@ fn apart(trust: &Trust, play: impl Fn(u32, &mut Mesh, &OpContext<'_>) + Sync) {
     });
 }
 
-/// Much goes both ways at once: more than sockets have room for, in several messages.
+/// A lot of data goes both ways at once: more than the sockets can buffer, in several messages.
 #[test]
 fn much_goes_both_ways_under_tls() {
     const BYTES: usize = 3 << 20;
