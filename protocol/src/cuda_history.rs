@@ -1,10 +1,10 @@
-//! Which function of libcuda a name meant in which version of CUDA (`cuGetProcAddress`), by the headers of CUDA 13.5.
+//! Which libcuda function a name meant in which version of CUDA (`cuGetProcAddress`), according to the headers of CUDA 13.5.
 
 /// The newest CUDA that the history knows.
 pub const NEWEST: i32 = 13050;
 
-/// The exported name of the function that `symbol` named in CUDA `wanted` (13050 is 13.5): NVIDIA numbers a function anew when its
-/// interface changes. `None`: it did not exist yet. A name without a history is its own.
+/// The exported name of the function that `symbol` named in CUDA `wanted` (13050 is 13.5): NVIDIA gives a function a new number
+/// when its interface changes. `None` if it did not exist yet. A name without a history is returned as it is.
 pub fn name_in(symbol: &str, wanted: i32) -> Option<String> {
     let history = HISTORY.binary_search_by_key(&symbol, |(name, _)| name).ok().map(|index| HISTORY[index].1);
     match history {

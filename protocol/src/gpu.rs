@@ -10,7 +10,7 @@ use crate::profile::GpuProfile;
 pub struct Gpu {
     /// What it claims to be.
     pub profile: GpuProfile,
-    /// Its global rank in the cluster; its index without one.
+    /// Its global rank in the cluster, or its index if there is no cluster.
     pub rank: Rank,
     /// Index of its node.
     pub node: u32,
@@ -44,7 +44,7 @@ impl Gpu {
         format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// PCI domain and bus; the device number is 0. Unique over the nodes of a cluster.
+    /// PCI domain and bus; the device number is 0. Unique across the nodes of a cluster.
     pub fn pci(&self) -> (u32, u32) {
         (self.node * 8 + self.local / 128, 1 + self.local % 128)
     }

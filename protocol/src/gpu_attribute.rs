@@ -1,15 +1,15 @@
-//! Device attributes. `cudaDeviceAttr` and `CUdevice_attribute` use the same numbers; what the profile does not say is
-//! NVIDIA's documented limit for every device of compute capability 5.0 and later.
+//! Device attributes. `cudaDeviceAttr` and `CUdevice_attribute` use the same numbers. Values that the profile does not give are
+//! NVIDIA's documented limits for every device of compute capability 5.0 and later.
 
 use crate::gpu::Gpu;
 use crate::profile::Architecture;
 
-/// Shared memory per block that the system keeps, bytes (CUDA C++ Programming Guide, compute capability 8.0 and later).
+/// Shared memory per block that the system reserves, bytes (CUDA C++ Programming Guide, compute capability 8.0 and later).
 fn reserved_shared(gpu: &Gpu) -> u32 {
     if gpu.capability().0 >= 8 { 1024 } else { 0 }
 }
 
-/// The value of attribute `number` under a driver of CUDA 12 (`is_twelve`) or a later one; `None` for a number that CUDA does not
+/// The value of attribute `number` with a CUDA 12 driver (`is_twelve`) or a later one; `None` for a number that CUDA does not
 /// have.
 pub fn get(gpu: &Gpu, number: i32, is_twelve: bool) -> Option<i32> {
     let (major, _) = gpu.capability();
@@ -57,8 +57,8 @@ pub fn get(gpu: &Gpu, number: i32, is_twelve: bool) -> Option<i32> {
     Some(value)
 }
 
-/// The value of attribute `number` where the profile says it: sizes, clocks, what an SM holds. `None` for what is the same for many
-/// models, or belongs to the driver, the system or the place of the GPU, and for a number that CUDA does not have.
+/// The value of attribute `number` if the profile determines it: sizes, clocks, what an SM holds. `None` if many models have the
+/// same value, if it belongs to the driver, the system or the GPU's place, and for a number that CUDA does not have.
 pub fn of_model(gpu: &Gpu, number: i32) -> Option<i32> {
     let profile = &gpu.profile;
     let limits = &profile.limits;
@@ -92,7 +92,7 @@ pub fn of_model(gpu: &Gpu, number: i32) -> Option<i32> {
         },
         97 => limits.shared_memory_per_block_optin as i32,
         106 => limits.max_blocks_per_sm as i32,
-        // Three quarters of L2, and the window that 8.0 and later document.
+        // Three quarters of L2, and the documented window size of 8.0 and later.
         108 => since(8) * (profile.memory.l2_bytes / 4 * 3) as i32,
         109 => since(8) * 134_213_632,
         111 => reserved_shared(gpu) as i32,
@@ -103,7 +103,7 @@ pub fn of_model(gpu: &Gpu, number: i32) -> Option<i32> {
     Some(value)
 }
 
-/// Data-centre and professional cards have ECC; the consumer's do not show it.
+/// Data center and professional cards have ECC; consumer cards do not show it.
 fn has_ecc(gpu: &Gpu) -> bool {
     let profile = &gpu.profile;
     let consumer = ["GeForce", "TITAN", "Orin", "Xavier", "Thor", "Nano", "GB10"];

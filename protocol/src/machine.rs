@@ -1,5 +1,5 @@
-//! Which GPUs this machine has by the environment (`FTEST_CLUSTER` or `FAKEGPU_PROFILES` and the like), and which of them CUDA shows
-//! (`CUDA_VISIBLE_DEVICES`).
+//! Which GPUs this machine has according to the environment (`FTEST_CLUSTER`, or `FAKEGPU_PROFILES` and the like), and which of
+//! them CUDA shows (`CUDA_VISIBLE_DEVICES`).
 
 use crate::env::{self, BadValue, Variable};
 use crate::gpu::Gpu;
@@ -8,7 +8,7 @@ use crate::launcher::Launcher;
 use crate::plan::ClusterPlan;
 use crate::profile::{self, GpuProfile};
 
-/// The value of a variable, where it has one.
+/// The value of a variable, if it has one.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn given(lookup: Lookup<'_>, variable: &Variable) -> Option<String> {
@@ -23,7 +23,7 @@ pub fn cluster(lookup: Lookup<'_>) -> Result<Option<ClusterPlan>, BadValue> {
     given(lookup, &env::CLUSTER).map(|value| plan(&value)).transpose()
 }
 
-/// The GPUs of this machine: `cluster`'s, else the ones that are listed.
+/// The GPUs of this machine: those of `cluster`, or else those that the variables list.
 ///
 /// # Errors
 /// The variable whose value names no GPU.
@@ -42,8 +42,8 @@ fn plan(value: &str) -> Result<ClusterPlan, BadValue> {
     })
 }
 
-/// Those of the node that ftest names; or else of the node on which the variables of torchrun or srun place this rank, which may use
-/// only some of its GPUs; or else every GPU of the cluster in rank order.
+/// The GPUs of the node that ftest names; or else of the node on which the variables of torchrun or srun place this rank, which
+/// may use only some of the node's GPUs; or else every GPU of the cluster in rank order.
 fn cluster_gpus(cluster: &ClusterPlan, lookup: Lookup<'_>) -> Result<Vec<Gpu>, BadValue> {
     let variable = &env::NODE;
     let named = match lookup(variable.name).filter(|value| !value.is_empty()) {
@@ -106,7 +106,7 @@ fn listed_gpus(profiles: Option<String>, profile: Option<String>, count: Option<
     Ok(list.into_iter().enumerate().map(gpu).collect())
 }
 
-/// Indices into `gpus` of the devices shown. NVIDIA's rule (CUDA C++ Programming Guide, "CUDA Environment Variables"):
+/// Indices into `gpus` of the devices that are shown. NVIDIA's rule (CUDA C++ Programming Guide, "CUDA Environment Variables"):
 /// indices or UUIDs (a unique prefix is enough); the list ends before its first invalid entry; a repeated device makes
 /// the whole list empty; an empty value hides all.
 pub fn choose(gpus: &[Gpu], mask: Option<&str>) -> Vec<usize> {

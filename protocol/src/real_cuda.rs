@@ -1,10 +1,11 @@
-//! Where the real libcuda is that mode `hybrid` forwards to: asked by what loads it, and before by `fgpu`, which says what is missing.
+//! Where to find the real libcuda that mode `hybrid` forwards to. The library that loads it asks for this, and so does `fgpu`
+//! before, to report what is missing.
 
 use std::path::PathBuf;
 
 use crate::env;
 
-/// Where systems keep the driver's library. That of WSL comes first, where there is one: it alone reaches the GPU.
+/// Where systems keep the driver's library. WSL's comes first: if there is one, only it reaches the GPU.
 const SYSTEM: [&str; 6] = [
     "/usr/lib/wsl/lib",
     "/usr/lib/x86_64-linux-gnu",
@@ -15,7 +16,7 @@ const SYSTEM: [&str; 6] = [
 ];
 const NAME: &str = "libcuda.so.1";
 
-/// The files that are tried, in order, given the values of variables; in a directory that the user names, only that one.
+/// The files that are tried, in order, given the values of variables. If the user names a directory, only the file in it.
 pub fn candidates(lookup: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     match lookup(env::REAL_CUDA_LIB_DIR.name).filter(|value| !value.is_empty()) {
         Some(directory) => vec![PathBuf::from(directory).join(NAME)],

@@ -1,33 +1,34 @@
-//! What makes a connection whole that broke and was made again: each side counts the messages it takes, keeps those it sent until
-//! the other has confirmed them, and sends what did not arrive once more. Numbers are counted on both sides and do not travel with
-//! the messages: the first behind the hello, or behind the acceptance of it, is number 1.
+//! Keeps a connection complete when it breaks and is made again. Each side counts the messages it takes, keeps those it sent
+//! until the other side has confirmed them, and resends what did not arrive. Both sides count, so numbers do not travel with the
+//! messages: the first message after the hello, or after its acceptance, is number 1.
 
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// What a process chooses at random, and shows when it makes its connection again.
+/// A random key that a process chooses, and shows when it reconnects.
 pub type SessionKey = [u8; 16];
 
-/// How long a connection that was reset may stay away; then its process counts as gone, or the coordinator does.
+/// How long a reset connection may stay away. After that, its process counts as gone, or, from the other side, the coordinator
+/// does.
 pub const RETURN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Messages after which they are confirmed.
+/// A confirmation is due after this many messages.
 const CONFIRM_EVERY: u64 = 16;
 
-/// Whether `error` leaves it open that the other end is still there. The end of a process ends its connection in order; only where
-/// it had not read everything is it reset.
+/// Whether the other end may still be there after `error`. A process that ends closes its connection in an orderly way; the
+/// connection is reset only if the process had not read everything.
 pub fn is_reset(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted)
 }
 
-/// A number of messages that cannot be right: more than were sent, or fewer than were confirmed before.
+/// A message count that cannot be right: more than were sent, or fewer than were confirmed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it has got {confirmed} messages, it says, and {sent} were sent")]
 pub struct WrongCount {
-    /// What the other side says.
+    /// How many the other side claims to have.
     pub confirmed: u64,
-    /// What this side has sent.
+    /// How many this side has sent.
     pub sent: u64,
 }
 
@@ -40,13 +41,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// One more is sent.
+    /// One more message is sent.
     pub fn push(&mut self, frame: Vec<u8>) {
         self.bytes += frame.len();
         self.frames.push_back(frame);
     }
 
-    /// The other side has this many in all.
+    /// The other side has this many messages in all.
     ///
     /// # Errors
     /// [`WrongCount`]; nothing is forgotten then.
@@ -62,23 +63,23 @@ impl Kept {
         Ok(())
     }
 
-    /// Those that are not confirmed, in order.
+    /// The messages that are not confirmed, in order.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().map(Vec::as_slice)
     }
 
-    /// How many these are.
+    /// How many messages are not confirmed.
     pub fn count(&self) -> usize {
         self.frames.len()
     }
 
-    /// Their length, bytes.
+    /// Their total length, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Messages that came.
+/// Messages that arrived.
 #[derive(Debug, Default)]
 pub struct Taken {
     count: u64,
@@ -86,17 +87,17 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// One more came and was acted upon.
+    /// One more message arrived and was acted upon.
     pub fn take(&mut self) {
         self.count += 1;
     }
 
-    /// How many came in all.
+    /// How many arrived in all.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many to confirm, where it is time to; not asked for twice.
+    /// How many to confirm, if a confirmation is due. Returns each count only once.
     pub fn due(&mut self) -> Option<u64> {
         if self.count - self.confirmed < CONFIRM_EVERY {
             return None;

@@ -17,13 +17,13 @@ use rustls::{
     SignatureScheme,
 };
 
-/// Rounds of PBKDF2: the cost of each guess for somebody who saw a key or a proof derived from the token.
+/// Rounds of PBKDF2: the cost of each guess for someone who has seen a key or a proof derived from the token.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
-/// What comes before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410, section 7).
+/// The bytes before the 32 bytes of an Ed25519 key in PKCS #8 (RFC 8410, section 7).
 const PKCS8: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// What everybody who has the run's token derives from it.
+/// The secret that everyone who has the run's token derives from it.
 #[derive(Clone)]
 pub struct Secret(hmac::Key);
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Derives it, which takes on the order of ten milliseconds.
+    /// Derives the secret from the token, which takes on the order of ten milliseconds.
     pub fn of(token: &str) -> Self {
         let mut key = [0; 32];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, b"ftest run", token.as_bytes(), &mut key);
@@ -54,7 +54,7 @@ impl Secret {
     /// The coordinator's side of TLS 1.3: its public key is the whole of its certificate (RFC 7250).
     ///
     /// # Errors
-    /// Those of the library, which has what is asked for here.
+    /// The TLS library's, although it has everything that is requested here.
     pub fn server(&self) -> Result<Arc<ServerConfig>, Error> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -82,22 +82,22 @@ impl Secret {
     }
 }
 
-/// Both sides of TLS 1.3 between ranks: whoever connects proves that it has the secret as well as whoever is connected to.
+/// Both sides of TLS 1.3 between ranks: the connecting rank and the accepting rank each prove that they have the secret.
 pub struct BetweenRanks {
-    /// Of the rank that is connected to.
+    /// For the rank that accepts.
     pub server: Arc<ServerConfig>,
-    /// Of the rank that connects.
+    /// For the rank that connects.
     pub client: Arc<ClientConfig>,
 }
 
 impl BetweenRanks {
-    /// Made of what [`Secret::between_ranks`] says.
+    /// Derives both sides from what [`Secret::between_ranks`] returns.
     ///
     /// # Errors
     /// As [`Secret::server`].
     pub fn of(secret: &str) -> Result<Self, Error> {
         let mut provider = provider::default_provider();
-        // The fastest of those that processors help with.
+        // The fastest of the suites that processors accelerate.
         provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
         let provider = Arc::new(provider);
         let identity = Identity::of(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"rank")?;
@@ -137,7 +137,7 @@ impl Identity {
     }
 }
 
-/// The server name that TLS requires; what counts is the coordinator's key.
+/// The server name that TLS requires; only the coordinator's key counts.
 pub fn server_name() -> ServerName<'static> {
     ServerName::try_from("coordinator").expect("a name of letters")
 }
@@ -188,7 +188,7 @@ impl Expected {
     }
 }
 
-/// What no side of ours asks for.
+/// Neither of our sides asks for TLS 1.2.
 fn no_tls12() -> Error {
     Error::General("TLS 1.2 is not spoken".to_owned())
 }
@@ -330,7 +330,7 @@ mod tests {
         let met = meet(Arc::clone(&ours.client), Arc::clone(&ours.server)).unwrap();
         assert_eq!(met, Some(CipherSuite::TLS13_AES_128_GCM_SHA256));
         assert!(meet(Arc::clone(&theirs.client), Arc::clone(&ours.server)).is_err());
-        // A rank that knows the public key of the others, and nothing else, shows no key of its own.
+        // A rank that knows only the others' public key does not show a key of its own.
         let provider = Arc::new(provider::default_provider());
         let key = Identity::of(&hmac::Key::new(hmac::HMAC_SHA256, b"secret"), b"rank").unwrap().public;
         let expected = Expected { key, provider: Arc::clone(&provider) };

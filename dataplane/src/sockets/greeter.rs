@@ -50,7 +50,7 @@ struct Stranger {
     until: Instant,
 }
 
-/// The verdict on a stranger after it has sent more.
+/// The judgement on a stranger after it has sent more.
 enum Judgement {
     Unfinished,
     Refused,

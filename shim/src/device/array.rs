@@ -1,4 +1,4 @@
-//! CUDA arrays: memory with a shape and a format of texels, which copies fill and textures and surfaces read.
+//! CUDA arrays: memory with a shape and a texel format. Copies fill it, and textures and surfaces read it.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::boundary::library::Library;
 
 /// `cudaArrayLayered`, `CUDA_ARRAY3D_LAYERED`: the depth counts layers.
 pub(super) const LAYERED: u32 = 1;
-/// `cudaArrayCubemap`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts faces, six of each cube.
+/// `cudaArrayCubemap`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts faces, six for each cube.
 pub(super) const CUBE: u32 = 4;
 /// `cudaArraySurfaceLoadStore`, `CUDA_ARRAY3D_SURFACE_LDST`
 pub(crate) const SURFACE: u32 = 2;
 /// `cudaArrayTextureGather`, `CUDA_ARRAY3D_TEXTURE_GATHER`
 const GATHER: u32 = 8;
 
-/// What a texel is.
+/// The format of a texel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) component: Component,
@@ -29,7 +29,7 @@ pub(crate) struct Format {
     pub(crate) channels: u8,
 }
 
-/// Each component by `cudaChannelFormatKind` with its bits, and by `CUarray_format`.
+/// Each component with its `cudaChannelFormatKind`, its bits and its `CUarray_format`.
 const COMPONENTS: [(Component, u32, u32, u32); 8] = [
     (Component::U8, 1, 8, 0x01),
     (Component::U16, 1, 16, 0x02),
@@ -46,7 +46,7 @@ impl Format {
         matches!(channels, 1 | 2 | 4).then_some(Self { component: component?, channels: channels as u8 })
     }
 
-    /// From what the runtime says: bits of each channel, and their kind.
+    /// From the runtime's description: the bits of each channel, and their kind.
     pub(crate) fn of_channels(bits: [i32; 4], kind: u32) -> Option<Self> {
         let channels = bits.iter().take_while(|bits| **bits != 0).count();
         let alike = bits[..channels].iter().all(|each| *each == bits[0]) && bits[channels..] == [0; 4][channels..];
@@ -54,7 +54,7 @@ impl Format {
         Self::new(found.map(|found| found.0), channels as u32)
     }
 
-    /// As the runtime says it.
+    /// The runtime's description.
     pub(crate) fn channels(self) -> ([i32; 4], u32) {
         let found = COMPONENTS.iter().find(|found| found.0 == self.component);
         let (kind, bits) = found.map_or((3, 0), |(_, kind, bits, _)| (*kind, *bits as i32));
@@ -66,7 +66,7 @@ impl Format {
         Self::new(COMPONENTS.iter().find(|found| found.3 == format).map(|found| found.0), channels)
     }
 
-    /// As the driver says it.
+    /// The driver's description.
     pub(crate) fn driver(self) -> (u32, u32) {
         let found = COMPONENTS.iter().find(|found| found.0 == self.component);
         (found.map_or(0, |found| found.3), u32::from(self.channels))
@@ -103,7 +103,7 @@ pub(crate) struct Array {
     address: usize,
     _block: Arc<Block>,
     is_level: bool,
-    /// Texels by dimension; 0 for those that it does not have.
+    /// Texels by dimension; 0 for dimensions that it does not have.
     pub(crate) sizes: [usize; 3],
     pub(crate) format: Format,
     pub(crate) flags: u32,
@@ -116,10 +116,10 @@ impl Array {
         self.sizes[0] * self.format.bytes()
     }
 
-    /// Where a box begins in it: bytes into a row, row, slice. Rows follow each other without gaps.
+    /// The layout of a box that begins at these bytes into a row, row and slice. Rows follow each other without gaps.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for a box that leaves the array.
+    /// `INVALID_VALUE` for a box that does not fit into the array.
     pub(crate) fn layout(&self, at: [usize; 3], extent: Extent) -> CudaResult<Layout> {
         let limits = [self.row_bytes(), self.sizes[1].max(1), self.sizes[2].max(1)];
         let lengths = [extent.width, extent.height, extent.depth];
@@ -132,10 +132,10 @@ impl Array {
         Ok(Layout { address: self.address + at[2] * slice + at[1] * pitch + at[0], pitch, slice })
     }
 
-    /// Where `bytes` one after another begin, rows following rows.
+    /// The layout of consecutive `bytes` that begin here and may span rows.
     ///
     /// # Errors
-    /// `INVALID_VALUE` when they leave the array.
+    /// `INVALID_VALUE` if they do not fit into the array.
     pub(crate) fn line(&self, x: usize, y: usize, bytes: usize) -> CudaResult<Layout> {
         let pitch = self.row_bytes();
         let start = y.checked_mul(pitch).and_then(|start| start.checked_add(x));
@@ -148,7 +148,7 @@ impl Array {
         }
     }
 
-    /// As kernels see it.
+    /// The array as kernels see it.
     pub(crate) fn texels(&self) -> Texels {
         let [width, height, depth] = self.sizes;
         let (depth, layers) = if self.flags & (LAYERED | CUBE) == 0 { (depth, 0) } else { (0, depth) };
@@ -171,10 +171,11 @@ pub(super) fn bytes(sizes: [usize; 3], format: Format) -> usize {
     sizes.iter().map(|size| (*size).max(1)).product::<usize>() * format.bytes()
 }
 
-/// Whether the device has arrays of one, two or three dimensions, of layers or of the faces of cubes, of these sizes.
+/// Checks that the device supports arrays of these sizes: in one, two or three dimensions, with layers or with the faces of
+/// cubes.
 ///
 /// # Errors
-/// `INVALID_VALUE` for sizes that the device does not have. Sparse arrays and other special kinds are gaps of `name`.
+/// `INVALID_VALUE` for sizes that the device does not support. Sparse arrays and other special kinds are gaps of `name`.
 pub(super) fn check(
     device: &'static Device,
     sizes: [usize; 3],
@@ -238,7 +239,7 @@ pub(crate) fn create(
     })))
 }
 
-/// A level, which begins so many bytes into the block; it is there until [`forget_level`].
+/// Adds a level, which begins `offset` bytes into the block. It exists until [`forget_level`].
 pub(super) fn insert_level(
     device: &'static Device,
     block: &Arc<Block>,
@@ -251,7 +252,7 @@ pub(super) fn insert_level(
     ARRAYS.insert(Arc::new(Array { device, address, _block: block.clone(), is_level: true, sizes, format, flags }))
 }
 
-/// Takes a level away.
+/// Removes a level.
 pub(super) fn forget_level(handle: usize) {
     drop(ARRAYS.remove(handle));
 }

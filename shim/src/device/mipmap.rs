@@ -21,8 +21,8 @@ static MIPMAPPED: Handles<Mipmapped> = Handles::new(22);
 /// Makes a mipmapped array of at most `count` levels: each has half the size of the one before, until all sizes are 1.
 ///
 /// # Errors
-/// `INVALID_VALUE` for sizes that the device does not have; `MEMORY_ALLOCATION`. Sparse arrays and other special kinds are gaps of
-/// `name`.
+/// `INVALID_VALUE` for sizes that the device does not support; `MEMORY_ALLOCATION`. Sparse arrays and other special kinds are
+/// gaps of `name`.
 pub(crate) fn create(
     device: &'static Device,
     mut sizes: [usize; 3],
@@ -41,7 +41,7 @@ pub(crate) fn create(
         levels.push((bytes, sizes));
         bytes += array::bytes(sizes, format);
         for (axis, size) in sizes.iter_mut().enumerate() {
-            // A dimension that is not there stays so, and layers are as many.
+            // A missing dimension stays missing, and every level has all layers.
             if *size > 1 && !(axis == 2 && has_layers) {
                 *size /= 2;
             }
@@ -63,7 +63,7 @@ pub(crate) fn find(handle: usize) -> CudaResult<Arc<Mipmapped>> {
 /// The array of a level.
 ///
 /// # Errors
-/// `INVALID_HANDLE`; `INVALID_VALUE` for a level that there is not.
+/// `INVALID_HANDLE`; `INVALID_VALUE` for a level that does not exist.
 pub(crate) fn level(handle: usize, level: u32) -> CudaResult<usize> {
     find(handle)?.levels.get(level as usize).copied().ok_or(CudaError::INVALID_VALUE)
 }

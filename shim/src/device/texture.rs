@@ -1,4 +1,4 @@
-//! Texture and surface objects: what they read and how, checked as CUDA documents it, by the handles that kernels get.
+//! Texture and surface objects, by the handles that kernels get: what they read and how, checked as CUDA documents it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::boundary::gap;
 use crate::boundary::handle::Handles;
 use crate::boundary::library::Library;
 
-/// What an object is of.
+/// The memory that an object accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// An array, by its handle.
@@ -22,7 +22,7 @@ pub(crate) enum Resource {
     Mipmapped(usize),
     /// Memory, by address and bytes.
     Linear { address: usize, format: Format, bytes: usize },
-    /// Rows of memory: texels of a row, rows, bytes between rows.
+    /// Pitched memory: texels per row, rows, bytes from row to row.
     Pitched { address: usize, format: Format, width: usize, height: usize, pitch: usize },
 }
 
@@ -63,7 +63,7 @@ static TEXTURES: Handles<Object> = Handles::new(18);
 static SURFACES: Handles<Object> = Handles::new(19);
 
 impl Object {
-    /// The texels, if an array is still there.
+    /// The texels, unless the array was freed.
     fn texels(&self) -> Option<Texels> {
         let of = |address: usize, format: Format, dimensions: u8, sizes: [usize; 3], pitch: usize| Texels {
             address: address as u64,
@@ -101,7 +101,7 @@ impl Object {
         let (texels, sampling) = (self.texels()?, self.sampling?);
         let promotes = sampling.read_mode != 0;
         if matches!(self.resource, Resource::Linear { .. }) {
-            // Nothing else applies to linear memory, and what is outside reads as zero.
+            // Nothing else applies to linear memory, and reads outside it return zero.
             let (addressing, border) = ([Addressing::Border; 3], [0.0; 4]);
             return Some(Texture {
                 texels,
@@ -133,7 +133,7 @@ impl Object {
     }
 }
 
-/// Whether memory is as textures of it have to be.
+/// Checks that the memory meets the requirements of textures.
 fn check_memory(device: &Device, resource: Resource) -> CudaResult {
     let limit = |number: i32| attribute::get(device, number).unwrap_or(0) as usize;
     let (address, bytes, fits) = match resource {
@@ -159,7 +159,7 @@ fn check_memory(device: &Device, resource: Resource) -> CudaResult {
     Ok(())
 }
 
-/// Whether texels of integers hold the border color, whose bits are those of integers.
+/// Whether integer texels can hold the border color, whose bits are those of integers.
 fn border_fits(texture: &Texture) -> bool {
     let fits = |bits: u32| match texture.texels.component {
         Component::U8 => u8::try_from(bits).is_ok(),
@@ -174,8 +174,8 @@ fn border_fits(texture: &Texture) -> bool {
 /// Makes a texture object.
 ///
 /// # Errors
-/// `INVALID_VALUE` for what CUDA does not allow. sRGB, compressed formats, anisotropic filtering of mipmaps and the like are gaps of
-/// `name`.
+/// `INVALID_VALUE` for anything that CUDA does not allow. sRGB, compressed formats, anisotropic filtering of mipmaps and the like
+/// are gaps of `name`.
 pub(crate) fn create(
     device: &'static Device,
     resource: Resource,
@@ -260,7 +260,7 @@ pub(crate) fn find(is_surface: bool, handle: usize) -> CudaResult<Arc<Object>> {
     table(is_surface).get(handle).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Removes an object once the kernels that were launched before are done with it.
+/// Removes an object once the kernels launched before are done with it.
 ///
 /// # Errors
 /// `INVALID_VALUE`.
