@@ -57,7 +57,7 @@ impl Variable {
         u64::from(self.scalar.bytes()) * u64::from(self.vector)
     }
 
-    /// Bytes, 0 where the array has no size.
+    /// Bytes; 0 if the array has no size.
     pub(crate) fn bytes(&self) -> u64 {
         self.dims.iter().fold(self.element(), |size, dim| size.saturating_mul(dim.unwrap_or(0)))
     }
@@ -149,7 +149,7 @@ pub(crate) struct Function {
     pub(crate) linking: Linking,
     pub(crate) prototype: Prototype,
     pub(crate) performance: Performance,
-    /// `None` where it is only declared.
+    /// `None` if it is only declared.
     pub(crate) body: Option<Vec<Statement>>,
 }
 

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use crate::ir::*;
 
-/// Sums that take turns. Their results and what they multiply fit into 16 registers of vectors.
+/// Sums that take turns. Their results and factors fit into 16 vector registers.
 const WIDTH: usize = 4;
 
 /// Puts each block's consecutive fused multiply-adds in turns. No result changes: each sum keeps its order, and sums only take turns
-/// where none reads or writes what another writes.
+/// if none reads or writes what another one writes.
 pub(crate) fn interleave(program: &mut Program) {
     for block in &mut program.blocks {
         let all = std::mem::take(&mut block.insts);
@@ -21,7 +21,7 @@ pub(crate) fn interleave(program: &mut Program) {
                 block.insts.push(inst);
             } else if let Err(inst) = sums.take(inst) {
                 sums.flush(&mut block.insts);
-                // Alone it is in nobody's way.
+                // A single chain has nothing to take turns with.
                 let _ = sums.take(inst).map_err(|inst| block.insts.push(inst));
             }
         }
@@ -33,7 +33,7 @@ fn is_product(inst: &Inst) -> bool {
     matches!(inst.op, Op::Float { op: FloatOp::Fma, .. }) && matches!(inst.dst[..], [dst] if dst != SINK)
 }
 
-/// Chains of products, each added to what the one before gave.
+/// Chains of products, each added to the previous result.
 #[derive(Default)]
 struct Sums {
     chains: Vec<Vec<Inst>>,
@@ -44,7 +44,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Gives the product back if it is not independent of the other chains.
+    /// Returns the product if it is not independent of the other chains.
     fn take(&mut self, inst: Inst) -> Result<(), Inst> {
         let reads: Vec<Reg> = inst
             .src

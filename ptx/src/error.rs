@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Span {
     /// Offset of the first byte.
     pub start: u32,
-    /// Offset behind the last byte.
+    /// Offset just past the last byte.
     pub end: u32,
 }
 
@@ -39,7 +39,7 @@ pub enum RefusalKind {
     Invalid,
 }
 
-/// A kernel that cannot be run, with the instruction that is the reason.
+/// A kernel that cannot be run, with the instruction that causes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Gap or mistake.
@@ -50,7 +50,7 @@ pub struct Refusal {
     pub place: Place,
     /// The instruction as it is in the source, on one line.
     pub instruction: String,
-    /// What about it.
+    /// What is wrong with it.
     pub message: String,
 }
 

@@ -30,7 +30,7 @@ impl Set {
         reg != SINK && self.0[reg as usize / 64] >> (reg % 64) & 1 != 0
     }
 
-    /// Adds; whether anything was new.
+    /// Adds registers. Returns whether any were new.
     fn union(&mut self, other: &Self) -> bool {
         let mut new = false;
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
@@ -65,20 +65,20 @@ impl Set {
 /// The outcome for one program.
 pub(crate) struct Flow {
     pub(crate) reachable: Vec<bool>,
-    /// Offset of each register's home, `None` where it needs none; and the bytes of all homes of a warp.
+    /// Offset of each register's home, `None` if it does not need one; and the bytes of all homes of a warp.
     pub(crate) homes: Vec<Option<u32>>,
     pub(crate) home_bytes: u32,
     /// By block: registers stored when it ends in a synchronization or yields.
     pub(crate) stores: Vec<Set>,
-    /// By block: registers loaded when a thread goes on in it.
+    /// By block: registers loaded when a thread resumes in it.
     pub(crate) loads: Vec<Set>,
-    /// Registers without value at the begin: set to zero.
+    /// Registers without a value at the beginning: set to zero.
     pub(crate) zeroed: Set,
     /// By block that ends in a call of a recursive function: what its frame keeps.
     pub(crate) saves: Vec<Vec<Reg>>,
-    /// By block that goes on behind such a call: what is loaded again.
+    /// By block that continues after such a call: what is loaded again.
     pub(crate) restores: Vec<Vec<Reg>>,
-    /// Blocks in which lanes that ran together go on alone, and by block what is stored where they part.
+    /// Blocks in which lanes that ran together continue alone, and by block what is stored where they diverge.
     pub(crate) alone: Vec<u32>,
     pub(crate) parting: Vec<Set>,
 }
@@ -112,7 +112,7 @@ fn waits(inst: &Inst) -> bool {
     }
 }
 
-/// Puts a chance to yield on every way back of a loop that could wait for another thread.
+/// Adds a chance to yield to every back edge of a loop that could wait for another thread.
 pub(crate) fn insert_yields(program: &mut Program) {
     let count = program.blocks.len();
     let edges: Vec<Vec<u32>> = (0..count)
@@ -122,7 +122,7 @@ pub(crate) fn insert_yields(program: &mut Program) {
             next
         })
         .collect();
-    // Depth first, without recursion: a way to a block that is still open leads back.
+    // Depth first, without recursion: an edge to a block that is still open is a back edge.
     let mut state = vec![0u8; count];
     let mut back = Vec::new();
     let mut stack = vec![(0u32, 0usize)];
@@ -190,7 +190,7 @@ pub(crate) fn insert_yields(program: &mut Program) {
                 swap(other);
             }
             Terminator::Table { targets, .. } => targets.iter_mut().for_each(swap),
-            // Calls and synchronizations have other places to give way.
+            // Calls and synchronizations yield elsewhere.
             _ => {}
         }
     }
@@ -310,7 +310,7 @@ pub(crate) fn analyse(program: &Program, owners: &[u32], shapes: Option<&Shapes>
             .filter(|reg| *reg > STACK && own.component.contains(&owners[*reg as usize]))
             .collect();
         for reg in &kept {
-            // They are read here and written behind the call.
+            // They are read here and written after the call.
             if !defs[*block].has(*reg) {
                 uses[*block].insert(*reg);
             }
@@ -334,7 +334,7 @@ pub(crate) fn analyse(program: &Program, owners: &[u32], shapes: Option<&Shapes>
             }
         }
     }
-    // Lanes that run together part where they do not all take the same way.
+    // Lanes that run together diverge if they do not all take the same path.
     let mut alone = Vec::new();
     let mut parting = vec![empty.clone(); blocks];
     for block in &order {

@@ -13,10 +13,10 @@ const FIRST: u32 = 12;
 /// Pieces of one size; those that follow are four times as large. So a site has a few hundred samples at most.
 const PIECES: u32 = 64;
 
-/// How large pieces get: a tebibyte, more than any allocation.
+/// The largest piece: a tebibyte, more than any allocation.
 const LARGEST: u32 = 40;
 
-/// Bytes of global memory that a launch did touch. There are others: this is evidence, not a list.
+/// Bytes of global memory that a launch touched. There may be others: this is evidence, not a complete list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sample {
     /// The first byte.
@@ -70,7 +70,7 @@ impl Sampler {
         self.found
     }
 
-    /// A site makes an access. Gives the addresses at which it need not say so again.
+    /// Notes that a site makes an access. Returns the addresses at which the site need not be noted again.
     pub(crate) fn sees(&mut self, site: u64, address: u64, bytes: u64, access: Access) -> Range<u64> {
         let end = address.saturating_add(bytes);
         let site = &mut self.sites[site as usize];
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(first, 0x10_0000..0x10_1000);
         sampler.sees(0, 0x10_0ff0, 16, Access::Read);
         sampler.sees(1, 0x10_0040, 4, Access::Atomic);
-        // Half of it is behind the piece.
+        // Half of it is past the piece.
         assert_eq!(sampler.sees(0, 0x10_0ff8, 16, Access::Write), 0x10_0000..0x10_2000);
         let seen = |address, bytes, writes, is_atomic| Sample { address, bytes, writes, is_atomic };
         let footprint = Footprint::default();

@@ -54,7 +54,7 @@ helpers! {
     VideoMad = video::multiply_add,
     CvtPack = number::pack,
     Clock = thread::clock,
-    // With the context: the slow way of an access.
+    // With the context: the slow path of an access.
     Resolve = thread::resolve,
     ResolveRow = thread::resolve_row,
     Track = thread::track,
@@ -92,7 +92,7 @@ helpers! {
     SetConditional = child::set_conditional,
 }
 
-/// Functions that the device's own libraries would bring, their arguments' sizes (12 is a `dim3`), and that of their result.
+/// Functions that the device's own libraries would provide, with the sizes of their arguments (12 is a `dim3`) and result.
 pub(crate) const BUILTINS: [(&str, Helper, &[u32], u32); 15] = [
     ("vprintf", Helper::Vprintf, &[8, 8], 4),
     ("malloc", Helper::Malloc, &[8], 8),

@@ -11,12 +11,12 @@ pub trait Memory: Sync {
     /// launch ends, so an allocation must not go away meanwhile.
     fn range(&self, address: u64) -> Option<Range<u64>>;
 
-    /// The texture object behind a handle, or `None`.
+    /// The texture object with this handle, or `None`.
     fn texture(&self, _handle: u64) -> Option<Texture> {
         None
     }
 
-    /// The texels of the surface object behind a handle, or `None`.
+    /// The texels of the surface object with this handle, or `None`.
     fn surface(&self, _handle: u64) -> Option<Texels> {
         None
     }
@@ -39,7 +39,7 @@ pub struct Assertion {
     pub thread: [u32; 3],
 }
 
-/// The thread that asks its host for something.
+/// The thread that makes a request of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// Block index.
@@ -53,7 +53,7 @@ pub struct Caller {
 /// A kernel that a kernel is about to launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// What the program has as its address: [`crate::Image::kernel_at`].
+    /// Its address as the program knows it: [`crate::Image::kernel_at`].
     pub function: u64,
     /// Blocks by dimension.
     pub grid: [u32; 3],
@@ -67,21 +67,21 @@ pub struct Child {
 pub trait Host: Sync {
     /// `printf`: the formatted text.
     fn print(&self, text: &[u8]);
-    /// A failed `assert`; the launch stops behind it.
+    /// A failed `assert`; the launch stops after it.
     fn assertion(&self, assertion: &Assertion);
-    /// Memory of the device's heap, in reach of [`Memory::range`] at once; 0 where there is none left.
+    /// Memory from the device's heap, immediately visible to [`Memory::range`]; 0 if there is none left.
     fn malloc(&self, bytes: u64) -> u64;
-    /// Gives it back.
+    /// Frees it.
     fn free(&self, address: u64);
-    /// Memory for the parameters of a kernel that a thread is about to launch; 0 where there is none.
+    /// Memory for the parameters of a kernel that a thread is about to launch; 0 if there is none.
     fn parameters(&self, _child: &Child) -> u64 {
         0
     }
-    /// Launches the kernel whose parameters were written there; a code of `cudaError_t`. It may begin when the grid has ended.
+    /// Launches the kernel whose parameters were written there; returns a `cudaError_t`. It may begin when the grid has ended.
     fn launch(&self, _from: &Caller, _parameters: u64, _stream: u64) -> u32 {
         NOT_SUPPORTED
     }
-    /// Copies, as a kernel that is launched; a code of `cudaError_t`.
+    /// Copies, like a launched kernel; returns a `cudaError_t`.
     fn copy(&self, _from: &Caller, _to: u64, _source: u64, _bytes: u64, _stream: u64) -> u32 {
         NOT_SUPPORTED
     }
@@ -89,15 +89,15 @@ pub trait Host: Sync {
     fn stream(&self) -> u64 {
         0
     }
-    /// The last error that a thread got from launches and copies; forgotten then, if asked to.
+    /// The last error that a thread got from launches and copies; clears it if asked to.
     fn last_error(&self, _from: &Caller, _forget: bool) -> u32 {
         0
     }
-    /// Address of the description of an error, which ends with 0; 0 where there is no memory left.
+    /// Address of an error's zero-terminated description; 0 if there is no memory left.
     fn error_text(&self, _code: u32) -> u64 {
         0
     }
-    /// Sets the value of a conditional node of the graph that runs.
+    /// Sets the value of a conditional node of the running graph.
     fn set_conditional(&self, _handle: u64, _value: u32) {}
     /// What the checks of the kernel found: told when the launch is over, in the order of its blocks, by the caller's thread.
     fn mistake(&self, _mistake: &Mistake) {}

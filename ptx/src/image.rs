@@ -29,7 +29,7 @@ impl Module {
     /// Reads PTX (ISA 6 to 9, 64-bit addresses).
     ///
     /// # Errors
-    /// Where the text is not PTX.
+    /// If the text is not PTX.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let source = Source::new(text.trim_end_matches('\0'));
         let ast = parser::parse(&source)?;
@@ -63,7 +63,7 @@ impl Module {
 /// A kernel's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// Bytes from the begin of the parameters.
+    /// Bytes from the beginning of the parameters.
     pub offset: u32,
     /// Bytes.
     pub size: u32,
@@ -71,7 +71,7 @@ pub struct Param {
     pub align: u32,
 }
 
-/// A kernel as it is declared.
+/// A kernel's declaration.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its (mangled) name.
@@ -115,12 +115,12 @@ pub enum GlobalSpace {
     Managed,
 }
 
-/// A place in initial bytes that takes an address when addresses are known.
+/// A place in initial bytes that gets an address once addresses are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
     /// Where in the variable.
     pub offset: u64,
-    /// Bytes that are written: 8, or 1 of them where the source masks one.
+    /// Bytes that are written: 8, or 1 of them if the source masks one.
     pub size: u32,
     /// What is written.
     pub target: Target,
@@ -152,7 +152,7 @@ pub struct Global {
     pub space: GlobalSpace,
     /// Whether other modules and the host can ask for it.
     pub visible: bool,
-    /// Initial bytes, `size` of them; empty where all are zero.
+    /// Initial bytes, `size` of them; empty if all are zero.
     pub bytes: Vec<u8>,
     /// Addresses inside.
     pub relocations: Vec<Relocation>,
@@ -179,10 +179,10 @@ impl Global {
     }
 }
 
-/// Names that cannot be put together.
+/// Names that cannot be linked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// A name that is used and defined nowhere.
+    /// A name that is used but not defined anywhere.
     #[error("undefined symbol {0}")]
     Undefined(String),
     /// A name defined twice.
@@ -542,7 +542,7 @@ impl Image {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The kernel behind a pointer to it, as device code has it.
+    /// The kernel that device code's pointer refers to.
     pub fn kernel_at(&self, pointer: u64) -> Option<&Entry> {
         let index = pointer.checked_sub(FUNCTION_HANDLE)? / 16;
         self.entries.iter().find(|entry| u64::from(entry.function) == index)

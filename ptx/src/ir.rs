@@ -170,13 +170,13 @@ pub(crate) enum Convergence {
     Warp,
     /// The lanes that the member mask names (the source with this index).
     Mask(u8),
-    /// Whoever is there.
+    /// Whichever threads are there.
     Arrived,
     /// Threads of a block at a barrier.
     Block,
     /// Threads of a cluster.
     Cluster,
-    /// One thread alone: it only lets others go first.
+    /// A single thread, which only lets others go first.
     Alone,
 }
 
@@ -230,7 +230,7 @@ pub(crate) enum Op {
     Store(Memory),
     /// d0 = helper(s0, s1, s2, s3), no effect but its result.
     Pure(Helper),
-    /// A helper that sees the thread and may trap; all operands by the context.
+    /// A helper that sees the thread and may trap; all operands are passed in the context.
     System(Helper, u64),
     /// cc, predicate logic and the like: predicates are 0 or 1.
     Fence,
@@ -252,7 +252,7 @@ pub(crate) struct SyncPoint {
     pub(crate) dst: Vec<Reg>,
     pub(crate) src: Vec<Val>,
     pub(crate) site: u32,
-    /// The block that goes on behind it.
+    /// The block that continues after it.
     pub(crate) resume: u32,
 }
 
@@ -274,7 +274,7 @@ pub(crate) enum Terminator {
     },
     /// The thread arrives at a synchronization point.
     Sync(u32),
-    /// Counts down; on zero the thread yields and goes on in `resume`.
+    /// Counts down; at zero, the thread yields and resumes in `resume`.
     Yield {
         next: u32,
         resume: u32,
@@ -307,15 +307,15 @@ pub(crate) struct FunctionInfo {
     pub(crate) image: u32,
     pub(crate) name: String,
     pub(crate) entry: u32,
-    /// Has a frame of its own for each activation.
+    /// Has a separate frame for each activation.
     pub(crate) recursive: bool,
-    /// Blocks behind its calls: where its callers go on.
+    /// Blocks after its calls, where its callers continue.
     pub(crate) returns: Vec<u32>,
-    /// Where its variables are in local memory, where not recursive.
+    /// Where its variables are in local memory, if it is not recursive.
     pub(crate) base: u64,
     /// Functions that it calls and that call it, itself among them.
     pub(crate) component: Vec<u32>,
-    /// Bytes of the frame, where recursive.
+    /// Bytes of the frame, if it is recursive.
     pub(crate) frame: u64,
 }
 

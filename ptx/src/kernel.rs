@@ -128,18 +128,18 @@ pub struct Kernel {
     code_bytes: usize,
 }
 
-/// What `cuFuncGetAttributes` asks.
+/// The answers to `cuFuncGetAttributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// An estimate of the registers that a GPU's compiler would use for a thread.
     pub registers: u32,
-    /// Bytes of shared memory without what a launch adds.
+    /// Bytes of shared memory, not counting what a launch adds.
     pub shared_bytes: u64,
     /// Bytes of each thread's local memory.
     pub local_bytes: u64,
     /// Bytes of `.const` variables of the image.
     pub const_bytes: u64,
-    /// Threads of a block at most.
+    /// The most threads of a block.
     pub max_threads: u32,
 }
 
@@ -147,7 +147,7 @@ pub struct Attributes {
 /// results, one chain after the other, and has more to do with them than it saves.
 const LONG: usize = 1000;
 
-/// What code is made by, for a long program or for others.
+/// The code generator's settings, for a long program or for others.
 fn isa(is_long: bool) -> Result<OwnedTargetIsa, String> {
     static ISA: [OnceLock<Result<OwnedTargetIsa, String>>; 2] = [const { OnceLock::new() }; 2];
     let make = || {
@@ -167,7 +167,7 @@ fn isa(is_long: bool) -> Result<OwnedTargetIsa, String> {
     ISA[usize::from(is_long)].get_or_init(make).clone()
 }
 
-/// The processor that code is for, with everything that the code generator was told.
+/// The processor that code is for, with all settings of the code generator.
 fn processor(isa: &OwnedTargetIsa) -> String {
     let of_processor: Vec<String> = isa.isa_flags().iter().map(ToString::to_string).collect();
     format!("{} {} {}", isa.triple(), of_processor.join(" "), isa.flags())
@@ -222,7 +222,7 @@ impl Image {
     /// Checks and compiles a kernel; the same text and name give the same kernel again.
     ///
     /// # Errors
-    /// Where the kernel, or a function that it reaches, has an instruction that is refused.
+    /// If the kernel, or a function that it reaches, has an instruction that is refused.
     pub fn kernel(&self, name: &str) -> Result<Arc<Kernel>, KernelError> {
         self.kernel_with(name, Checks::default())
     }
@@ -257,7 +257,7 @@ impl Image {
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         flow::insert_yields(&mut program);
         chains::interleave(&mut program);
-        // What is looked for is looked for lane by lane.
+        // Checks work lane by lane.
         let shapes = if checks.any() { None } else { shape::shapes(&program) };
         let flow = flow::analyse(&program, &owners, shapes.as_ref());
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
@@ -361,7 +361,7 @@ impl Kernel {
         &self.entry
     }
 
-    /// What is known without running it.
+    /// Attributes that are known without running it.
     pub fn attributes(&self, image: &Image) -> Attributes {
         let widest = self.program.regs.len() as u32;
         let max = self.entry.required_threads.or(self.entry.max_threads);
@@ -386,7 +386,7 @@ impl Kernel {
         self.program.syncs.iter().any(|sync| sync.op == SyncOp::Yield)
     }
 
-    /// Whether it launches kernels or copies, which begin when it has ended.
+    /// Whether it launches kernels or copies; they begin when it has ended.
     pub fn launches(&self) -> bool {
         let launch = |inst: &Inst| matches!(inst.op, Op::System(Helper::ChildLaunch | Helper::ChildCopy, _));
         self.program.blocks.iter().flat_map(|block| &block.insts).any(launch)
@@ -434,7 +434,7 @@ impl Kernel {
             _ => None,
         });
         let finest = accesses.chain(atomics).chain(fragments).min().unwrap_or(4);
-        // More at once would make a race of two threads that write halves of a word.
+        // With more at once, two threads that write halves of a word would look like a race.
         finest.clamp(1, 16).trailing_zeros()
     }
 }

@@ -23,7 +23,7 @@ pub struct Launch<'a> {
     pub grid: [u32; 3],
     /// Threads of a block by dimension.
     pub block: [u32; 3],
-    /// Blocks of a cluster by dimension; all ones where there are no clusters.
+    /// Blocks of a cluster by dimension; all ones if there are no clusters.
     pub cluster: [u32; 3],
     /// Bytes of shared memory beyond the kernel's own.
     pub dynamic_shared: u32,
@@ -47,18 +47,18 @@ pub struct Launch<'a> {
     pub memory: &'a dyn Memory,
     /// printf, assert, malloc.
     pub host: &'a dyn Host,
-    /// Global memory that nobody wrote, for a kernel made with [`crate::Checks::init`].
+    /// Global memory that nobody has written, for a kernel made with [`crate::Checks::init`].
     pub unwritten: Option<&'a Unwritten>,
     /// Takes samples of the accesses to global memory.
     pub footprint: Option<&'a Footprint>,
-    /// Set from outside, it ends a launch whose blocks wait for something that does not come.
+    /// If set from outside, it ends a launch whose blocks wait for something that never comes.
     pub cancel: Option<&'a AtomicBool>,
 }
 
 /// What a launch did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Blocks that ran to their end.
+    /// Blocks that ran to completion.
     pub blocks: u64,
     /// Threads of the host that took part.
     pub workers: usize,
@@ -194,7 +194,7 @@ struct Shared<'a> {
 }
 
 impl Kernel {
-    /// Runs the kernel to its end.
+    /// Runs the kernel to completion.
     ///
     /// # Errors
     /// Sizes that are not allowed; what the kernel did wrong.
@@ -264,11 +264,11 @@ impl Kernel {
             clusters,
         };
         let workers = self.work(&shared);
-        // Not of blocks that only some runs come to.
+        // Not for blocks that only some runs reach.
         let last = shared.stop.load(Ordering::Relaxed);
         let mut notes: Vec<_> = shared.notes.lock().values().copied().filter(|(number, ..)| *number <= last).collect();
         notes.sort_unstable_by_key(|(number, _, note)| (*number, note.thread, note.key()));
-        // An unrolled loop has a line of the source many times.
+        // An unrolled loop contains the same source line many times.
         let mut told = HashSet::new();
         for (_, ctaid, note) in notes {
             let mistake = self.mistake(launch, ctaid, &note);
@@ -296,7 +296,7 @@ impl Kernel {
             self.worker(shared, None);
             return 1;
         }
-        // What a thread costs to start, and more.
+        // More than it costs to start a thread.
         let budget = std::time::Duration::from_micros(60);
         self.worker(shared, Some(budget));
         if shared.next.load(Ordering::Relaxed) >= shared.units && shared.done.load(Ordering::Relaxed) == shared.units {
@@ -344,7 +344,7 @@ impl Kernel {
                 return;
             }
             let limit = if launch.cooperative { usize::MAX } else { RESIDENT };
-            // Where nothing is begun at a budget's end the other workers take part.
+            // If no unit has been begun when a budget ends, the other workers take part.
             if budget.is_some_and(|budget| resident.is_empty() && started.elapsed() > budget) {
                 return;
             }

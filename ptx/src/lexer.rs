@@ -2,7 +2,7 @@
 
 use crate::error::{ParseError, Source, Span};
 
-/// What a token is; its text is in its span.
+/// The kind of a token; its text is in its span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// A name, with its leading `%`, `$` or `_`.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Double(u64),
     /// A `0f` number.
     Single(u32),
-    /// A text in quotes; the span is what is between them.
+    /// A quoted text; the span is what is between the quotes.
     Text,
     /// One or two characters of punctuation.
     Punct(&'static str),
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) span: Span,
-    /// No white space between this token and the one before it.
+    /// There is no white space between this token and the previous one.
     pub(crate) glued: bool,
 }
 

@@ -72,7 +72,7 @@ impl Fragment {
         register(self.scalar).bits() / self.scalar.bits().min(register(self.scalar).bits())
     }
 
-    /// The stride where none is given.
+    /// The stride if none is given.
     pub(crate) fn leading(&self) -> u32 {
         let (rows, columns) = self.size();
         if self.row { columns } else { rows }

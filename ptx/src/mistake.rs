@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// What is looked for while a kernel runs, beside what stops it. Each costs time: a kernel's code is made for those asked for.
+/// What is looked for while a kernel runs, besides what stops it. Each check costs time, so a kernel's code only has those asked
+/// for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Checks {
     /// Accesses of two threads of a block to the same bytes of its shared memory that nothing orders.
@@ -14,7 +15,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Whether there is any.
+    /// Whether any check is on.
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -25,14 +26,14 @@ impl Checks {
     }
 }
 
-/// An instruction, as a person finds it.
+/// An instruction, with what a person needs to find it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spot {
     /// Line of the PTX.
     pub line: u32,
     /// The instruction.
     pub ptx: String,
-    /// Source file and line, where the PTX has them.
+    /// Source file and line, if the PTX has them.
     pub source: Option<(String, u32)>,
     /// Where the function of that line was called, if it was inlined.
     pub caller: Option<(String, u32)>,
@@ -55,7 +56,7 @@ pub enum MistakeKind {
     SharedRace {
         /// The thread writes.
         writes: bool,
-        /// The other one wrote.
+        /// The other thread wrote.
         wrote: bool,
     },
     /// A read of shared memory that no thread of the block wrote.
@@ -70,7 +71,7 @@ pub enum MistakeKind {
     UnequalMasks,
 }
 
-/// A mistake: of all like it in a launch, that of the first block.
+/// A mistake. Of all like it in a launch, the one in the first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// What is wrong.

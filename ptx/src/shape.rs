@@ -8,7 +8,7 @@ use crate::types::{Scalar, truncate};
 /// Lanes that run at once.
 pub(crate) const LANES: u32 = 4;
 
-/// The values of four lanes, of which the first has a number that is a multiple of 4.
+/// The values of four lanes; the first lane's number is a multiple of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Lane `i` has the first one's value plus `i * step`, modulo the register's width. The first one's has at least so many zeros below.
@@ -24,7 +24,7 @@ use Shape::{Any, Steps};
 impl Shape {
     pub(crate) const SAME: Self = Steps { step: 0, zeros: 0 };
 
-    /// All lanes have the same.
+    /// All lanes have the same value.
     pub(crate) fn is_same(self) -> bool {
         matches!(self, Steps { step: 0, .. })
     }
@@ -68,13 +68,13 @@ impl Shape {
 #[derive(Debug)]
 pub(crate) struct Shapes {
     registers: Vec<Shape>,
-    /// Generic addresses can lead to local memory, which is another one in each lane.
+    /// Generic addresses can lead to local memory, which is different in each lane.
     local: bool,
     /// By block whose lanes do not all take the same way: a short block that only some of them run before they go on together.
     guarded: Vec<Option<u32>>,
 }
 
-/// Operations of a block that is run lane by lane rather than to part the lanes.
+/// Operations of a block that is run lane by lane instead of making the lanes diverge.
 const SHORT: usize = 8;
 
 /// Of a program that can run four lanes at once. Those with calls have places in local memory that say where to return.
@@ -162,7 +162,7 @@ fn is_shared_by_lanes(space: AddressSpace, local: bool) -> bool {
     }
 }
 
-/// `None` as long as nothing is known of a register.
+/// `None` as long as nothing is known about a register.
 fn operand(program: &Program, value: Val, bits: u32, register: impl Fn(Reg) -> Option<Shape>) -> Option<Shape> {
     Some(match value {
         Val::Reg(reg) => {
@@ -176,7 +176,7 @@ fn operand(program: &Program, value: Val, bits: u32, register: impl Fn(Reg) -> O
         Val::Param(offset) => Shape::constant(offset as u64).resized(64, bits),
         Val::Global(..) | Val::Local(_) | Val::Function(_) => Shape::SAME,
         Val::Special(special) => match special {
-            // What runs four lanes at once is only entered where rows of a block have a multiple of four threads.
+            // Code that runs four lanes at once is only entered if rows of a block have a multiple of four threads.
             Special::Tid(0) | Special::Lane => Steps { step: 1, zeros: LANES.trailing_zeros() },
             Special::Ntid(0) => Steps { step: 0, zeros: LANES.trailing_zeros() },
             Special::LaneMask(_) => Any,

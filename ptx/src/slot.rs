@@ -15,7 +15,7 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Where a register's lanes are.
+/// Where the lanes of a register are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) offset: u32,

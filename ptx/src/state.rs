@@ -11,7 +11,7 @@ use crate::watch::Watch;
 /// In `Warp::resume`: the thread has ended.
 pub(crate) const EXITED: u32 = u32::MAX;
 
-/// Where the lanes of a warp go on: not all at one place.
+/// Where the lanes of a warp continue: not all at one place.
 pub(crate) const APART: u32 = u32::MAX;
 
 /// Turns of a loop that could wait before the thread lets others run.
@@ -58,7 +58,7 @@ pub(crate) struct Context {
     pub(crate) local_bytes: u64,
     pub(crate) grid: u64,
     pub(crate) fuel: i64,
-    /// All ones where rows of a block have a multiple of four threads, so that four lanes can run at once; else zero.
+    /// All ones if rows of a block have a multiple of four threads, so that four lanes can run at once; else zero.
     pub(crate) together: u32,
     pub(crate) trap: u64,
     pub(crate) lane: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Context {
     /// Of the block that runs, if there are checks.
     pub(crate) watch: *mut Watch,
     pub(crate) unwritten: *const Unwritten,
-    /// If somebody wants to know where global memory is touched.
+    /// Set if the caller wants to know where global memory is touched.
     pub(crate) sampler: Option<Sampler>,
     pub(crate) blocks: *mut Block,
     pub(crate) memory: *const dyn Memory,
@@ -121,7 +121,7 @@ pub(crate) struct TrapAccess {
     pub(crate) space: AddressSpace,
     pub(crate) writes: bool,
     pub(crate) bytes: u32,
-    /// What was touched, where that is not memory with addresses.
+    /// What was touched, if that is not memory with addresses.
     pub(crate) image: Option<&'static str>,
 }
 
@@ -131,7 +131,7 @@ impl TrapAccess {
         Some(Self { space, writes: access.writes(), bytes, image: None })
     }
 
-    /// Of a surface, or of an image that there is not.
+    /// A surface's, or that of an image that does not exist.
     pub(crate) fn of_image(image: &'static str, access: Access, bytes: u64) -> Option<Self> {
         Some(Self { image: Some(image), ..Self::new(AddressSpace::Global, access, bytes)? })
     }
@@ -156,7 +156,7 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    /// Where all 32 lanes go on, if that is one place.
+    /// Where all 32 lanes continue, if that is one place.
     pub(crate) fn one_place(&self) -> Option<u32> {
         let first = self.resume[0];
         // Without a branch for each, so that it is done in vectors.
@@ -181,7 +181,7 @@ pub(crate) struct Barrier {
     pub(crate) expected: u32,
     pub(crate) popc: u32,
     pub(crate) reds: u32,
-    /// Who waits: warp, lanes, where.
+    /// The threads that wait: warp, lanes, place.
     pub(crate) waiting: Vec<(u32, u32, u32)>,
 }
 

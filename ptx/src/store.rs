@@ -16,13 +16,13 @@ use crate::mistake::Checks;
 const MAGIC: [u8; 8] = *b"ftestk01";
 /// Magic, key, two checksums of the code.
 const HEADER: usize = 8 + 16 + 16;
-/// What the code depends on beside PTX and processor: this crate's sources, its compiler, the code generator (build.rs).
+/// What the code depends on besides PTX and processor: this crate's sources, its compiler, the code generator (build.rs).
 const BUILD: &str = env!("PTX_BUILD");
-/// Directories below the store's, each with a bound of its own: a writer looks at one.
+/// Subdirectories of the store, each with its own limit, so a writer looks at only one.
 const SHARDS: u64 = 64;
-/// Bytes in one of them; the oldest files make room.
+/// The limit of one of them, bytes; the oldest files make room.
 const SHARD_BYTES: u64 = 4 << 20;
-/// A file that is used is marked so once in this time.
+/// A file in use is marked as used at most once in this time.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
 static STORE: OnceLock<PathBuf> = OnceLock::new();
@@ -57,7 +57,7 @@ pub(crate) fn load(key: Key) -> Option<Vec<u8>> {
     read(STORE.get()?, key)
 }
 
-/// Puts code into the store. What goes wrong there costs the next process its time, nothing else.
+/// Puts code into the store. A failure only costs the next process time.
 pub(crate) fn save(key: Key, code: &[u8]) {
     if let Some(directory) = STORE.get() {
         let _ = write(directory, key, code);
@@ -93,7 +93,7 @@ fn write(directory: &Path, key: Key, code: &[u8]) -> io::Result<()> {
     let shard = path.parent().unwrap_or(directory);
     fs::create_dir_all(shard)?;
     make_room(shard, SHARD_BYTES - size)?;
-    // Whole or not there: other processes read and write at the same time.
+    // A file is either complete or absent, because other processes read and write at the same time.
     let fresh = shard.join(format!(".{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
     let written = || -> io::Result<()> {
         let mut file = File::create_new(&fresh)?;

@@ -42,7 +42,7 @@ pub(crate) enum BarrierKind {
     Warpgroup,
 }
 
-/// What is done with threads that have met.
+/// What is done once the threads have met.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SyncOp {
     Yield,
@@ -52,7 +52,7 @@ pub(crate) enum SyncOp {
         all: bool,
         wide: bool,
     },
-    /// Signed where the flag is set.
+    /// Signed if the flag is set.
     Redux(ReduxOp, bool),
     ActiveMask,
     Elect,

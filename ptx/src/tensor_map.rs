@@ -44,7 +44,7 @@ pub struct TensorMap {
     pub strides: [u64; 4],
     /// Elements of a box.
     pub box_sizes: [u16; 5],
-    /// For each dimension, n where a box takes every n-th element.
+    /// For each dimension, n if a box takes every n-th element.
     pub element_strides: [u8; 5],
     /// Bytes of an element: 1, 2, 4 or 8.
     pub element_bytes: u8,
@@ -74,7 +74,7 @@ impl TensorMap {
         all
     }
 
-    /// What `encode` made; `None` for anything else.
+    /// Decodes what `encode` made; `None` for anything else.
     pub fn decode(bytes: &[u8; 128]) -> Option<Self> {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         if bytes[..4] != MAGIC.to_le_bytes() || !(1..=5).contains(&bytes[4]) || !matches!(bytes[5], 1 | 2 | 4 | 8) {

@@ -1,7 +1,7 @@
 //! Textures and surfaces: how an object describes its texels, and the arithmetic of a fetch (CUDA Programming Guide,
 //! "Texture Fetching").
 
-/// What a component of a texel is.
+/// The type of a texel's component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
     /// 8 bits, unsigned.
@@ -56,11 +56,11 @@ pub struct Texels {
     pub pitch: u64,
     /// Bytes from a slice, a layer or a face to the next.
     pub slice: u64,
-    /// Layers of one or two dimensions, or faces of cubes; 0 where there are none.
+    /// Layers of one or two dimensions, or faces of cubes; 0 if there are none.
     pub layers: u32,
     /// The layers are faces, six of each cube.
     pub is_cube: bool,
-    /// What a texel consists of.
+    /// The type of a texel's components.
     pub component: Component,
     /// How many components a texel has: 1, 2 or 4.
     pub channels: u8,
@@ -90,7 +90,7 @@ impl Texels {
         self
     }
 
-    /// Bytes from the first texel to behind the last.
+    /// Bytes from the first texel to the end of the last.
     pub fn span(&self) -> u64 {
         u64::from(self.sizes[2].max(self.layers) - 1) * self.slice
             + u64::from(self.sizes[1] - 1) * self.pitch
@@ -98,14 +98,14 @@ impl Texels {
     }
 }
 
-/// What stands for texels outside.
+/// What replaces texels outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressing {
     /// The texture again; only for normalized coordinates.
     Wrap,
     /// The nearest texel.
     Clamp,
-    /// The texture in a mirror; only for normalized coordinates.
+    /// The mirrored texture; only for normalized coordinates.
     Mirror,
     /// The border color.
     Border,
@@ -131,22 +131,22 @@ pub struct Texture {
     pub texels: Texels,
     /// Of a mipmapped array its levels.
     pub mipmap: Option<Mipmap>,
-    /// By dimension. Wrap and mirror mean clamp where coordinates are not normalized.
+    /// By dimension. Wrap and mirror mean clamp if coordinates are not normalized.
     pub addressing: [Addressing; 3],
-    /// Linear filtering of what is read by coordinates of type f32; else the nearest texel.
+    /// Linear filtering for coordinates of type f32; else the nearest texel.
     pub is_filtered: bool,
     /// Coordinates of 0 to 1 instead of 0 to the size.
     pub is_normalized: bool,
     /// Integers of 8 and 16 bits are read as numbers of \[0, 1\] or \[-1, 1\].
     pub promotes: bool,
-    /// The border color; of integers their bits.
+    /// The border color; for integers, their bits.
     pub border: [f32; 4],
 }
 
 /// Coordinates beyond it are all alike: far outside.
 const FAR: f64 = (1u64 << 40) as f64;
 
-/// Filtering has weights of 9 bits, 8 of them behind the point.
+/// Filtering has weights of 9 bits, 8 of them fractional.
 const STEPS: f64 = 256.0;
 
 impl Texture {
@@ -155,7 +155,7 @@ impl Texture {
         self.texels.component.is_float() || (self.promotes && self.texels.component.can_be_promoted())
     }
 
-    /// Bytes from the first texel to behind the last, of all levels.
+    /// Bytes from the first texel to the end of the last, for all levels.
     pub(crate) fn span(&self) -> u64 {
         let last = self.texels.level(self.mipmap.map_or(0, |mipmap| mipmap.levels.saturating_sub(1)));
         last.address - self.texels.address + last.span()
@@ -184,7 +184,7 @@ impl Texture {
         (gradients.map(square).into_iter().fold(0.0, f64::max).log2() / 2.0) as f32
     }
 
-    /// The texel behind integer coordinates. `read` gets a texel's position and gives its bytes, or nothing when it must not.
+    /// The texel at integer coordinates. `read` gets a texel's position and returns its bytes, or nothing if it may not be read.
     pub(crate) fn at<R>(&self, at: [i32; 3], read: &mut R) -> Option<[u32; 4]>
     where
         R: FnMut([u32; 3]) -> Option<[u8; 16]>,
@@ -192,7 +192,7 @@ impl Texture {
         self.texel(std::array::from_fn(|axis| self.place(axis, i64::from(at[axis]))), read)
     }
 
-    /// What is at coordinates of type f32: the nearest texel, or a weighted mean of its neighbors.
+    /// The value at coordinates of type f32: the nearest texel, or a weighted mean of its neighbors.
     pub(crate) fn fetch<R>(&self, at: [f32; 3], read: &mut R) -> Option<[u32; 4]>
     where
         R: FnMut([u32; 3]) -> Option<[u8; 16]>,
@@ -203,7 +203,7 @@ impl Texture {
         Some(self.mean(at, read)?.map(|sum| (sum as f32).to_bits()))
     }
 
-    /// What is between a level and the next: the weighted mean of what is at these coordinates on both.
+    /// The value between a level and the next: the weighted mean of the values at these coordinates on both.
     pub(crate) fn between(at_level: [f64; 4], at_next: [f64; 4], weight: f64) -> [u32; 4] {
         let mix = |index: usize| (1.0 - weight) * at_level[index] + weight * at_next[index];
         std::array::from_fn(|index| (mix(index) as f32).to_bits())
@@ -218,7 +218,7 @@ impl Texture {
         self.texel(std::array::from_fn(place), read)
     }
 
-    /// What is at coordinates of type f32, not rounded; of textures that give floats.
+    /// The value at coordinates of type f32, not rounded, for textures that give floats.
     pub(crate) fn mean<R>(&self, at: [f32; 3], read: &mut R) -> Option<[f64; 4]>
     where
         R: FnMut([u32; 3]) -> Option<[u8; 16]>,
@@ -241,7 +241,7 @@ impl Texture {
             let upper = |axis: usize| corner >> axis & 1 != 0;
             let weight: f64 =
                 (0..dimensions).map(|axis| if upper(axis) { weights[axis] } else { 1.0 - weights[axis] }).product();
-            // What has no weight is not read: it could be infinite.
+            // A texel with weight 0 is not read: it could be infinite.
             if weight == 0.0 {
                 continue;
             }
@@ -301,7 +301,7 @@ impl Texture {
         }
     }
 
-    /// The texel that stands for an index, or none where that is the border.
+    /// The texel that an index refers to, or none if that is the border.
     fn place(&self, axis: usize, index: i64) -> Option<u32> {
         if axis >= usize::from(self.texels.dimensions) {
             return Some(0);

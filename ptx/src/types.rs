@@ -108,7 +108,7 @@ impl Scalar {
         matches!(self, B8 | B16 | B32 | B64 | B128)
     }
 
-    /// A float that fits a register of the machine as it is.
+    /// A float that a machine register can hold as it is.
     pub(crate) fn float(self) -> bool {
         matches!(self, F16 | Bf16 | F32 | F64)
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pieces of memory without a writer.
+/// Pieces of memory that nobody has written.
 #[derive(Debug, Default)]
 pub struct Unwritten {
     pieces: Vec<Piece>,
@@ -29,7 +29,7 @@ impl Unwritten {
         Self { pieces }
     }
 
-    /// Whether one of these bytes has no writer.
+    /// Whether one of these bytes is unwritten.
     pub(crate) fn is_read(&self, address: u64, bytes: u64) -> bool {
         let mut found = false;
         self.each_word(address, bytes, |word, mask| found |= word.load(Ordering::Relaxed) & mask != mask);
@@ -63,7 +63,7 @@ impl Unwritten {
         }
     }
 
-    /// What has no writer now, in order.
+    /// The ranges that are still unwritten, in order.
     pub fn left(&self) -> Vec<Range<u64>> {
         let mut left: Vec<Range<u64>> = Vec::new();
         for piece in &self.pieces {
@@ -92,7 +92,7 @@ impl Unwritten {
                     }
                 }
             }
-            // The last word has bits behind the end.
+            // The last word has bits past the end.
             if let Some(start) = open.filter(|start| piece.start + start < piece.end) {
                 left.push(piece.start + start..piece.end);
             }

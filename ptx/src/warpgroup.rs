@@ -9,7 +9,7 @@ use Scalar::*;
 
 /// Rows of a warp: a quarter of the 64 that a warpgroup has.
 pub(crate) const ROWS: u32 = 16;
-/// What is contiguous in shared memory whatever the layout.
+/// The part that is contiguous in shared memory in every layout.
 pub(crate) const CHUNK: u64 = 16;
 
 /// `wgmma.mma_async`: d = a b + d, or a b.
@@ -22,7 +22,7 @@ pub(crate) struct WarpgroupMma {
     pub(crate) d: Scalar,
     /// A is in shared memory, else in four registers.
     pub(crate) a_in_memory: bool,
-    /// Rows of A (columns of B) are contiguous, instead of what is summed over.
+    /// Rows of A (columns of B) are contiguous, instead of the dimension that is summed over.
     pub(crate) a_transposed: bool,
     pub(crate) b_transposed: bool,
     pub(crate) a_negated: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Descriptor {
     stride: u64,
     /// By how many lines of 128 bytes the start of the pattern is off a multiple of its size.
     phase: u64,
-    /// Bytes of a line within which chunks trade places; 16 for none.
+    /// Bytes of a line within which chunks are swapped; 16 for none.
     width: u64,
 }
 

@@ -39,7 +39,7 @@ struct Cell {
 struct Clock {
     interval: u32,
     own: u32,
-    /// Empty where it knows of none.
+    /// Empty if it does not know of any.
     times: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Seen {
     pub(crate) site: u32,
     pub(crate) access: Access,
     pub(crate) volatile: bool,
-    /// It writes what is there already: whoever comes first, the bytes are the same.
+    /// It writes the value that is already there: whoever comes first, the bytes are the same.
     pub(crate) same: bool,
 }
 
@@ -106,7 +106,7 @@ impl Watch {
         self.written.fill(0);
     }
 
-    /// What was noted since the last time.
+    /// The mistakes noted since the last time.
     pub(crate) fn take(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
@@ -117,7 +117,7 @@ impl Watch {
         }
     }
 
-    /// All threads have waited for all.
+    /// All threads have waited for each other.
     pub(crate) fn everyone(&mut self) {
         self.interval += 1;
         self.locks.clear();
@@ -153,7 +153,7 @@ impl Watch {
         if !self.checks.shared_races || access == Access::Object {
             return;
         }
-        // Without a fence a volatile access is no more than one that is made.
+        // Without a fence, a volatile access only guarantees that it is made.
         let strong = !matches!(access, Access::Read | Access::Write) && (self.ordered || !volatile);
         let time = self.clock(thread).own;
         let stamp = Stamp { interval: self.interval, time, site, thread: thread as u16, strong };
@@ -180,7 +180,7 @@ impl Watch {
             if writes {
                 *(if strong { &mut cell.strong_write } else { &mut cell.write }) = stamp;
             }
-            // What an atomic operation reads is known by what it writes.
+            // What an atomic operation reads is covered by what it writes.
             if reads && !writes {
                 if cell.read.interval != stamp.interval {
                     (cell.read, cell.other_read) = (stamp, Stamp::default());
@@ -227,7 +227,7 @@ impl Watch {
         clock
     }
 
-    /// What a thread did so far comes before whoever acquires this place.
+    /// Orders what a thread has done so far before whoever acquires this place.
     pub(crate) fn release(&mut self, thread: u32, place: u64) {
         if self.checks.shared_races {
             let mut released = self.locks.remove(&place).unwrap_or_default();

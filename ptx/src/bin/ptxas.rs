@@ -68,7 +68,7 @@ fn assemble(arguments: &[String]) -> Result<(), String> {
         .map_err(|error| format!("ptxas {input}, line {}; error   : {}", error.place.line, error.message))?;
     let image = Image::link(&[module]).map_err(|error| format!("ptxas {input}; error   : {error}"))?;
     for entry in image.entries() {
-        // What is not executed fails when it is launched, and says why there.
+        // Instructions that are not executed fail at launch, which reports why.
         if let Err(KernelError::Refused(refusal)) = image.check(&entry.name)
             && refusal.kind == RefusalKind::Invalid
         {

@@ -27,7 +27,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Stores into shared memory, and tells a barrier there how many bytes have come.
+    /// Stores into shared memory, and tells a barrier there how many bytes have arrived.
     pub(super) fn store_async(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         m.take("weak");
         m.take("shared::cluster");
@@ -382,7 +382,7 @@ impl<'a> Decoder<'a> {
         };
         self.push(Op::System(Helper::Mbarrier, mode), dst.clone(), src.clone());
         if name == "try_wait" {
-            // A wait that has to go on lets the other threads run first.
+            // A wait that is not over lets the other threads run first.
             let [p] = dst[..] else { return invalid("a predicate is expected") };
             let (done, wait) = (self.new_block(), self.new_block());
             self.end(Terminator::Branch { reg: p, negated: false, then: done, other: wait });

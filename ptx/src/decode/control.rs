@@ -384,7 +384,7 @@ impl<'a> Decoder<'a> {
                 self.program.functions[callee as usize].returns.push(back);
             }
         }
-        // A jump without target cannot be: every block that is still open is unreachable code.
+        // Every jump has a target, so a block that is still open is unreachable code.
         for block in &mut self.program.blocks {
             if matches!(block.end, Terminator::Open) {
                 block.end = Terminator::Exit;

@@ -227,7 +227,7 @@ impl<'a> Decoder<'a> {
             if to == Tf32 && !matches!(from, F32) {
                 return invalid("cvt to .tf32 is from .f32");
             }
-            // Where the destination is wider than the type, integers are extended by their sign.
+            // If the destination is wider than the type, integers are sign-extended.
             let result =
                 self.emit(Op::Pure(Helper::Convert), raw_any(to), vec![value, Val::Imm(0), Val::Imm(convert.encode())]);
             if to.integer() {

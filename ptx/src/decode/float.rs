@@ -109,7 +109,7 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// Subnormal halves to zero, each.
+    /// Flushes each subnormal half to zero.
     fn flush_half(&mut self, value: Val, scalar: Scalar) -> Val {
         let mode =
             soft::Mode { op: soft::ABS_NEG_FLUSH, ftz: true, packed: scalar == F16x2, ..soft::Mode::of(Format::F16) };

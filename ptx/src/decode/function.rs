@@ -92,7 +92,7 @@ impl<'a> Decoder<'a> {
                 }
             }
         }
-        // Behind the last instruction a function returns.
+        // After its last instruction, a function returns.
         if matches!(self.program.blocks[self.block as usize].end, Terminator::Open) {
             self.leave().map_err(|fault| self.refusal(function.name, fault))?;
         }

@@ -20,7 +20,7 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// The dimensions of an image, with what it has of layers and cubes, as helpers want them.
+    /// The dimensions of an image and whether it has layers or is a cube, in the form that helpers expect.
     pub(super) fn geometry(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
         match m.take_any(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"]) {
             Some("1d") => Ok(1),
@@ -46,9 +46,9 @@ impl<'a> Decoder<'a> {
             _ => return invalid("the coordinates must be in braces"),
         };
         let layers = usize::from(geometry & LAYERS != 0);
-        // Cubes are looked at in a direction.
+        // Cubes are addressed by a direction.
         let count = if geometry & CUBE != 0 { 3 } else { (geometry & 3) as usize };
-        // The fourth of three means nothing.
+        // With three coordinates, the fourth operand means nothing.
         let wanted = (count + layers).next_power_of_two();
         if given.len() != wanted {
             return invalid(format!("{wanted} coordinates are expected"));
@@ -138,7 +138,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Four texels of which each gives the same component.
+    /// Four texels that each give the same component.
     fn gather(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let names = ["r", "g", "b", "a"];
         let component = m.one_of(&names)?;

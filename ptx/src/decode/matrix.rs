@@ -271,7 +271,7 @@ impl<'a> Decoder<'a> {
         m.one_of(&["aligned"])?;
         match action {
             "mma_async" => return self.warpgroup_mma(m, ops),
-            // Products are done when a warp issues them. No warp says that they are before all four have.
+            // Products are done when a warp issues them, but no warp reports that before all four have issued them.
             "commit_group" => {
                 operands::<0>(ops)?;
                 let barrier = SyncOp::Barrier { kind: BarrierKind::Warpgroup, aligned: true };
@@ -311,7 +311,7 @@ impl<'a> Decoder<'a> {
         }
         let [results, first, second, scale, numbers @ ..] = ops else { return invalid("the number of operands") };
         let a_in_memory = !matches!(first, Operand::Vector(_));
-        // Signs of the factors, then the order in memory of 16-bit factors that are there.
+        // Signs of the factors, then the memory order of 16-bit factors that are in shared memory.
         let signs = if d == S32 { 0 } else { 2 };
         let orders = if depth == 16 { 1 + usize::from(a_in_memory) } else { 0 };
         if numbers.len() != signs + orders {

@@ -180,7 +180,7 @@ impl<'a> Decoder<'a> {
             "membar" | "fence" => {
                 let proxy = m.take("proxy");
                 if proxy || base == "membar" || m.list.contains(&"mbarrier_init") {
-                    // Proxies and levels: one order of memory serves all.
+                    // Proxies and levels: a single memory order serves all of them.
                     m.list.clear();
                 } else {
                     m.take_any(&["sc", "acq_rel", "acquire", "release"]);

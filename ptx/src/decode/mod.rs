@@ -233,7 +233,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn unguarded(&mut self, instruction: &'a Instruction) -> Check<()> {
-        // Code behind a jump that no label leads to is still checked.
+        // Code after a jump is checked even if no label leads to it.
         if !matches!(self.program.blocks[self.block as usize].end, Terminator::Open) {
             self.block = self.new_block();
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The modifiers of an opcode; each must be taken.
+/// The modifiers of an opcode; each must be consumed.
 pub(super) struct Modifiers<'a> {
     pub(super) list: Vec<&'a str>,
 }
@@ -43,7 +43,7 @@ impl<'a> Modifiers<'a> {
         Scalar::named(self.list.remove(at))
     }
 
-    /// Modifiers that say how memory is cached and prefetched: without effect here.
+    /// Modifiers that say how memory is cached and prefetched; they have no effect here.
     pub(super) fn hints(&mut self) -> bool {
         self.list.retain(|m| {
             !(m.starts_with("L1::") || matches!(*m, "L2::64B" | "L2::128B" | "L2::256B") || m.starts_with("L2::evict"))

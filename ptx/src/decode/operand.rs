@@ -144,7 +144,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A predicate as a value that is already negated where the operand asks for it.
+    /// A predicate as a value, already negated if the operand asks for it.
     pub(super) fn plain_predicate(&mut self, operand: &Operand) -> Check<Val> {
         let (value, negated) = self.predicate(operand)?;
         Ok(if negated { self.emit(Op::Int(IntOp::Cnot, Scalar::Pred), Scalar::Pred, vec![value]) } else { value })

@@ -117,7 +117,7 @@ impl<'a> Decoder<'a> {
             return invalid(format!("{name} of .{} on a surface of these dimensions", scalar.name()));
         }
         if by_texels && scalar == B64 {
-            // CUDA has no texels that are one number of 64 bits.
+            // CUDA does not have texels that are one 64-bit number.
             return unsupported("a reduction of texels of 64 bits");
         }
         let outside = self.outside(m)?;

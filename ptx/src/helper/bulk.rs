@@ -17,7 +17,7 @@ fn plain(address: u64) -> u64 {
     address & 0xff_ffff
 }
 
-/// The address in the block that `target` names, or as it is where there is no multicast.
+/// The address in the block that `target` names; unchanged if there is no multicast.
 fn in_block(address: u64, target: u64) -> u64 {
     if target == 0 { address } else { target | plain(address) }
 }

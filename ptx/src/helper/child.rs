@@ -14,7 +14,7 @@ fn host(context: &Context) -> &dyn Host {
     unsafe { &*context.host }
 }
 
-/// The thread that calls.
+/// The calling thread.
 fn caller(context: &Context, warp: &Warp) -> Caller {
     // SAFETY: `warp` is the warp that runs; its table has 32 lanes for each axis.
     let thread = [0, 1, 2].map(|axis| unsafe { *warp.threads.add(axis * 32 + context.lane as usize) });
@@ -27,7 +27,7 @@ fn words(context: &Context, from: usize) -> [u32; 3] {
     [0, 1, 2].map(|at| context.args[from + at] as u32)
 }
 
-/// Writes eight bytes to where device code wants them; false with the trap set where it may not write.
+/// Writes eight bytes where device code wants them; false, with the trap set, if it may not write there.
 fn give(context: &mut Context, address: u64, value: u64) -> bool {
     let Some(place) = resolve_any(context, address, 8, 8, AddressSpace::Generic, Access::Write) else { return false };
     // SAFETY: resolved for eight bytes.
@@ -58,7 +58,7 @@ pub(super) extern "C" fn copy(context: &mut Context, warp: &mut Warp, _mode: u64
 pub(super) extern "C" fn stream(context: &mut Context, warp: &mut Warp, _mode: u64) {
     context.warp = warp;
     let (out, flags) = (context.args[0] as u64, context.args[1] as u32);
-    // The device's runtime has streams without synchronization with the block's own alone.
+    // The device runtime only has streams that do not synchronize with the block's own.
     const NON_BLOCKING: u32 = 1;
     if flags != NON_BLOCKING {
         context.result = u128::from(INVALID_VALUE);
@@ -70,7 +70,7 @@ pub(super) extern "C" fn stream(context: &mut Context, warp: &mut Warp, _mode: u
     }
 }
 
-/// What was launched in it still runs.
+/// Kernels launched in it still run.
 pub(super) extern "C" fn end_stream(context: &mut Context, _warp: &mut Warp, _mode: u64) {
     context.result = 0;
 }

@@ -21,7 +21,7 @@ pub(crate) const GATHER: u64 = 1 << 5;
 pub(crate) const DETAIL: u64 = 1 << 6;
 pub(crate) const GRADIENTS: u64 = 1 << 7;
 
-/// Whether all of so many bytes are in memory that the kernel may touch.
+/// Whether all of these bytes are in memory that the kernel may touch.
 fn is_valid(context: &Context, address: u64, bytes: u64) -> bool {
     // SAFETY: the launch holds the map as long as it runs.
     let range = unsafe { &*context.memory }.range(address);
@@ -54,7 +54,7 @@ pub(super) fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
     Some(found)
 }
 
-/// The handle is of no image, or of one with other dimensions.
+/// The handle does not belong to an image, or to one with other dimensions.
 pub(super) fn no_image(context: &mut Context, handle: u64) {
     fail(context, TRAP_ILLEGAL, handle);
     context.trap_access = TrapAccess::of_image("image", Access::Read, 0);
@@ -90,12 +90,12 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
     } else {
         None
     };
-    // Gathers are of the most detailed level.
+    // Gathers read the most detailed level.
     let (level, weight) = if mode & GATHER != 0 { (0, 0.0) } else { texture.level_at(detail) };
     let mut floats = coordinates.map(f32::from_bits);
     let mut layer = context.args[4] as u32;
     if has_layers {
-        // A layer that there is not is the last one.
+        // A layer that does not exist reads as the last one.
         if texture.texels.is_cube {
             let (face, [s, t]) = face(floats);
             floats = [s, t, 0.0];

@@ -20,7 +20,7 @@ fn flush(value: f32) -> f32 {
     if value.is_subnormal() { 0f32.copysign(value) } else { value }
 }
 
-/// Elementary functions; f32 ones are worked out in f64 and rounded, far within what the ISA allows.
+/// Elementary functions; f32 ones are computed in f64 and rounded, far within what the ISA allows.
 pub(super) extern "C" fn approximate(a: u64, mode: u64, _: u64, _: u64) -> u64 {
     let (function, ftz, format, packed) = (mode & 15, mode & 16 != 0, mode >> 8 & 0xff, mode >> 16 & 1 != 0);
     let double = 3;
@@ -120,7 +120,7 @@ pub(super) extern "C" fn test(a: u64, mode: u64, _: u64, _: u64) -> u64 {
     })
 }
 
-/// By zero: all ones, which is what GPUs give for unsigned numbers; the remainder is the dividend.
+/// By zero: all ones, as GPUs return for unsigned numbers; the remainder is the dividend.
 pub(super) extern "C" fn divide(a: u64, b: u64, mode: u64, _: u64) -> u64 {
     let (signed, remainder) = (mode & 1 != 0, mode & 2 != 0);
     match (b, signed, remainder) {

@@ -7,7 +7,7 @@ use crate::host::Assertion;
 use crate::memory_ops::{Access, AddressSpace};
 use crate::state::{Context, TRAP_ASSERT, Warp};
 
-/// A text that ends in zero, by its generic address; at most 64 KiB.
+/// A zero-terminated text at a generic address; at most 64 KiB.
 fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < 1 << 16 {
@@ -64,7 +64,7 @@ fn print(context: &mut Context, format: &[u8], mut at: u64) -> Option<(Vec<u8>, 
             at = at.saturating_add(bytes);
             Some(value)
         };
-        // Stars become numbers, lengths become the one that is passed on.
+        // Stars become numbers, and length modifiers become the one of the argument that is passed on.
         let mut plain = Vec::new();
         let mut long = 0;
         for byte in &spec[..end - 1] {
@@ -75,7 +75,7 @@ fn print(context: &mut Context, format: &[u8], mut at: u64) -> Option<(Vec<u8>, 
                 }
                 b'l' | b'j' | b'z' | b't' => long += 1,
                 b'h' => long -= 1,
-                // Nothing that would make C look for other arguments than the one it gets.
+                // Drops everything that would make C look for arguments other than the one it gets.
                 b'0'..=b'9' | b'-' | b'+' | b' ' | b'#' | b'.' | b'%' => plain.push(*byte),
                 _ => {}
             }

@@ -13,7 +13,7 @@ pub(crate) const OUTSIDE: [&str; 3] = ["trap", "clamp", "zero"];
 const CLAMP: u64 = 1;
 const ZERO: u64 = 2;
 
-/// An access to a surface; its bits are what compiled code hands over.
+/// An access to a surface; compiled code passes its bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SurfaceMode {
     /// Dimensions and layers, as for textures.
@@ -58,7 +58,7 @@ impl SurfaceMode {
     }
 }
 
-/// Where an access to a surface of some bytes is, or none if it is outside and dropped, or if the kernel stops.
+/// Where an access of some bytes to a surface goes; none if it is outside and dropped, or if the kernel stops.
 fn place(context: &mut Context, mode: SurfaceMode, texels: &Texels, bytes: u64, access: Access) -> Option<u64> {
     let dimensions = (mode.geometry & 3) as usize;
     let has_layers = mode.geometry & LAYERS != 0;
@@ -97,7 +97,7 @@ fn place(context: &mut Context, mode: SurfaceMode, texels: &Texels, bytes: u64, 
     Some(texels.address.wrapping_add_signed(offset))
 }
 
-/// The surface of an access, if it has the dimensions that the instruction is for; else the kernel stops.
+/// The surface of an access, if it has the instruction's dimensions; else the kernel stops.
 fn texels_of(context: &mut Context, mode: SurfaceMode) -> Option<Texels> {
     let handle = context.args[0] as u64;
     // Faces of cubes are layers.
@@ -143,7 +143,7 @@ pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u6
     context.result = u128::from_le_bytes(packed);
 }
 
-/// What a surface's component becomes, or none for an integer that it does not hold.
+/// The stored form of a surface's component; none for an integer that does not fit.
 fn converted(component: Component, word: u32) -> Option<[u8; 4]> {
     let signed = word as i32;
     let word = match component {
@@ -186,7 +186,7 @@ pub(super) extern "C" fn reduce(context: &mut Context, warp: &mut Warp, mode: u6
         (false, ..) => mode.scalar,
         (true, Component::U32, 1) => Scalar::U32 as u64,
         (true, Component::S32, 1) => Scalar::S32 as u64,
-        // The ISA is silent about texels of other formats.
+        // The ISA does not say anything about texels of other formats.
         _ => return no_image(context, context.args[0] as u64),
     };
     let Some((bytes, combine)) = reduction(mode.op, scalar) else { return };

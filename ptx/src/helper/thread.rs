@@ -19,7 +19,7 @@ pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {
     }
 }
 
-/// The host address behind an address of a space, or `None` with the trap set. The access is made: the checks see it.
+/// The host address for an address in a space, or `None` with the trap set. The checks see the access.
 pub(crate) fn resolve_any(
     context: &mut Context,
     address: u64,
@@ -38,7 +38,7 @@ pub(crate) fn resolve_any(
     Some(place)
 }
 
-/// Shows an access to global memory that was found to be allowed to who takes samples and to the checks.
+/// Shows an access to global memory that was found to be allowed to the sampler and to the checks.
 pub(super) fn noted(context: &mut Context, address: u64, bytes: u64, access: Access) {
     sample(context, address, bytes, access);
     if context.watched != 0 {
@@ -79,12 +79,12 @@ fn locate(
     found
 }
 
-/// Whether an address in one of the spaces is one of global memory.
+/// Whether an address in one of the spaces is in global memory.
 fn is_global(space: AddressSpace, address: u64) -> bool {
     matches!(space, AddressSpace::Generic | AddressSpace::Global) && address >> 56 == 0
 }
 
-/// Shows an access to global memory to who takes samples. Gives the addresses at which its site may go on without.
+/// Shows an access to global memory to the sampler. Returns the addresses at which its site need not be shown again.
 fn sample(context: &mut Context, address: u64, bytes: u64, access: Access) -> Range<u64> {
     let Context { sampler, params, param_bytes, site, .. } = context;
     let is_parameter = address.wrapping_sub(*params as u64) < *param_bytes;
@@ -94,7 +94,7 @@ fn sample(context: &mut Context, address: u64, bytes: u64, access: Access) -> Ra
     }
 }
 
-/// Shows an access, at a place that was resolved, to the checks.
+/// Shows an access at a resolved place to the checks.
 fn see(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: bool, same: bool) {
     // SAFETY: `warp` is the warp that runs; the watch is that of its block, and what is unwritten outlives the launch.
     unsafe {
@@ -188,7 +188,7 @@ fn global_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> 
     fits.then_some(address as *mut u8)
 }
 
-/// The slow way of a load or store; remembers the range for the next time.
+/// The slow path of a load or store; remembers the range for the next time.
 pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
     let (bytes, space) = (mode & 0xffff, AddressSpace::of(mode >> 16 & 0xff));
     let access = Access::of(mode >> 24 & 0xff);
@@ -308,7 +308,7 @@ pub(super) extern "C" fn atomic(context: &mut Context, warp: &mut Warp, mode: u6
     let (op, scalar) = (mode & 0xff, scalar_of(mode >> 8 & 0xff));
     let bytes = u64::from(scalar.bytes());
     let address = context.args[0] as u64;
-    // The first element of a vector is aligned as the whole is.
+    // The first element of a vector has the alignment of the whole.
     let align = bytes << (mode >> 24 & 0xff);
     let Some(place) = resolve_any(context, address, bytes, align, space_of(mode), Access::Atomic) else { return };
     let (b, c) = (context.args[1], context.args[2]);
@@ -337,7 +337,7 @@ pub(super) extern "C" fn atomic(context: &mut Context, warp: &mut Warp, mode: u6
     };
 }
 
-/// Replaces 2, 4 or 8 bytes atomically by what `next` makes of them; gives what was there.
+/// Atomically replaces 2, 4 or 8 bytes with what `next` makes of them; returns the old value.
 ///
 /// # Safety
 /// The place is valid for these bytes and aligned to them, and others access it atomically.
@@ -426,7 +426,7 @@ fn state_of(pending: u64, expected: u64, phase: u64, bytes: u64) -> u64 {
     pending | expected << 20 | phase << 40 | (bytes & 0x7f_ffff) << 41
 }
 
-/// Changes an mbarrier; false with the trap set where there is none.
+/// Changes an mbarrier; false, with the trap set, if there is none.
 pub(super) fn change(context: &mut Context, address: u64, space: AddressSpace, by: impl Fn(u64) -> u64) -> Option<u64> {
     let place = resolve_any(context, address, 8, 8, space, Access::Object)?;
     let place = place.cast::<u64>();
@@ -446,7 +446,7 @@ pub(super) fn complete(context: &mut Context, address: u64, bytes: u64) {
     release(context, address);
 }
 
-/// What the thread did so far comes before whoever finds a phase of the mbarrier over.
+/// Orders what the thread has done so far before whoever finds that a phase of the mbarrier is over.
 fn release(context: &mut Context, address: u64) {
     // SAFETY: as in `see`.
     unsafe {
@@ -462,7 +462,7 @@ fn acquire(context: &mut Context, address: u64) {
     unsafe {
         if let Some(watch) = context.watch.as_mut() {
             if context.cluster_size > 1 {
-                // Who else was there is not followed from block to block: all of them.
+                // Which threads took part is not tracked across blocks, so this counts all of them.
                 watch.everyone();
             }
             watch.acquire((*context.warp).index * 32 + context.lane as u32, address & 0xff_ffff);
@@ -527,7 +527,7 @@ pub(super) extern "C" fn copy_async(context: &mut Context, warp: &mut Warp, size
     let (to, from, valid) =
         (context.args[0] as u64, context.args[1] as u64, (context.args[2] as u64 & 0xffff_ffff).min(size));
     let Some(target) = resolve_any(context, to, size, size, AddressSpace::Shared, Access::Write) else { return };
-    // Where nothing is copied the source need not be there.
+    // If nothing is copied, the source need not exist.
     let source = if valid > 0 {
         let found = resolve_any(context, from, valid, size, AddressSpace::Generic, Access::Read);
         let Some(source) = found else { return };

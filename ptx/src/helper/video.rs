@@ -1,6 +1,6 @@
 //! Video instructions: on whole words or a part of each, and on two halves or four bytes at once.
 
-/// What a video instruction on words does; its bits are what compiled code hands over.
+/// What a video instruction on words does; compiled code passes its bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WholeMode {
     /// Place in `decode::video::NAMES`.
@@ -84,7 +84,7 @@ fn operate(op: u64, x: i64, y: i64, comparison: u64) -> i64 {
         3 => x.min(y),
         4 => x.max(y),
         7 => i64::from(compare(comparison, x, y)),
-        // The average, halves away from zero where it is positive.
+        // The average; halves round away from zero if it is positive.
         _ if x + y >= 0 => (x + y + 1) >> 1,
         _ => (x + y) >> 1,
     }

@@ -118,7 +118,7 @@ impl<'a> Lowering<'a> {
             }
             Terminator::Table { index, targets } => {
                 let index = self.int(*index, 32);
-                // Behind the end of the list the behavior is not defined: the last label serves.
+                // Past the end of the list, the behavior is undefined; the last label is used.
                 self.table(index, targets);
             }
             Terminator::Sync(sync) => self.arrive(index, *sync),
@@ -204,7 +204,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What a call leaves for its return: where to go on, and the frame of a recursive function.
+    /// What a call leaves for its return: where to continue, and the frame of a recursive function.
     fn call_frame(&mut self, block: usize, callee: u32, back: u32) {
         let program = self.program;
         if !self.flow.saves[block].is_empty() {

@@ -11,7 +11,7 @@ pub(super) struct Group {
     lanes: u32,
     /// The host's address of the base.
     host: Value,
-    /// The instruction behind the last one.
+    /// The instruction after the last one.
     end: usize,
 }
 
@@ -25,7 +25,7 @@ fn shared_load(inst: &Inst) -> Option<(Val, &Memory, u32)> {
 }
 
 impl<'a> Lowering<'a> {
-    /// Where an access of the group that is under way is, checked; `None` for any other.
+    /// The checked place of an access in the current group; `None` for any other.
     pub(super) fn place_in_group(&mut self, memory: &Memory, base: Val, bytes: u32, lanes: u32) -> Option<Value> {
         let group = self.group.as_ref()?;
         let is_in =
@@ -42,7 +42,7 @@ impl<'a> Lowering<'a> {
         }
         self.group = None;
         let Some((base, first, bytes)) = shared_load(&insts[at]) else { return };
-        // What is looked for is looked for at each access.
+        // Checks look at each access.
         let Some(lanes) = self.lanes_of_group(base, bytes).filter(|_| !self.checks.any()) else { return };
         let (mut low, mut high, mut end) = (first.offset, first.offset, at);
         for inst in &insts[at..] {

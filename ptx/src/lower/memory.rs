@@ -50,7 +50,7 @@ impl<'a> Lowering<'a> {
         self.b.block_params(good)[0]
     }
 
-    /// Goes on in `good` with what the machine says of an access. It stops the launch if that is not good.
+    /// Continues in `good` with the machine's answer about an access. Stops the launch if the access is not good.
     pub(super) fn resolve_by_helper(
         &mut self,
         memory: &Memory,

@@ -85,15 +85,15 @@ struct Lowering<'a> {
     vectors: Vec<[Option<Variable>; 2]>,
     summaries: Vec<Option<[Variable; 2]>>,
     group: Option<group::Group>,
-    /// What is lowered runs rarely.
+    /// The code being lowered runs rarely.
     is_rare: bool,
-    /// What single lanes gave: register, lane, value.
+    /// The results of single lanes: register, lane, value.
     results: Vec<(Reg, u32, Value)>,
     lanes: [Value; 4],
     locals: [Value; 4],
     /// The lanes that are still to run, those that run now among them.
     mask: Value,
-    /// Where four lanes that are done lead to.
+    /// Where to go when four lanes are done.
     after: ir::Block,
 }
 

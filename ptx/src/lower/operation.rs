@@ -212,7 +212,7 @@ impl<'a> Lowering<'a> {
         result.unwrap_or(words[0])
     }
 
-    /// What a comparison gives, with another predicate.
+    /// The result of a comparison, combined with another predicate.
     pub(super) fn combined(&mut self, value: Value, logic: Option<(Logic, bool)>, inst: &Inst) -> Value {
         let Some((logic, _)) = logic else { return value };
         let other = self.int(inst.src[2], 1);

@@ -47,7 +47,7 @@ impl<'a> Lowering<'a> {
         self.define(reg, value);
     }
 
-    /// As `set`, for results of f32 arithmetic: NaN becomes the one that PTX gives.
+    /// As `set`, for results of f32 arithmetic: NaN becomes PTX's canonical NaN.
     pub(super) fn set_float(&mut self, reg: Reg, value: Value) {
         if reg == SINK {
             return;

@@ -34,7 +34,7 @@ impl Machine<'_> {
             let SyncOp::Barrier { kind, aligned } = point.op else { continue };
             let read = |which: usize| point.src[which].read(warp, lane);
             let (id, count) = match kind {
-                // Behind those that have numbers.
+                // After the numbered ones.
                 BarrierKind::Warpgroup => ((NUMBERED + index / 4) as u64, 128),
                 _ => (read(0), read(1) as u32),
             };
@@ -103,12 +103,12 @@ impl Machine<'_> {
                     lanes(members).for_each(|lane| dst.write(warp, lane, value));
                 }
             }
-            // Its memory serves the next time.
+            // Its memory is reused the next time.
             state.barriers[id].waiting = done.waiting;
         }
     }
 
-    /// What a barrier that is over orders, and whether all threads came to it at one place.
+    /// What a finished barrier orders, and whether all threads reached it at one place.
     fn watch_barrier(&self, block: &mut Block, id: usize, done: &Barrier) {
         let (alive, all) = (block.alive, self.shape.threads);
         let Some(watch) = block.watch.as_mut().filter(|_| id < NUMBERED) else { return };

@@ -112,7 +112,7 @@ impl Machine<'_> {
                     let mut rows = [[0u16; 8]; 8];
                     for row in 0..8 {
                         let lane = matrix * 8 + row;
-                        // Rows come from the lanes in order; a lane that is gone gives no row.
+                        // Rows come from the lanes in order; a lane that has exited does not give one.
                         if members >> lane & 1 == 0 {
                             continue;
                         }

@@ -18,11 +18,11 @@ pub(crate) struct Unit {
 
 pub(crate) enum Status {
     Done,
-    /// Nothing to do but to wait for other blocks.
+    /// There is nothing to do except wait for other blocks.
     Waiting,
 }
 
-/// Where a thread stopped for good.
+/// Where a thread stopped permanently.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     pub(crate) kind: u64,
@@ -113,7 +113,7 @@ impl Machine<'_> {
         (self.context.trap, self.context.trap_address, self.context.trap_access) = (0, 0, None);
     }
 
-    /// What of the context belongs to a block.
+    /// The part of the context that belongs to a block.
     fn enter(&mut self, block: &mut Block) {
         let context = &mut *self.context;
         context.watch = block.watch.as_deref_mut().map_or(std::ptr::null_mut(), |watch| watch);
@@ -179,7 +179,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Carries out what lanes of the warp wait for. True where lanes can go on at once.
+    /// Carries out what lanes of the warp are waiting for. True if lanes can continue at once.
     fn converge(&mut self, unit: &mut Unit, block: usize, index: usize, turn: &mut Turn) -> Result<bool, Stop> {
         let mut yielded = false;
         loop {
@@ -322,7 +322,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Lanes that are done go on in code, or straight to the next operation where nothing is between.
+    /// Lanes that are done continue in code, or go straight to the next operation if there is nothing in between.
     fn go_on(&mut self, unit: &mut Unit, block: usize, index: usize, group: u32) -> Outcome {
         let warp = &mut unit.blocks[block].warps[index];
         let Some(first) = lowest(group) else { return Outcome::Wait };

@@ -8,7 +8,7 @@ use crate::state::NUMBERED;
 const ALL: u32 = u32::MAX;
 
 impl Machine<'_> {
-    /// Carries out what a whole warp waits for. False where its lanes have to be asked.
+    /// Carries out what a whole warp is waiting for. False if its lanes have to be looked at individually.
     pub(super) fn in_step(&mut self, unit: &mut Unit, block: usize, index: usize) -> Result<bool, Stop> {
         let kernel = self.kernel;
         loop {
@@ -59,7 +59,7 @@ impl Machine<'_> {
     }
 }
 
-/// False where the point is not such a shuffle.
+/// False if the point is not such a shuffle.
 fn shuffle(warp: &mut Warp, point: &Point) -> bool {
     let (Some(partners), Some(Source::Slot(from))) = (&point.partners, point.src.first()) else { return false };
     let Some(values) = from.words(warp) else { return false };

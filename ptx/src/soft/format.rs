@@ -65,13 +65,13 @@ impl Format {
         })
     }
 
-    /// The only NaN that operations give.
+    /// The only NaN that operations return.
     pub(super) fn nan(self) -> u64 {
         match self {
             F16 | Bf16 => 0x7fff,
             F64 => 0xfff8_0000_0000_0000,
             E4m3 | E5m2 => 0x7f,
-            // No NaN: the largest number.
+            // There is no NaN: the largest number.
             E2m1 => 0x7,
             E2m3 | E3m2 => 0x1f,
             Ue8m0 => 0xff,
@@ -79,7 +79,7 @@ impl Format {
         }
     }
 
-    /// The code behind the largest finite number, without zero bits below.
+    /// The code after the largest finite number, without zero bits below.
     pub(super) fn limit(self) -> u64 {
         let (exponent, fraction, _) = self.layout();
         match self {

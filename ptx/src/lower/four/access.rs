@@ -43,7 +43,7 @@ impl<'a> Lowering<'a> {
         let count = inst.src.len() as u32 - 1;
         let is_shared = self.shapes.is_some_and(|shapes| shapes.is_shared_by_lanes(memory.space));
         if is_shared && self.shape_of(inst.src[0], 64).is_same() {
-            // All write to one place: what the last one writes stays.
+            // All lanes write to one place; the last one's value stays.
             return self.one_lane(inst, LANES - 1);
         }
         if !is_in_vectors(memory, count) {

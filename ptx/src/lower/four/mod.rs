@@ -9,7 +9,7 @@ use super::*;
 use crate::shape::{LANES, Shape};
 use crate::state::APART;
 
-/// Whose values operands are.
+/// Which lanes the operands' values belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     /// The one lane of the first body.
@@ -25,11 +25,11 @@ pub(super) enum View {
 /// How the two bodies are entered.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
-    /// The second one: with the lanes that are still to run, the first of four, and where they go on.
+    /// The second body, with the lanes that are still to run, the first of the four, and where they continue.
     block: ir::Block,
-    /// The first one: with the lanes that are still to run, and the one that does.
+    /// The first body, with the lanes that are still to run, and the one that is running.
     single: ir::Block,
-    /// All lanes of the warp go on at this place, or [`APART`].
+    /// All lanes of the warp continue at this place, or [`APART`].
     step: Value,
     done: ir::Block,
 }
@@ -43,7 +43,7 @@ impl<'a> Lowering<'a> {
         self.view != View::Alone
     }
 
-    /// Begins with the first four lanes where all lanes of the warp are in step, else lane by lane.
+    /// Begins with the first four lanes if all lanes of the warp are in step, else lane by lane.
     pub(super) fn begin_rows(&mut self, mask: Value, step: Value, done: ir::Block) {
         let (block, single) = (self.b.create_block(), self.b.create_block());
         for _ in 0..3 {
@@ -125,7 +125,7 @@ impl<'a> Lowering<'a> {
         self.go_to_next(entry, mask, lane);
     }
 
-    /// Behind four lanes: on to the next four, where the warp is in step.
+    /// After four lanes: goes on to the next four if the warp is in step.
     fn go_to_next(&mut self, entry: Entry, mask: Value, lane: Value) {
         let [apart, next, more] = [(); 3].map(|()| self.b.create_block());
         self.b.switch_to_block(self.after);
@@ -147,7 +147,7 @@ impl<'a> Lowering<'a> {
         self.jump(head, &[rest]);
     }
 
-    /// To where the lanes stopped, if what the shapes say of their registers is still so: they may have gone ways of their own.
+    /// Goes to where the lanes stopped, if their registers still have the expected shapes: the lanes may have diverged.
     fn resume_together(&mut self, single: ir::Block, one: [Value; 2], resume: Value, start: ir::Block) {
         if self.program.syncs.is_empty() {
             return self.jump(start, &[]);
@@ -195,7 +195,7 @@ impl<'a> Lowering<'a> {
         (self.program.syncs.len() + 1 + index) as i64
     }
 
-    /// A branch whose condition is not the same in all lanes by its shape.
+    /// A branch whose condition, by its shape, may differ between lanes.
     pub(super) fn branch_together(&mut self, index: usize, reg: Reg, yes: u32, no: u32) {
         let [all, any] = self.summary(reg);
         let (some, part) = (self.b.create_block(), self.b.create_block());
@@ -215,7 +215,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A short block that only those lanes run for which the condition is as wanted; all go on together behind it.
+    /// A short block that only the lanes run whose condition is as wanted; all continue together after it.
     fn by_some(&mut self, reg: Reg, block: u32, wanted: bool) {
         let program = self.program;
         let condition = self.four_int(Val::Reg(reg), 1);
@@ -244,7 +244,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Each lane goes on alone in the first body.
+    /// Each lane continues alone in the first body.
     fn part(&mut self, index: usize, reg: Reg, yes: u32, no: u32) {
         for reg in self.flow.parting[index].iter() {
             self.store_homes(reg);
@@ -313,7 +313,7 @@ impl<'a> Lowering<'a> {
         result
     }
 
-    /// Puts together what single lanes gave.
+    /// Puts together the results of single lanes.
     pub(super) fn take_results(&mut self) {
         let results = std::mem::take(&mut self.results);
         let mut done = Vec::new();

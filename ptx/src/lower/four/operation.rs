@@ -5,7 +5,7 @@ use super::value::*;
 use super::*;
 
 impl<'a> Lowering<'a> {
-    /// Carries out an operation in vectors; false where there is no form for that.
+    /// Carries out an operation in vectors; false if it does not have a vector form.
     pub(super) fn in_vectors(&mut self, inst: &Inst) -> bool {
         if inst.dst.iter().any(|reg| *reg != SINK && self.shape(*reg) != Shape::Any) {
             return false;

@@ -147,7 +147,7 @@ impl<'a> Lowering<'a> {
 
     // ---- single lanes ----
 
-    /// What a lane has, as the first body would have it.
+    /// One lane's value, as the first body would have it.
     pub(in crate::lower) fn of_lane(&mut self, reg: Reg, lane: u32) -> Value {
         let kind = self.variable_type(reg);
         if let Shape::Steps { step, .. } = self.shape(reg) {
