@@ -8,8 +8,8 @@ use crate::ir::*;
 /// Sums that take turns. Their results and factors fit into 16 vector registers.
 const WIDTH: usize = 4;
 
-/// Puts each block's consecutive fused multiply-adds in turns. No result changes: each sum keeps its order, and sums only take turns
-/// if none reads or writes what another one writes.
+/// Interleaves each block's consecutive fused multiply-adds. No result changes: each sum keeps its order, and sums only take
+/// turns if none reads or writes what another one writes.
 pub(crate) fn interleave(program: &mut Program) {
     for block in &mut program.blocks {
         let all = std::mem::take(&mut block.insts);
@@ -21,7 +21,7 @@ pub(crate) fn interleave(program: &mut Program) {
                 block.insts.push(inst);
             } else if let Err(inst) = sums.take(inst) {
                 sums.flush(&mut block.insts);
-                // A single chain has nothing to take turns with.
+                // On its own, it does not conflict with anything.
                 let _ = sums.take(inst).map_err(|inst| block.insts.push(inst));
             }
         }

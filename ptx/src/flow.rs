@@ -292,7 +292,7 @@ pub(crate) fn analyse(program: &Program, owners: &[u32], shapes: Option<&Shapes>
             break;
         }
     }
-    // Recursive calls keep what the functions of their circle have in registers.
+    // Recursive calls keep what the functions of their cycle have in registers.
     let mut saves = vec![Vec::new(); blocks];
     let mut restores = vec![Vec::new(); blocks];
     for block in &order {

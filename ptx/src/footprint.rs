@@ -13,7 +13,7 @@ const FIRST: u32 = 12;
 /// Pieces of one size; those that follow are four times as large. So a site has a few hundred samples at most.
 const PIECES: u32 = 64;
 
-/// The largest piece: a tebibyte, more than any allocation.
+/// Logarithm of the bytes of the largest pieces: a tebibyte, more than any allocation.
 const LARGEST: u32 = 40;
 
 /// Bytes of global memory that a launch touched. There may be others: this is evidence, not a complete list.
@@ -34,8 +34,8 @@ pub struct Sample {
 pub struct Footprint(Mutex<Vec<Sample>>);
 
 impl Footprint {
-    /// What was found, sorted, each once. The first thread's accesses are always among them, which others are depends on how the
-    /// blocks were spread over the host's threads.
+    /// What was found, sorted, without duplicates. The first thread's accesses are always included. Which others are depends on
+    /// how the blocks were spread over the host's threads.
     pub fn into_samples(self) -> Vec<Sample> {
         let mut samples = self.0.into_inner();
         samples.sort_unstable();

@@ -143,11 +143,11 @@ pub struct Attributes {
     pub max_threads: u32,
 }
 
-/// Operations of a program from which on its code keeps its order. The code generator would sort those of a long unrolled loop by their
-/// results, one chain after the other, and has more to do with them than it saves.
+/// From this many operations on, a program's code keeps its order. The code generator would sort the operations of a long
+/// unrolled loop by their results, one chain after the other, which costs more work than it saves.
 const LONG: usize = 1000;
 
-/// The code generator's settings, for a long program or for others.
+/// The code generator's target and settings, for a long program or for others.
 fn isa(is_long: bool) -> Result<OwnedTargetIsa, String> {
     static ISA: [OnceLock<Result<OwnedTargetIsa, String>>; 2] = [const { OnceLock::new() }; 2];
     let make = || {
@@ -191,7 +191,7 @@ fn generate(
     Ok(compiled.code_buffer().to_vec())
 }
 
-/// Kernels by the image's text, their name, and what is looked for.
+/// Kernels by the image's text, their name, and their checks.
 type Cache = Mutex<HashMap<(u128, String, Checks), Arc<Kernel>>>;
 
 fn cache() -> &'static Cache {
@@ -414,7 +414,8 @@ impl Kernel {
         Spot { line: place.line, ptx, source: place.source.clone(), caller: place.caller.clone() }
     }
 
-    /// Logarithm of the fewest bytes that an instruction accesses in shared memory: each accesses multiples of that, aligned to it.
+    /// Logarithm of the fewest bytes that any instruction accesses in shared memory. Each accesses a multiple of that, aligned to
+    /// it.
     pub(crate) fn finest(&self) -> u32 {
         let accesses = self.program.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
             Op::Load(memory) => Some((memory, inst.dst.len())),

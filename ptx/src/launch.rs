@@ -96,9 +96,9 @@ pub struct Touched {
     pub writes: bool,
     /// How many bytes.
     pub bytes: u32,
-    /// What kind of memory: `shared`, `local`, `parameter`; `None` for global. `surface` for what is outside of one, `texel` for a
-    /// number that those of a surface do not hold, `image` where the handle is none of a texture or surface of these dimensions (and
-    /// texels, for some instructions).
+    /// The kind of memory: `shared`, `local`, `parameter`; `None` for global. `surface` for an access outside a surface, `texel`
+    /// for a number that does not fit a surface's texels, `image` if the handle does not belong to a texture or surface of these
+    /// dimensions (and texels, for some instructions).
     pub space: Option<&'static str>,
 }
 
@@ -113,9 +113,9 @@ pub struct Trap {
     pub block: [u32; 3],
     /// Thread index in the block.
     pub thread: [u32; 3],
-    /// The address, for those about one; in shared and local memory and the parameters its offset.
+    /// The address, if the trap is about one; an offset in shared and local memory and the parameters.
     pub address: u64,
-    /// The access, for those about one.
+    /// The access, if the trap is about one.
     pub touched: Option<Touched>,
     /// The instruction.
     pub spot: Spot,
@@ -331,8 +331,8 @@ impl Kernel {
         loop {
             let stopped = shared.stop.load(Ordering::Relaxed);
             if stopped != u64::MAX {
-                // Units before it go on, so that the first that goes wrong is the same in every run. Who may wait for others would
-                // wait for those that are left out.
+                // Units before it continue, so the first one that goes wrong is the same in every run. Kernels that may wait
+                // stop, because they would wait for units that never run.
                 resident.retain(|(number, _)| *number < stopped && !self.may_wait());
                 if resident.is_empty() {
                     return;
@@ -516,7 +516,7 @@ impl Kernel {
     }
 }
 
-/// Keeps what a unit's checks found: of those that are alike, that of the first unit.
+/// Keeps what a unit's checks found; of identical mistakes, the one in the first unit.
 fn note(shared: &Shared<'_>, number: u64, unit: &mut Unit) {
     for (ctaid, note) in unit.notes() {
         let mut notes = shared.notes.lock();
@@ -527,7 +527,7 @@ fn note(shared: &Shared<'_>, number: u64, unit: &mut Unit) {
     }
 }
 
-/// Signals go to the caller's own threads: what is spawned here inherits the mask.
+/// Signals go to the caller's own threads, because threads spawned here inherit the mask.
 fn with_signals_blocked(body: impl FnOnce()) {
     // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
     let before = unsafe {

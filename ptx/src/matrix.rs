@@ -38,7 +38,7 @@ pub(crate) struct MatrixAccess {
 }
 
 /// A `wmma` fragment in memory and in registers. Its layout in registers is this machine's own, as the ISA leaves it open:
-/// element e of lane l is number l + 32 e of the matrix in row order, from the begin again where registers hold more.
+/// element e of lane l is number l + 32 e of the matrix in row order, starting over if registers hold more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) m: u32,

@@ -33,7 +33,7 @@ impl Shape {
         Steps { step: 0, zeros: value.trailing_zeros() }
     }
 
-    /// Where what the lanes add is in bits that are zero in the first one's: no carry leaves them.
+    /// Whether the bits that the other lanes add to are zero in the first lane's value, so no carry leaves them.
     pub(crate) fn is_below(self, bits: u32) -> bool {
         match self {
             Steps { step: 0, .. } => true,
@@ -70,7 +70,8 @@ pub(crate) struct Shapes {
     registers: Vec<Shape>,
     /// Generic addresses can lead to local memory, which is different in each lane.
     local: bool,
-    /// By block whose lanes do not all take the same way: a short block that only some of them run before they go on together.
+    /// By block whose lanes do not all take the same path: a short block that only some of them run before they continue
+    /// together.
     guarded: Vec<Option<u32>>,
 }
 
@@ -137,18 +138,18 @@ impl Shapes {
             return None;
         };
         let insts = &program.blocks[some as usize].insts;
-        // A lane that keeps what it had would be out of step.
+        // A lane that keeps its old value would be out of step.
         let steps = |reg: &Reg| *reg != SINK && self.register(*reg) != Any;
         let is_short = insts.len() <= SHORT && !insts.iter().flat_map(|inst| &inst.dst).any(steps);
         (!self.register(reg).is_same() && then != other && is_short).then_some(some)
     }
 
-    /// Of an operand as a number of `bits`.
+    /// The shape of an operand as a number of `bits`.
     pub(crate) fn of(&self, program: &Program, value: Val, bits: u32) -> Shape {
         operand(program, value, bits, |reg| Some(self.registers[reg as usize])).unwrap_or(Any)
     }
 
-    /// Whether an access of all lanes at one address is to the same memory.
+    /// Whether all lanes access the same memory if they access one address.
     pub(crate) fn is_shared_by_lanes(&self, space: AddressSpace) -> bool {
         is_shared_by_lanes(space, self.local)
     }

@@ -131,7 +131,7 @@ impl TrapAccess {
         Some(Self { space, writes: access.writes(), bytes, image: None })
     }
 
-    /// A surface's, or that of an image that does not exist.
+    /// An access to a surface, or to an image that does not exist.
     pub(crate) fn of_image(image: &'static str, access: Access, bytes: u64) -> Option<Self> {
         Some(Self { image: Some(image), ..Self::new(AddressSpace::Global, access, bytes)? })
     }

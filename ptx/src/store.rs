@@ -32,12 +32,12 @@ pub fn keep_code_in(directory: &Path) {
     let _ = STORE.set(directory.to_owned());
 }
 
-/// What code is stored under.
+/// The key that code is stored under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u128);
 
 impl Key {
-    /// The kernel `name` of the PTX with this hash, with what its code looks for, for a processor.
+    /// The key of the kernel `name` in the PTX with this hash, with its checks, for a processor.
     pub(crate) fn new(ptx: u128, name: &str, checks: Checks, processor: &str) -> Self {
         let text = format!("{BUILD}\0{processor}\0{checks:?}\0{ptx:032x}\0{name}");
         Self(both(text.as_bytes()))

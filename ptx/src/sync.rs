@@ -38,7 +38,7 @@ pub(crate) enum BarrierKind {
     Popc,
     And,
     Or,
-    /// Of the four warps of a warpgroup, which need no number for it.
+    /// The barrier of a warpgroup's four warps, which does not need a number.
     Warpgroup,
 }
 

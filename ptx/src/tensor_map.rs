@@ -105,8 +105,8 @@ impl TensorMap {
         Some(map)
     }
 
-    /// Changes a field of the opaque form in place, which may be all zeros before: a kernel makes a map like that. False for
-    /// a value that no map has.
+    /// Changes a field of the opaque form in place. It may be all zeros before, because that is how a kernel makes a map. False
+    /// for a value that no map can have.
     pub(crate) fn replace(bytes: &mut [u8; 128], field: Field, ordinal: usize, value: u64) -> bool {
         bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
         let mut set = |at: usize, size: usize| bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);

@@ -77,8 +77,8 @@ impl Texels {
         u64::from(self.sizes[0]) * u64::from(self.texel_bytes())
     }
 
-    /// A level of a mipmapped array of which this is level 0: sizes are halved for each, rounded down, and layers are as many. Rows,
-    /// slices and levels follow each other without gaps.
+    /// A level of the mipmapped array of which this is level 0. Each level has half the size of the previous one, rounded down,
+    /// and as many layers. Rows, slices and levels follow each other without gaps.
     #[must_use]
     pub fn level(mut self, level: u32) -> Self {
         for _ in 0..level {
@@ -161,7 +161,8 @@ impl Texture {
         last.address - self.texels.address + last.span()
     }
 
-    /// The level at a level of detail, and the weight of the next level. Without one it is level 0, within the bounds.
+    /// The level for a level of detail, and the weight of the next level. Without a level of detail, it is level 0, within the
+    /// bounds.
     pub(crate) fn level_at(&self, detail: Option<f32>) -> (u32, f64) {
         let Some(Mipmap { levels, is_filtered, bias, clamp: [low, high] }) = self.mipmap else { return (0, 0.0) };
         let detail = detail.map_or(0.0, |detail| detail + bias).max(low).min(high);
@@ -320,7 +321,7 @@ impl Texture {
         Some(place as u32)
     }
 
-    /// The four components of a texel as a fetch gives them. Those that it does not have are 0, 0 and 1, as OpenCL has it.
+    /// The four components of a texel as a fetch returns them. Components that it does not have are 0, 0 and 1, as in OpenCL.
     fn texel<R>(&self, at: [Option<u32>; 3], read: &mut R) -> Option<[u32; 4]>
     where
         R: FnMut([u32; 3]) -> Option<[u8; 16]>,

@@ -57,7 +57,7 @@ impl Descriptor {
     }
 
     /// The shared address of the chunk of 16 bytes that has element `chunk` (in chunks) of line `line`. A line is a row of
-    /// A or a column of B; where the factor is transposed, it is one step of the sum.
+    /// A or a column of B; if the factor is transposed, it is one step of the sum.
     pub(crate) fn chunk(&self, line: u64, chunk: u64, transposed: bool) -> u64 {
         let (group, inner) = (line / 8, line % 8);
         let per_line = self.width / CHUNK;

@@ -23,18 +23,18 @@ struct Stamp {
     strong: bool,
 }
 
-/// What the last accesses to a few bytes were: of reads the first of the interval and the last by another thread. With more
-/// readers a race can be missed, none is made up.
+/// The last accesses to a few bytes. Of the reads, it keeps the first of the interval and the last by another thread. With more
+/// readers, a race can be missed, but none is made up.
 #[derive(Clone, Copy, Default)]
 struct Cell {
-    /// By a plain instruction, and by a strong one.
+    /// The last write by a plain instruction, then the last by a strong one.
     write: Stamp,
     strong_write: Stamp,
     read: Stamp,
     other_read: Stamp,
 }
 
-/// How far a thread knows the others: accesses of thread `t` before time `times[t]`.
+/// What a thread knows of the others: the accesses of thread `t` before time `times[t]`.
 #[derive(Clone, Default)]
 struct Clock {
     interval: u32,
@@ -43,7 +43,7 @@ struct Clock {
     times: Vec<u32>,
 }
 
-/// Times that were released, in the interval that they are of.
+/// Times that were released, and the interval that they belong to.
 #[derive(Clone, Default)]
 struct Released {
     interval: u32,

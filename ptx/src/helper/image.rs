@@ -5,19 +5,19 @@ use crate::memory_ops::Access;
 use crate::state::{Context, Images, TRAP_ILLEGAL, TrapAccess, Warp};
 use crate::texture::{Texels, Texture, face};
 
-/// What can be asked of an image: of a surface the first five, of a texture all but `memory_layout`, of its levels the first three.
+/// Queries of an image: surfaces have the first five, textures all but `memory_layout`, and texture levels the first three.
 pub(crate) const QUERIES: [&str; 7] =
     ["width", "height", "depth", "array_size", "memory_layout", "normalized_coords", "num_mipmap_levels"];
-/// In the mode of a query: of a surface.
+/// In the mode of a query: it is about a surface.
 pub(crate) const OF_SURFACE: u64 = 1 << 3;
 
-/// In the mode of an access: the image has layers, is a cube.
+/// In the mode of an access: the image has layers, or is a cube.
 pub(crate) const LAYERS: u64 = 1 << 20;
 pub(crate) const CUBE: u64 = 1 << 21;
 /// In the mode of a fetch: coordinates are integers, or four texels are gathered (of a component, from bit 8 on).
 pub(crate) const INTEGERS: u64 = 1 << 4;
 pub(crate) const GATHER: u64 = 1 << 5;
-/// In the mode of a fetch: behind the layer there is a level of detail, or two gradients of three numbers.
+/// In the mode of a fetch: after the layer comes a level of detail, or two gradients of three numbers.
 pub(crate) const DETAIL: u64 = 1 << 6;
 pub(crate) const GRADIENTS: u64 = 1 << 7;
 

@@ -111,8 +111,8 @@ fn texels_of(context: &mut Context, mode: SurfaceMode) -> Option<Texels> {
     found
 }
 
-/// `suld.b`, `sust.b` and `sust.p`: the object, three coordinates, a layer, and what is stored. Elements of one byte are in words
-/// of two.
+/// `suld.b`, `sust.b` and `sust.p`: the object, three coordinates, a layer, and the values to store. One-byte elements are in
+/// two-byte words.
 pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
     context.result = 0;

@@ -46,8 +46,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Where the current frame is, which was checked when it was made. Its address came back from local memory since, which the thread
-    /// can overwrite.
+    /// Where the current frame is. It was checked when it was made, but its address has since come back from local memory, which
+    /// the thread can overwrite.
     fn frame_place(&mut self, function: usize) -> Value {
         let frame = self.read(FRAME);
         let limit = self.load_context(types::I64, offset_of!(Context, local_bytes));
@@ -188,7 +188,7 @@ impl<'a> Lowering<'a> {
             let block = self.blocks[*last as usize];
             return self.jump(block, &[]);
         }
-        // A block of its own for each way: those that lead to one block from one instruction get its arguments twice.
+        // A separate block for each path: two paths from one instruction to one block would pass its arguments twice.
         let ways: Vec<(ir::Block, u32)> =
             targets.iter().chain([last]).map(|target| (self.b.create_block(), *target)).collect();
         let calls: Vec<BlockCall> = ways

@@ -34,8 +34,8 @@ impl<'a> Lowering<'a> {
         is_in.then(|| if memory.offset == 0 { host } else { self.b.ins().iadd_imm_s(host, memory.offset) })
     }
 
-    /// Checks the places of the loads that begin at `at`, if there are several. They are from one address on, of one size and multiples
-    /// of it apart: all are good if the first and the last one are, and one of them is not good if these are not.
+    /// Checks the places of the loads that begin at `at`, if there are several. They start at one address, have one size and are
+    /// multiples of it apart. So all are good if the first and the last one are; if those are not, one of them is not good.
     pub(super) fn check_group(&mut self, insts: &[Inst], at: usize) {
         if self.group.as_ref().is_some_and(|group| at < group.end) {
             return;
@@ -91,7 +91,7 @@ impl<'a> Lowering<'a> {
         self.group = Some(Group { base, bytes, lanes, host, end });
     }
 
-    /// How many lanes' places are checked at once; none where each lane's is.
+    /// How many lanes' places are checked at once; none if each lane's is checked.
     fn lanes_of_group(&self, base: Val, bytes: u32) -> Option<u32> {
         if !self.is_together() {
             return Some(1);

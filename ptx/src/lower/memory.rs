@@ -4,7 +4,7 @@ use super::*;
 use crate::memory_ops::AddressSpace;
 
 impl<'a> Lowering<'a> {
-    /// The host address of an access, checked; of so many lanes, whose accesses follow each other, the first one's.
+    /// The checked host address of an access. For several lanes with consecutive accesses, the first one's.
     pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool, lanes: u32) -> Value {
         if let Some(place) = self.place_in_group(memory, base, bytes, lanes).filter(|_| !write) {
             return place;
@@ -78,7 +78,7 @@ impl<'a> Lowering<'a> {
         self.b.ins().return_(&[]);
     }
 
-    /// Whether so many accesses that follow each other are inside memory that begins at 0, the first aligned to their size.
+    /// Whether this many consecutive accesses are inside memory that begins at 0, with the first aligned to their size.
     pub(super) fn fits(&mut self, address: Value, length: Value, bytes: u32, count: u32) -> Value {
         let shift = i64::from(bytes.trailing_zeros());
         let turned = if shift == 0 { address } else { self.b.ins().rotr_imm_u(address, shift) };
@@ -86,13 +86,13 @@ impl<'a> Lowering<'a> {
         self.are_below(turned, limit, count)
     }
 
-    /// Whether so many numbers from one on are below a limit.
+    /// Whether this many consecutive numbers are below a limit.
     fn are_below(&mut self, first: Value, limit: Value, lanes: u32) -> Value {
         let below = self.b.ins().icmp(IntCC::UnsignedLessThan, first, limit);
         if lanes == 1 {
             return below;
         }
-        // The first is far from where adding would wrap when it is below.
+        // If the first is below the limit, it is far from where adding would wrap.
         let last = self.b.ins().iadd_imm_s(first, i64::from(lanes) - 1);
         let last = self.b.ins().icmp(IntCC::UnsignedLessThan, last, limit);
         self.b.ins().band(below, last)

@@ -115,7 +115,7 @@ fn constant() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly().with_can_move()
 }
 
-/// A vector of what lies side by side, aligned as one of its elements is.
+/// A vector of consecutive elements, with the alignment of one element.
 fn loose() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }

@@ -56,7 +56,7 @@ impl Unit {
     }
 }
 
-/// So often the threads of a unit meet before other units get their turn, in a kernel that may wait for memory.
+/// How often the threads of a unit meet before other units get their turn, in a kernel that may wait for memory.
 const TURNS: u32 = 256;
 
 /// One worker's side of a launch.
@@ -91,7 +91,7 @@ impl Machine<'_> {
             }
             turns += 1;
             if turn.progress {
-                // One thread may ask whether another block is done and pass the answer on at a barrier: progress without end.
+                // One thread may ask whether another block is done and pass the answer on at a barrier, making progress forever.
                 if turns == TURNS && self.kernel.may_wait() {
                     return Ok(Status::Waiting);
                 }
@@ -288,8 +288,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Notes lanes that wait for `mask` without being in it, and lanes that still wait at the same operation, name these and are
-    /// named by them, but in another mask.
+    /// Notes lanes that wait for `mask` without being in it. Also notes lanes that still wait at the same operation if they and
+    /// these lanes name each other in different masks.
     fn check_masks(&self, unit: &mut Unit, block: usize, index: usize, members: u32, mask: u32, others: u32) {
         if !self.shape.checks.sync {
             return;

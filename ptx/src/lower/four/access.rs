@@ -66,8 +66,8 @@ impl<'a> Lowering<'a> {
         });
     }
 
-    /// Accesses memory by `together` where the lanes' places follow each other, else lane by lane. What is not known from the shape
-    /// of the address is found out each time.
+    /// Accesses memory by `together` if the lanes' places are consecutive, else lane by lane. If the shape of the address does
+    /// not tell, this is decided each time.
     fn where_in_a_row(&mut self, memory: &Memory, inst: &Inst, count: u32, together: impl FnOnce(&mut Self, &Inst)) {
         let is_shared = self.shapes.is_some_and(|shapes| shapes.is_shared_by_lanes(memory.space));
         let bytes = u64::from(memory.scalar.bytes() * count);
@@ -211,7 +211,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// Whether lanes' accesses can be one where they follow each other. What is ordered stays as it is.
+/// Whether the lanes' accesses can become one if they are consecutive. Ordered accesses stay as they are.
 fn is_in_vectors(memory: &Memory, count: u32) -> bool {
     let shape = match memory.scalar.bytes() {
         1 => matches!(count, 1 | 4 | 8 | 16),

@@ -59,8 +59,8 @@ impl<'a> Lowering<'a> {
         self.b.ins().brif(apart, self.head, &[mask], block, &[mask, first, step]);
     }
 
-    /// Goes to the second body with lanes that are four in a row and at the same place, else on in the first, with the lanes that
-    /// are still to run and the one that does.
+    /// Goes to the second body with four consecutive lanes that are at the same place. Otherwise continues in the first body with
+    /// the lanes that are still to run and the one that is running.
     pub(super) fn choose_body(&mut self, mask: Value, lane: Value) -> (Value, Value) {
         let Some(Entry { block, single, .. }) = self.entry else { return (mask, lane) };
         let together = self.load_context(types::I32, offset_of!(Context, together));
@@ -189,7 +189,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The number under which a block is resumed in which lanes go on alone.
+    /// The number under which to resume a block in which lanes continue alone.
     fn number_alone(&self, block: u32) -> i64 {
         let index = self.flow.alone.iter().position(|alone| *alone == block).unwrap_or(0);
         (self.program.syncs.len() + 1 + index) as i64

@@ -12,8 +12,8 @@ pub(super) const EVEN_WORDS: [u8; 16] = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 1
 pub(super) const ODD_WORDS: [u8; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31];
 
 impl<'a> Lowering<'a> {
-    /// A register that is not in steps is in one vector, or in two where it has 64 bits. Of fewer than 32 bits each lane has a word,
-    /// with zeros above; a predicate is all ones or zero.
+    /// A register that is not in steps is in one vector, or in two if it has 64 bits. With fewer than 32 bits, each lane has a
+    /// word with zeros above; a predicate is all ones or zero.
     fn vector_type(&self, reg: Reg) -> Type {
         match (self.float[reg as usize], self.bits_of(reg)) {
             (true, 32) => types::F32X4,
@@ -336,7 +336,8 @@ impl<'a> Lowering<'a> {
 
     // ---- homes ----
 
-    /// Loads four lanes' homes. For a register in steps also a vector that is all ones where they are what the first lane's says.
+    /// Loads four lanes' homes. For a register in steps, also returns a vector that is all ones where they are what the first
+    /// lane's implies.
     pub(super) fn load_homes(&mut self, reg: Reg) -> Option<Value> {
         let bits = self.bits_of(reg);
         let Some((offset, size)) = self.home_offset(reg) else {
@@ -408,7 +409,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The other way; what is above is zero.
+    /// The other direction; the bits above are zero.
     pub(super) fn store_words(&mut self, size: usize, words: Value, base: Value, offset: i32) {
         if size >= 2 {
             self.b.ins().store(loose(), words, base, offset);
