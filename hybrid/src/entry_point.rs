@@ -71,7 +71,7 @@ unsafe fn answer(
         Some(ours) => ours,
         None if own(&symbol, false).is_none() => real,
         None => {
-            trouble::say(&format!("{symbol}: the interface of CUDA {wanted} is not known; answered as not there"));
+            trouble::say(&format!("{symbol}: the interface of CUDA {wanted} is unknown here; reported as missing"));
             // SAFETY: promised by the caller.
             unsafe { out.write(0) };
             return absent();

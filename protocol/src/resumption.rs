@@ -24,7 +24,7 @@ pub fn is_reset(error: &io::Error) -> bool {
 
 /// A message count that cannot be right: more than were sent, or fewer than were confirmed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it has got {confirmed} messages, it says, and {sent} were sent")]
+#[error("it confirms {confirmed} messages, but only {sent} were sent")]
 pub struct WrongCount {
     /// How many the other side claims to have.
     pub confirmed: u64,

@@ -302,7 +302,7 @@ unsafe extern "C" fn ncclGetLastError(communicator: usize) -> *const c_char {
 }
 
 /// Returned if the real NCCL cannot be asked; the reason is on stderr.
-const UNKNOWN: &CStr = c"the real NCCL is not there";
+const UNKNOWN: &CStr = c"the real NCCL is missing";
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ncclGetErrorString(result: c_uint) -> *const c_char {
