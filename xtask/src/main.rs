@@ -14,7 +14,7 @@ Chores of the repository:
   cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run; the step `release`, which
                                 builds what users have, runs only when it is named
   cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, kernels,
-                                overhead, runner, warm
+                                records, tls, overhead, runner, warm
   cargo xtask drill             the reliability drill: 15 minutes, rewrites docs/reliability.md; --quick, --long, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
@@ -34,6 +34,7 @@ const BENCHES: &[(&str, &str)] = &[
         "FTEST_PYTHON=\"$(./ftest env path torch==2.15.0 triton numpy)/bin/python\" ./ftest exec --profile a100 -- python benches/kernels.py",
     ),
     ("records", "cargo bench -p model --bench records"),
+    ("tls", "cargo bench -p dataplane --bench tls"),
     ("overhead", "./ftest --version && python3 benches/overhead.py"),
     ("runner", "./ftest --version && python3 benches/runner.py"),
     ("warm", "./ftest --version && python3 benches/warm.py --suites"),

@@ -169,29 +169,3 @@ fn much_goes_both_ways_under_tls() {
         assert_eq!(paths.iter().map(|path| path.peer).collect::<Vec<Rank>>(), [Rank(1 - rank)]);
     });
 }
-
-/// `cargo test --release -p dataplane --lib -- --ignored --nocapture what_tls_costs`
-#[test]
-#[ignore = "a measurement"]
-fn what_tls_costs() {
-    const BYTES: usize = 64 << 20;
-    const ROUNDS: usize = 16;
-    for (what, trust) in [("in clear", Trust::default()), ("TLS", Trust::with_keys("secret".to_owned()).unwrap())] {
-        let start = Instant::now();
-        apart(&trust, |rank, mesh, context| {
-            let sent = vec![7u8; BYTES];
-            let mut received = vec![0u8; BYTES];
-            for _ in 0..ROUNDS {
-                // SAFETY: both buffers outlive the round and are touched by nothing else in it.
-                unsafe {
-                    mesh.send(1 - rank, 0, sent.as_ptr(), BYTES);
-                    mesh.receive(1 - rank, 0, received.as_mut_ptr(), BYTES);
-                }
-                mesh.finish(context).unwrap();
-                mesh.clear();
-            }
-        });
-        let gigabytes = (2 * ROUNDS * BYTES) as f64 / 1e9;
-        println!("{what}: {:.2} GB/s, both directions together", gigabytes / start.elapsed().as_secs_f64());
-    }
-}
