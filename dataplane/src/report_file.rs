@@ -1,9 +1,20 @@
 //! Where a device report goes, and how it is written: whole or not at all.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{env, fs, io, process};
 
-use protocol::device_report::{DeviceReport, UNWRITTEN};
+use protocol::device_report::{DeviceReport, Measured, UNWRITTEN};
+
+use crate::process::rank;
+
+/// What a report says of the process that writes it.
+pub fn measured() -> Measured {
+    Measured {
+        pid: process::id(),
+        rank: rank(),
+        program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+    }
+}
 
 /// The file that marks the report at `path` as not written.
 pub fn unwritten(path: &Path) -> PathBuf {

@@ -1,11 +1,11 @@
 //! The device report of a process in this mode. It is written when the process exits, and not by its forked children.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, panic, process};
+use std::{panic, process};
 
 use dataplane::report_file;
 use protocol::device_report::{
-    BackingGpu, DeviceEntry, DeviceReport, HostIo, KernelLaunches, Measured, ProfileEntry, REPORT_VERSION, Summary,
+    BackingGpu, DeviceEntry, DeviceReport, HostIo, KernelLaunches, ProfileEntry, REPORT_VERSION, Summary,
 };
 
 use crate::device::{self, Device, Machine};
@@ -41,12 +41,6 @@ fn write() {
 
 fn make(settings: &Settings, machine: &Machine) -> DeviceReport {
     let devices: Vec<DeviceEntry> = machine.devices.iter().map(entry).collect();
-    let mut summary = Summary { device_count: devices.len() as u64, ..Summary::default() };
-    for device in &devices {
-        summary.alloc += device.alloc;
-        summary.free += device.free;
-        summary.io += device.io;
-    }
     let on_host = traffic::on_host();
     let backing = |(index, total): (usize, &u64)| BackingGpu {
         index: index as u32,
@@ -61,16 +55,12 @@ fn make(settings: &Settings, machine: &Machine) -> DeviceReport {
         unsupported_api_policy: settings.gap_policy.clone(),
         compute: "gpu".to_owned(),
         host_io: HostIo { memcpy_calls: on_host.calls, memcpy_bytes: on_host.bytes },
-        summary,
+        summary: Summary::of(&devices),
         devices,
         oom_policy: Some(settings.policy.word().to_owned()),
         hybrid_stats: Some(policy::stats()),
         backing_gpus: machine.real.iter().enumerate().map(backing).collect(),
-        measured: Measured {
-            pid: process::id(),
-            rank: env::var("RANK").ok().and_then(|rank| rank.parse().ok()),
-            program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
-        },
+        measured: report_file::measured(),
         ..DeviceReport::default()
     }
 }
@@ -82,12 +72,7 @@ fn entry(device: &Device) -> DeviceEntry {
         index: device.ordinal as u32,
         name: profile.name.clone(),
         uuid: device.gpu.uuid_text(),
-        gpu_profile: ProfileEntry {
-            id: profile.id.clone(),
-            architecture: format!("{:?}", profile.architecture).to_lowercase(),
-            compute_capability: profile.compute_capability.clone(),
-            supported_types: profile.supported_types.clone(),
-        },
+        gpu_profile: ProfileEntry::of(profile),
         total_memory: device.total,
         used_memory_peak: account.peak,
         used_memory_current: account.used,

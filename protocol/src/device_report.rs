@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::FindingKind;
 use crate::ids::CommunicatorId;
+use crate::profile::GpuProfile;
 use crate::site::CallSite;
 
 /// Version of this layout.
@@ -301,6 +302,19 @@ pub struct Summary {
     pub compute: Compute,
 }
 
+impl Summary {
+    /// The totals over `devices`.
+    pub fn of(devices: &[DeviceEntry]) -> Self {
+        let mut summary = Self { device_count: devices.len() as u64, ..Self::default() };
+        for device in devices {
+            summary.alloc += device.alloc;
+            summary.free += device.free;
+            summary.io += device.io;
+        }
+        summary
+    }
+}
+
 /// One device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -349,6 +363,18 @@ pub struct ProfileEntry {
     pub compute_capability: String,
     /// Datatypes that it computes in.
     pub supported_types: Vec<String>,
+}
+
+impl ProfileEntry {
+    /// The report's part of a profile.
+    pub fn of(profile: &GpuProfile) -> Self {
+        Self {
+            id: profile.id.clone(),
+            architecture: format!("{:?}", profile.architecture).to_lowercase(),
+            compute_capability: profile.compute_capability.clone(),
+            supported_types: profile.supported_types.clone(),
+        }
+    }
 }
 
 /// Kernel launches.

@@ -86,6 +86,11 @@ const REMEMBERED: usize = 1024;
 
 static CURRENT: OnceLock<Mutex<Option<Arc<Process>>>> = OnceLock::new();
 
+/// The global rank that the launcher gave this process.
+pub fn rank() -> Option<u32> {
+    Launcher::read_or_task(|name| std::env::var(name).ok()).rank.map(|rank| rank.0)
+}
+
 impl Process {
     /// The process's part of the run, from its environment; connects on the first call.
     ///
@@ -165,10 +170,9 @@ impl Process {
                 }
             }));
         }
-        let rank = Launcher::read_or_task(|name| std::env::var(name).ok()).rank.map(|rank| rank.0);
         let announcer = Arc::downgrade(&process);
         let fires = move |record| announcer.upgrade().map(|process| process.fault_fires(record));
-        fault::start_clock(&process.settings.faults, rank, process.joined, fires);
+        fault::start_clock(&process.settings.faults, rank(), process.joined, fires);
         Ok(process)
     }
 

@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs, io, mem, ptr};
+use std::{fs, io, mem, ptr};
 
-use dataplane::report_file::{place, save, unwritten};
+use dataplane::report_file::{measured, place, save, unwritten};
 use dataplane::{alone, refusal};
 use protocol::device_report::{
-    DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, Measured, ProfileEntry, REFUSED, REPORT_VERSION,
-    Summary, Tally,
+    DeviceEntry, DeviceReport, GapEntry, HostIo, Io, KernelLaunches, ProfileEntry, REFUSED, REPORT_VERSION, Summary,
+    Tally,
 };
 
 use super::counters::{self, Counters};
@@ -95,12 +95,6 @@ fn within_limits(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 fn make(settings: &Settings) -> DeviceReport {
     let devices: Vec<DeviceEntry> =
         visible::gpus().iter().zip(counters::all()).enumerate().map(|(ordinal, of)| entry(ordinal, of)).collect();
-    let mut summary = Summary { device_count: devices.len() as u64, ..Summary::default() };
-    for device in &devices {
-        summary.alloc += device.alloc;
-        summary.free += device.free;
-        summary.io += device.io;
-    }
     let (memcpy_calls, memcpy_bytes) = counters::HOST_COPIES.get();
     let gap = |(library, name, detail, count): (&str, &str, String, u64)| GapEntry {
         library: library.to_owned(),
@@ -115,18 +109,14 @@ fn make(settings: &Settings) -> DeviceReport {
         compute: settings.compute.word().to_owned(),
         operators: operators::calls(),
         host_io: HostIo { memcpy_calls, memcpy_bytes },
-        summary,
+        summary: Summary::of(&devices),
         devices,
         gaps: gaps::all().into_iter().map(gap).collect(),
         alone: alone::calls(),
         oom_policy: None,
         hybrid_stats: None,
         backing_gpus: Vec::new(),
-        measured: Measured {
-            pid: std::process::id(),
-            rank: rank(),
-            program: env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
-        },
+        measured: measured(),
     }
 }
 
@@ -142,12 +132,7 @@ fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEn
         index: ordinal as u32,
         name: profile.name.clone(),
         uuid: visible.gpu.uuid_text(),
-        gpu_profile: ProfileEntry {
-            id: profile.id.clone(),
-            architecture: format!("{:?}", profile.architecture).to_lowercase(),
-            compute_capability: profile.compute_capability.clone(),
-            supported_types: profile.supported_types.clone(),
-        },
+        gpu_profile: ProfileEntry::of(profile),
         total_memory: profile.memory.bytes,
         used_memory_peak,
         used_memory_current,
@@ -173,7 +158,7 @@ fn summary(report: &DeviceReport) -> String {
     let mut text = format!("fakegpu: device report of process {}\n", report.measured.pid);
     for device in report.devices.iter().filter(|device| device.alloc.calls + device.kernel_launches.total > 0) {
         text += &format!(
-            "  device {} {}: {} bytes at most, {} allocations, {} kernel launches (not executed)\n",
+            "  device {} {}: {} bytes at most, {} allocations, {} kernel launches\n",
             device.index, device.name, device.used_memory_peak, device.alloc.calls, device.kernel_launches.total
         );
     }
