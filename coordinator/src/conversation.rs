@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::exchange::ConnectionId;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use protocol::frame::{self, MAX_TO_COORDINATOR};
 use protocol::message::{ToCoordinator, ToRank};
 use protocol::resumption::{Kept, RETURN_WITHIN, Taken, WrongCount, is_reset};
@@ -61,21 +61,13 @@ struct Account {
 }
 
 impl Account {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock()
-    }
-
     /// Whether more may be sent before something is confirmed.
     fn has_room(&self) -> bool {
-        self.kept().count() < OUTBOUND_MESSAGES
+        self.kept.lock().count() < OUTBOUND_MESSAGES
     }
 
     fn confirmed(&self, count: u64) -> Result<(), WrongCount> {
-        self.kept().confirm(count)?;
+        self.kept.lock().confirm(count)?;
         self.changed.notify_one();
         Ok(())
     }
@@ -115,8 +107,8 @@ impl Conversation {
             }
             self.wire = back.wire;
             account.was_reset.store(false, Ordering::Release);
-            first = frame::encode(&ToRank::Resumed { received: account.taken().count() });
-            account.kept().frames().for_each(|frame| first.extend_from_slice(frame));
+            first = frame::encode(&ToRank::Resumed { received: account.taken.lock().count() });
+            account.kept.lock().frames().for_each(|frame| first.extend_from_slice(frame));
         }
     }
 
@@ -128,7 +120,7 @@ impl Conversation {
         loop {
             tokio::select! {
                 back = seat.next() => return Some(back),
-                message = self.queue.recv(), if account.has_room() => account.kept().push(frame::encode(&message?)),
+                message = self.queue.recv(), if account.has_room() => account.kept.lock().push(frame::encode(&message?)),
                 () = sleep_until(until) => {
                     let _ = self.events.send(Event::Unreachable { connection: self.connection }).await;
                     return None;
@@ -160,7 +152,7 @@ async fn receive(
                     return End::Over(None);
                 }
                 if account.lasts {
-                    account.taken().take();
+                    account.taken.lock().take();
                     account.changed.notify_one();
                 }
             }
@@ -200,12 +192,12 @@ async fn transmit(writer: &mut Writer, first: &[u8], queue: &mut mpsc::Receiver<
                 let Some(message) = message else { return End::Over(None) };
                 let frame = frame::encode(&message);
                 if account.lasts {
-                    account.kept().push(frame.clone());
+                    account.kept.lock().push(frame.clone());
                 }
                 frame
             }
             () = account.changed.notified() => {
-                let due = account.taken().due();
+                let due = account.taken.lock().due();
                 due.map(|count| frame::encode(&ToRank::Received { count })).unwrap_or_default()
             }
         };

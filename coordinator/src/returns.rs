@@ -1,4 +1,4 @@
-//! Sessions whose connection may be made again, and the connections that come for them.
+//! Sessions that survive a reset of their connection, and the new connections for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tokio::sync::mpsc;
 
 use crate::wire::Wire;
 
-/// Connections that may wait for one session to look: those before the last are given up by then.
+/// Connections that may wait for one session. By the time it looks, the peer has given up all but the last.
 const WAITING: usize = 4;
 
-/// A connection that was made again.
+/// A new connection of an existing session.
 pub(crate) struct Return {
     pub(crate) wire: Wire,
-    /// How many messages its process has got.
+    /// How many messages its process has received.
     pub(crate) received: u64,
 }
 
-/// All sessions of a run that may return.
+/// All sessions of a run whose process may reconnect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Returns(Arc<Mutex<BTreeMap<SessionKey, mpsc::Sender<Return>>>>);
 
@@ -31,7 +31,7 @@ pub(crate) struct Seat {
 }
 
 impl Returns {
-    /// A place for a new session; none where another one has that key.
+    /// A place for a new session; `None` if another one has that key.
     pub(crate) fn open(&self, key: SessionKey) -> Option<Seat> {
         let mut seats = self.0.lock();
         if seats.contains_key(&key) {
@@ -43,11 +43,11 @@ impl Returns {
         Some(Seat { returns: self.clone(), key, coming })
     }
 
-    /// Hands a connection to its session. Gives it back where that is over.
+    /// Hands a connection to its session. Gives it back if the session is over.
     pub(crate) fn deliver(&self, key: SessionKey, back: Return) -> Result<(), Return> {
         let Some(session) = self.0.lock().get(&key).cloned() else { return Err(back) };
         match session.try_send(back) {
-            // One that finds too many before it comes again.
+            // If too many are waiting, the process tries again.
             Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(back)) => Err(back),
         }

@@ -20,7 +20,7 @@ pub(crate) struct Wire {
     pub(crate) writer: Writer,
 }
 
-/// Why no message comes.
+/// Why there is no further message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error(transparent)]
@@ -31,7 +31,7 @@ pub(crate) enum ReadError {
     Cut,
 }
 
-/// Frames out of a byte stream. Buffers at most one frame and one read.
+/// Extracts frames from a byte stream. Buffers at most one frame and one read.
 pub(crate) struct Frames {
     reader: Reader,
     buffer: Vec<u8>,
@@ -55,7 +55,7 @@ impl Frames {
         }
     }
 
-    /// What came and is no message.
+    /// Bytes that arrived after the last whole message.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.buffer
     }

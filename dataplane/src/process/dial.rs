@@ -12,11 +12,11 @@ use crate::process::stream::Stream;
 use crate::settings::Address;
 use crate::sockets::wire::KNOCKS;
 
-/// Where the coordinator is, and what it is shown.
+/// The coordinator's address and this process's credentials.
 pub(super) struct Caller {
     pub(super) address: Address,
     pub(super) token: String,
-    /// What was made of the token, once it was needed: the coordinator is on another host.
+    /// Derived from the token when it is first needed, which is if the coordinator is on another host.
     pub(super) secret: Option<Secret>,
 }
 
@@ -24,15 +24,15 @@ pub(super) struct Caller {
 pub(super) struct Answered {
     pub(super) stream: Stream,
     pub(super) answer: ToRank,
-    /// When the answer was asked for, ns of this host's monotonic clock.
+    /// When the hello was sent, ns of this host's monotonic clock.
     pub(super) asked_ns: u64,
-    /// What came behind the answer.
+    /// Bytes that arrived after the answer.
     pub(super) rest: Vec<u8>,
 }
 
 impl Caller {
-    /// Connects, says what `hello` makes of the connection, and returns the answer. A connection that ended before any answer came is
-    /// made again, within `patience`: too many connections without a hello may have evicted it at the coordinator.
+    /// Connects, sends the `hello` for the connection, and returns the answer. If the connection ends before any answer, it is made
+    /// again within `patience`: too many connections without a hello may have evicted it at the coordinator.
     pub(super) fn call(
         &mut self,
         patience: Duration,
@@ -75,7 +75,7 @@ impl Caller {
     }
 }
 
-/// The next message; `buffer` has what came of it so far, and then what came behind it.
+/// The next message; `buffer` holds what has arrived of it, and afterwards the bytes that follow it.
 pub(super) fn read_message(stream: &mut Stream, buffer: &mut Vec<u8>) -> io::Result<ToRank> {
     let mut piece = [0; 16 * 1024];
     loop {

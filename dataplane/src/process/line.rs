@@ -1,5 +1,5 @@
-//! The line to the coordinator: one connection, or on a network as many as it takes when connections are reset. What was sent and is
-//! not confirmed goes over the next one again, and both sides count what they got, so nothing is lost and nothing comes twice.
+//! The line to the coordinator: one connection or, on a network, as many as it takes when connections are reset. What was sent but not
+//! confirmed is sent again over the next one, and both sides count what they received, so nothing is lost or arrives twice.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,18 +14,18 @@ use crate::lock::{Condvar, Mutex};
 use crate::process::dial::{Answered, Caller, read_message};
 use crate::process::stream::Stream;
 
-/// Between two attempts to connect again.
+/// The pause between two attempts to reconnect.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes that may wait for the next connection before records have to.
 const MOST_WAITING: usize = 4 << 20;
 
-/// The line.
+/// Both ends of the line, for all threads.
 pub(super) struct Line {
     out: Mutex<Out>,
-    /// Changes when there is another connection, or will be none.
+    /// Notified when there is a new connection, or when there will be none.
     changed: Condvar,
     caller: Mutex<Caller>,
-    /// By which the coordinator knows a connection that takes the place of one that was reset. None where none does.
+    /// Identifies this session to the coordinator when it reconnects. `None` if it cannot.
     key: Option<SessionKey>,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Out {
     kept: Kept,
     /// Nothing is written to this stream any more.
     is_broken: bool,
-    /// Sending found it reset. Reading is told an end, then.
+    /// Sending found it reset. Reading then sees an ordinary end.
     was_reset: bool,
-    /// All was said that will be.
+    /// Nothing more will be sent.
     is_finished: bool,
     /// There will be no other connection.
     is_over: bool,
@@ -61,7 +61,7 @@ impl Out {
         sent || self.lasts
     }
 
-    /// A broken connection shows itself to the end that listens, which knows what to do.
+    /// Reading notices a broken connection as well, and reconnects.
     fn write(&mut self, frame: &[u8]) -> bool {
         if self.is_broken {
             return false;
@@ -76,7 +76,7 @@ impl Out {
 }
 
 impl Line {
-    /// Over a connection that `caller` made, and that has been welcomed. `key` where it may be made again.
+    /// The line over a connection that `caller` made and that was welcomed. With a `key` it survives resets.
     pub(super) fn over(caller: Caller, answered: Answered, key: Option<SessionKey>) -> io::Result<(Self, Ear)> {
         let Answered { stream, rest, .. } = answered;
         let mut ear = Ear { stream: stream.try_clone()?, buffer: rest, taken: Taken::default() };
@@ -94,7 +94,7 @@ impl Line {
         Ok((Self { out: Mutex::new(out), changed: Condvar::new(), caller: Mutex::new(caller), key }, ear))
     }
 
-    /// The end that sends, for as long as nobody else may.
+    /// The sending end, locked.
     pub(super) fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock()
     }
@@ -104,14 +104,14 @@ impl Line {
         self.out().stream.local()
     }
 
-    /// Waits while much waits for another connection: until there is one, or none will come.
+    /// While the connection is broken and a lot is queued, waits until there is a new one or will be none.
     pub(super) fn wait_for_room(&self) {
         let out = self.out();
         let is_full = |out: &mut Out| out.is_broken && !out.is_over && out.kept.bytes() > MOST_WAITING;
         drop(self.changed.wait_while(out, is_full));
     }
 
-    /// Ends what we send. Whether the other end may be on another host, so that it takes time to arrive.
+    /// Ends our half of the connection. Returns whether it takes time to arrive, because the other end may be on another host.
     pub(super) fn say_no_more(&self) -> bool {
         let mut out = self.out();
         out.is_finished = true;
@@ -119,7 +119,7 @@ impl Line {
         said || out.lasts
     }
 
-    /// After listening failed with `error`: connects again if the connection was reset and both ends may still be there.
+    /// After reading failed with `error`: reconnects if the connection was reset and both ends may still be alive.
     ///
     /// # Errors
     /// `error`, or why there is no other connection: the line is over.
@@ -161,13 +161,13 @@ impl Line {
                     let detail = format!("the coordinator answered a return with {}", answer.kind());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
                 }
-                // What resets connections refuses them, too.
+                // Whatever resets connections may refuse new ones, too.
                 Err(_) => std::thread::sleep(PAUSE.min(until.saturating_duration_since(Instant::now()))),
             }
         }
     }
 
-    /// Goes on over `stream`, whose other end has `received` messages. False when it broke as well.
+    /// Continues over `stream`, whose other end has `received` messages. False if it broke as well.
     fn resume(&self, ear: &mut Ear, stream: Stream, received: u64) -> io::Result<bool> {
         let mut out = self.out();
         out.kept.confirm(received).map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
@@ -187,7 +187,7 @@ impl Line {
 }
 
 impl Ear {
-    /// The next message. Each is to be [taken](Self::take) when it was acted upon.
+    /// The next message. Call [`Self::take`] once it has been acted upon.
     pub(super) fn next(&mut self, line: &Line) -> io::Result<ToRank> {
         loop {
             match read_message(&mut self.stream, &mut self.buffer)? {
@@ -200,7 +200,7 @@ impl Ear {
         }
     }
 
-    /// Counts a message, and says so from time to time.
+    /// Counts a message, and confirms the count from time to time.
     pub(super) fn take(&mut self, line: &Line) {
         self.taken.take();
         if line.key.is_some()

@@ -178,9 +178,9 @@ pub(super) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     let Some((begin, end)) = symbol(c"__cxa_begin_catch").zip(symbol(c"__cxa_end_catch")) else {
         return Err("a C++ exception".to_owned());
     };
-    // SAFETY: libstdc++'s functions, for the exception that was just caught: its class, then its object behind the unwinder's part
-    // of it (`begin` would give the place that libstdc++'s own personality noted). libtorch throws classes derived from
-    // `std::exception`, whose third virtual function is `what`.
+    // The object is behind the unwinder's part of the exception; `begin` would give the place that libstdc++'s own personality noted.
+    // SAFETY: libstdc++'s functions, for the exception that was just caught. libtorch throws classes derived from `std::exception`,
+    // whose third virtual function is `what`.
     unsafe {
         let begin: unsafe extern "C" fn(*mut c_void) -> *mut c_void = std::mem::transmute(begin);
         let end: unsafe extern "C-unwind" fn() = std::mem::transmute(end);
