@@ -35,7 +35,7 @@ pub struct FgpuArgs {
     /// What computes [env: FAKEGPU_MODE; default: simulate]
     #[arg(long, value_name = "simulate|hybrid|passthrough")]
     pub mode: Option<String>,
-    /// Hybrid mode: what becomes of memory that the real GPU has not [env: FAKEGPU_OOM_POLICY]
+    /// Hybrid mode: what happens to memory that does not fit on the real GPU [env: FAKEGPU_OOM_POLICY]
     #[arg(long, value_name = "clamp|managed|mapped_host|spill_cpu")]
     pub oom_policy: Option<String>,
     /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: stop]
