@@ -35,7 +35,7 @@ pub fn in_output(processes: &[ProcessObservation]) -> Vec<Gap> {
     static NEEDED: OnceLock<Option<Regex>> = OnceLock::new();
     // An uncaught exception, with torchrun's prefix. In a log line, as with TORCHDYNAMO_SUPPRESS_ERRORS, it did not end the
     // program.
-    let pattern = r"(?m)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
+    let pattern = r"(?m-u)^(?:\[[^\]\n]*\]:? ?)*torch\._inductor\.exc\.TritonMissing: ";
     let Some(regex) = NEEDED.get_or_init(|| Regex::new(pattern).ok()) else { return Vec::new() };
     let matches = |process: &&ProcessObservation| {
         [&process.stderr.head, &process.stderr.tail].iter().any(|text| regex.is_match(text))

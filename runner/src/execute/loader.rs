@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::bytes::{Match, Regex};
 
 use crate::execute::launch::holders;
-use crate::observation::{Captured, Exit, Gap, ProcessObservation, Role};
+use crate::observation::{Exit, Gap, ProcessObservation, Role};
 
-/// glibc's messages: a name that no library defines, possibly with a version, and `dlerror()` after `dlsym`.
+/// glibc's messages: a name that no library defines, possibly with a version, and `dlerror()` after `dlsym`. Names are ASCII:
+/// Unicode's classes would take longer to compile than a trivial case takes.
 static SYMBOL: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"undefined symbol: (\w+)|symbol (\w+) version \S+ not defined in file").expect("a constant")
+    Regex::new(r"(?-u)undefined symbol: (\w+)|symbol (\w+) version \S+ not defined in file").expect("a constant")
 });
 static LIBRARY: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(lib[\w.+-]+\.so[.\d]*): cannot open shared object file").expect("a constant"));
+    LazyLock::new(|| Regex::new(r"(?-u)(lib[\w.+-]+\.so[.\d]*): cannot open shared object file").expect("a constant"));
 
 /// One gap per missing name and rank. A missing library counts only if the process failed, because programs merely try
 /// many of them.
@@ -25,17 +26,20 @@ pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
             Role::Rank(rank) => Some(rank),
             Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
         };
-        for stream in [&process.stderr, &process.stdout] {
-            let text = text(stream);
-            for found in SYMBOL.captures_iter(&text) {
-                let name = found.get(1).or(found.get(2)).map_or("", |name| name.as_str());
-                if let Some(library) = holders::missing_from(name) {
-                    *seen.entry((library.to_owned(), name.to_owned(), Gap::NO_FUNCTION, rank)).or_default() += 1;
+        let streams = [&process.stderr, &process.stdout];
+        for text in streams.into_iter().flat_map(|stream| [&stream.head, &stream.tail]).filter(|text| !text.is_empty()) {
+            for found in SYMBOL.captures_iter(text) {
+                let name = found.get(1).or(found.get(2)).map_or_else(String::new, name);
+                if let Some(library) = holders::missing_from(&name) {
+                    *seen.entry((library.to_owned(), name, Gap::NO_FUNCTION, rank)).or_default() += 1;
                 }
             }
-            for found in LIBRARY.captures_iter(&text).filter(|_| process.exit != Exit::Code(0)) {
-                if let Some(library) = holders::not_held(&found[1]) {
-                    *seen.entry((library, found[1].to_owned(), Gap::NO_LIBRARY, rank)).or_default() += 1;
+            if process.exit == Exit::Code(0) {
+                continue;
+            }
+            for found in LIBRARY.captures_iter(text).filter_map(|found| found.get(1)).map(name) {
+                if let Some(library) = holders::not_held(&found) {
+                    *seen.entry((library, found, Gap::NO_LIBRARY, rank)).or_default() += 1;
                 }
             }
         }
@@ -47,13 +51,14 @@ pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
     seen.into_iter().map(gap).collect()
 }
 
-fn text(stream: &Captured) -> String {
-    [&stream.head, &stream.tail].map(|bytes| String::from_utf8_lossy(bytes)).join("\n")
+fn name(found: Match<'_>) -> String {
+    String::from_utf8_lossy(found.as_bytes()).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::Captured;
 
     fn process(role: Role, code: i32, stderr: &str) -> ProcessObservation {
         let stderr = Captured { head: stderr.as_bytes().to_vec(), ..Captured::default() };
