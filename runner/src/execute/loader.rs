@@ -27,7 +27,8 @@ pub(super) fn gaps(processes: &[ProcessObservation]) -> Vec<Gap> {
             Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
         };
         let streams = [&process.stderr, &process.stdout];
-        for text in streams.into_iter().flat_map(|stream| [&stream.head, &stream.tail]).filter(|text| !text.is_empty()) {
+        for text in streams.into_iter().flat_map(|stream| [&stream.head, &stream.tail]).filter(|text| !text.is_empty())
+        {
             for found in SYMBOL.captures_iter(text) {
                 let name = found.get(1).or(found.get(2)).map_or_else(String::new, name);
                 if let Some(library) = holders::missing_from(&name) {

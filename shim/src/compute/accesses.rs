@@ -6,7 +6,6 @@ use super::bytes::{Bytes, has_bytes, of_result, tensors};
 use super::current;
 use super::cxx::{Device, IValue};
 use super::forward;
-use super::mapping::names;
 use super::object::{self, Tensor};
 use super::operator::{Kind, Operator};
 use crate::boundary::gap;
@@ -21,11 +20,11 @@ const ROWS: usize = 256;
 
 /// Whether the host waits for the stream in an operator: for a number, for the size of a result, or for a copy.
 pub(super) fn host_waits(operator: &Operator, arguments: &[IValue]) -> bool {
-    if names::waits(&operator.name) {
+    if operator.waits {
         return true;
     }
-    let takes_masks = names::takes_indices_of_cpu(&operator.name);
-    let copies = operator.name == names::COPY && !does_not_block(arguments);
+    let takes_masks = operator.takes_indices_of_cpu;
+    let copies = operator.is_copy && !does_not_block(arguments);
     (takes_masks || copies)
         && operator.schema().arguments.iter().zip(arguments).any(|(kind, slot)| {
             tensors(*kind, slot).any(|tensor| {
@@ -85,7 +84,7 @@ impl Accesses {
                 }
             }
         }
-        if operator.name == names::COPY && does_not_block(arguments) {
+        if operator.is_copy && does_not_block(arguments) {
             accesses.fills_pinned(arguments);
         }
         Some(accesses)

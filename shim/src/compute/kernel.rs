@@ -11,7 +11,6 @@ use super::generator::{Drawing, Unmoved};
 use super::graphed::Recording;
 use super::host::Inside;
 use super::late::Late;
-use super::mapping::names;
 use super::method::Method;
 use super::numbers::NonFinite;
 use super::object::{self, Tensor};
@@ -310,7 +309,7 @@ fn special(operator: &'static Operator) -> ! {
 /// results are discarded.
 fn check(operator: &Operator, handle: *const OperatorHandle, keys: u64, arguments: &[IValue], method: Method) {
     // A GPU's tensor takes indices from the CPU; the reverse is an error.
-    let takes_indices = names::takes_indices_of_cpu(&operator.name);
+    let takes_indices = operator.takes_indices_of_cpu;
     let own = arguments.first().and_then(Tensor::in_slot).map(|tensor| tensor.device());
     let is_free = matches!(method, Method::Copy) || (takes_indices && goes_with_cpu(operator, arguments, own));
     let Some(cuda) = operator.cuda.filter(|_| !is_free) else { return };

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use dataplane::lock::Mutex;
 
 use super::cxx::{BoxedFunction, IValue, MaybeHandle, OperatorHandle, OperatorName, Stack};
+use super::mapping::names;
 use super::symbols::Symbols;
 use super::{layout, torch};
 
@@ -135,6 +136,12 @@ pub(super) struct Operator {
     pub(super) cuda: Option<Kernel>,
     /// Whether it is composed of others on CUDA too, using their derivatives.
     pub(super) is_implicit: bool,
+    /// What every call would otherwise find out from the name: see [`names::waits`].
+    pub(super) waits: bool,
+    /// See [`names::takes_indices_of_cpu`].
+    pub(super) takes_indices_of_cpu: bool,
+    /// Whether it is [`names::COPY`].
+    pub(super) is_copy: bool,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
     schema: OnceLock<Schema>,
@@ -164,6 +171,9 @@ impl Operator {
             cpu: kernel(cpu).or_else(composite),
             cuda: kernel(cuda).or_else(composite),
             is_implicit: kernel(keys.composite[2]).is_some() && kernel(cuda).is_none(),
+            waits: names::waits(name),
+            takes_indices_of_cpu: names::takes_indices_of_cpu(name),
+            is_copy: name == names::COPY,
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),
