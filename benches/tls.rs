@@ -1,7 +1,6 @@
 //! What encryption costs the data of collectives between hosts: `cargo bench -p dataplane --bench tls`. One thread sends to another over
 //! loopback, with and without TLS as ranks use it, alternating; medians in GB/s. A network is slower than loopback, so this is the most
 //! that encryption can cost.
-#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock, which the rules do not")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

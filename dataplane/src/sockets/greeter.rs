@@ -2,12 +2,14 @@
 //! costs a descriptor and some bytes, for at most ten seconds; if there are too many, the one that has waited longest is dropped.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use protocol::env;
 use protocol::message::HELLO_DEADLINE;
 use rustls::ServerConnection;
 
@@ -162,14 +164,14 @@ fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
             let Some((route, is_secured)) = hello::read(&stranger.hello, host.address(), trust.token()) else {
                 return Judgement::Refused;
             };
-            // A rank of this run never sends this unencrypted.
             match (trust.keys(), is_secured) {
                 (Some(keys), true) => match ServerConnection::new(Arc::clone(&keys.server)) {
                     Ok(tls) => stranger.shaking = Some((route, Box::new(tls))),
                     Err(_) => return Judgement::Refused,
                 },
-                (Some(_), false) if comes_from_afar(&stranger.stream) => return Judgement::Refused,
-                (None, true) => return Judgement::Refused,
+                // With this proof it is a rank of this run.
+                (Some(_), false) if comes_from_afar(&stranger.stream) => return disagrees(is_secured),
+                (None, true) => return disagrees(is_secured),
                 (_, false) => return Judgement::Welcome(route, None),
             }
             continue;
@@ -185,6 +187,22 @@ fn judge(stranger: &mut Stranger, host: &impl Host) -> Judgement {
             Ok(Some(got)) => stranger.hello.extend_from_slice(&room[..got]),
         }
     }
+}
+
+/// Refuses a rank that does not encrypt as this process does, and says so once: all that the rank learns is that the connection
+/// ended.
+fn disagrees(is_secured: bool) -> Judgement {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if SAID.swap(true, Ordering::Relaxed) {
+        return Judgement::Refused;
+    }
+    let (theirs, ours) = if is_secured { ("encrypts", "does not") } else { ("does not encrypt", "does") };
+    let _ = writeln!(
+        io::stderr(),
+        "fakegpu: refused the connection of a rank that {theirs} data between hosts, while this one {ours}: set {} alike on all ranks",
+        env::STAGING_TLS.name
+    );
+    Judgement::Refused
 }
 
 /// Advances a handshake as far as possible.
