@@ -63,9 +63,10 @@ impl Code {
         }
     }
 
-    /// Runs the lanes of the mask to their next synchronization or end.
-    pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32) {
-        let step = match warp.one_place() {
+    /// Runs the lanes of the mask to their next synchronization or end. `known` is where all 32 lanes continue, if the caller knows
+    /// that they continue at one place.
+    pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32, known: Option<u32>) {
+        let step = match known.or_else(|| warp.one_place()) {
             Some(place) if mask == u32::MAX && context.together != 0 => place,
             _ => APART,
         };

@@ -70,12 +70,16 @@ impl Slot {
         (self.shift == 2).then(|| unsafe { self.place(warp, 0).cast::<[u32; 32]>().read() })
     }
 
-    pub(crate) fn set_words(self, warp: &Warp, words: &[u32; 32]) {
+    /// Gives each lane the word of the lane in `from`. Written where they belong, one by one: the detour over an array costs a call
+    /// for each lane (`array::map`), or a vector load of words that were just stored.
+    pub(crate) fn set_words(self, warp: &Warp, words: &[u32; 32], from: &[u8; 32]) {
+        let word = |from: u8| words[from as usize & 31];
         if self.shift == 2 {
             // SAFETY: as in `words`.
-            unsafe { self.place(warp, 0).cast::<[u32; 32]>().write(*words) };
+            let places = unsafe { &mut *self.place(warp, 0).cast::<[u32; 32]>() };
+            places.iter_mut().zip(from).for_each(|(place, from)| *place = word(*from));
         } else {
-            words.iter().zip(0..).for_each(|(word, lane)| self.write(warp, lane, u64::from(*word)));
+            from.iter().zip(0..).for_each(|(from, lane)| self.write(warp, lane, u64::from(word(*from))));
         }
     }
 

@@ -136,6 +136,7 @@ impl Machine<'_> {
     }
 
     fn run_warp(&mut self, unit: &mut Unit, block: usize, index: usize, turn: &mut Turn) -> Result<(), Stop> {
+        let mut known = None;
         loop {
             let warp = &mut unit.blocks[block].warps[index];
             let mask = warp.runnable;
@@ -143,26 +144,30 @@ impl Machine<'_> {
                 self.context.fuel = FUEL;
                 self.context.warp = warp;
                 warp.runnable = 0;
-                self.code.call(&mut self.context, warp, mask);
+                self.code.call(&mut self.context, warp, mask, known.take());
                 if self.context.trap != 0 {
                     let lane = self.context.lane as u32;
                     return Err(self.stop(&unit.blocks[block], index, lane));
                 }
                 let warp = &mut unit.blocks[block].warps[index];
-                let is_whole = mask == u32::MAX && warp.one_place().is_some_and(|place| place != EXITED);
+                let place = if mask == u32::MAX { warp.one_place() } else { None };
+                let is_whole = place.is_some_and(|place| place != EXITED);
                 if is_whole && !self.shape.checks.any() && self.in_step(unit, block, index)? {
                     turn.progress = true;
-                    if unit.blocks[block].warps[index].runnable == 0 {
+                    let warp = &unit.blocks[block].warps[index];
+                    if warp.runnable == 0 {
                         return Ok(());
                     }
+                    // All lanes took the same steps.
+                    known = Some(warp.resume[0]);
                     continue;
                 }
                 let warp = &mut unit.blocks[block].warps[index];
-                let mut gone = 0;
-                for lane in 0..32 {
-                    gone |= u32::from(warp.resume[lane] == EXITED) << lane;
-                }
-                gone &= mask;
+                let gone = match place {
+                    Some(EXITED) => mask,
+                    Some(_) => 0,
+                    None => (0..32).fold(0, |all, lane| all | u32::from(warp.resume[lane] == EXITED) << lane) & mask,
+                };
                 if gone != 0 {
                     turn.progress = true;
                     warp.exited |= gone;

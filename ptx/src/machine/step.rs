@@ -64,7 +64,7 @@ fn shuffle(warp: &mut Warp, point: &Point) -> bool {
     let (Some(partners), Some(Source::Slot(from))) = (&point.partners, point.src.first()) else { return false };
     let Some(values) = from.words(warp) else { return false };
     if let Some(Some(slot)) = point.dst.first() {
-        slot.set_words(warp, &partners.0.map(|from| values[from as usize & 31]));
+        slot.set_words(warp, &values, &partners.0);
     }
     if let Some(Some(slot)) = point.dst.get(1) {
         slot.set_bytes(warp, &partners.1);
