@@ -447,6 +447,7 @@ impl Kernel {
             watched: u64::from(self.checks.any()),
             watch: std::ptr::null_mut(),
             unwritten: launch.unwritten.filter(|_| self.checks.init).map_or(std::ptr::null(), |unwritten| unwritten),
+            ranges: vec![0..0; self.program.sites.len()],
             sampler: launch.footprint.map(|_| Sampler::new(self.program.sites.len())),
             blocks: std::ptr::null_mut(),
             memory,

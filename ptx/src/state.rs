@@ -1,5 +1,7 @@
 //! The state that compiled code and the machine share: contexts, warps, blocks, and the codes of traps.
 
+use std::ops::Range;
+
 use crate::footprint::Sampler;
 use crate::host::{Host, Memory};
 use crate::memory_ops::{Access, AddressSpace};
@@ -91,6 +93,8 @@ pub(crate) struct Context {
     /// Of the block that runs, if there are checks.
     pub(crate) watch: *mut Watch,
     pub(crate) unwritten: *const Unwritten,
+    /// The allocation in which each site's last access was that [`SiteCache`] did not know.
+    pub(crate) ranges: Vec<Range<u64>>,
     /// Set if the caller wants to know where global memory is touched.
     pub(crate) sampler: Option<Sampler>,
     pub(crate) blocks: *mut Block,

@@ -193,17 +193,24 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
     let (bytes, space) = (mode & 0xffff, AddressSpace::of(mode >> 16 & 0xff));
     let access = Access::of(mode >> 24 & 0xff);
     context.site = site;
-    let Some(place) = locate(context, address, bytes, bytes, space, access) else { return 0 };
+    let known = context.ranges[site as usize].clone();
+    // Most misses are at the end of a piece that the sampler has seen, not of an allocation.
+    let is_known = known.start <= address && address < known.end && bytes <= known.end - address;
+    let is_known = is_known && is_global(space, address) && address.is_multiple_of(bytes);
+    let place = if is_known { Some(address as *mut u8) } else { locate(context, address, bytes, bytes, space, access) };
+    let Some(place) = place else { return 0 };
     if is_global(space, address) {
         let piece = sample(context, address, bytes, access);
         // SAFETY: as in `global_place`; there is a cache for every site.
         unsafe {
-            if let Some(range) = (*context.memory).range(address) {
-                let range = range.start.max(piece.start)..range.end.min(piece.end);
+            let whole = if is_known { Some(known) } else { (*context.memory).range(address) };
+            if let Some(whole) = whole {
+                let range = whole.start.max(piece.start)..whole.end.min(piece.end);
                 let low = range.start.next_multiple_of(bytes);
                 let count = if range.end >= low + bytes { (range.end - low - bytes) / bytes + 1 } else { 0 };
                 *context.sites.add(site as usize) =
                     SiteCache { low, count, rows: count.saturating_sub(u64::from(LANES) - 1) };
+                context.ranges[site as usize] = whole;
             }
         }
     }
