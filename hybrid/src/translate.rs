@@ -82,7 +82,6 @@ macro_rules! translated {
 }
 
 translated! {
-    fn cuDeviceGetPCIBusId(out: usize, length: c_int, device: Ordinal);
     fn cuDeviceGetLuid(out: usize, mask: usize, device: Ordinal);
     fn cuDeviceGetProperties(out: usize, device: Ordinal);
     fn cuDeviceCanAccessPeer(out: *mut c_int, device: Ordinal, peer: Ordinal);
