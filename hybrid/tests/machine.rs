@@ -136,6 +136,21 @@ fn kernel_launches_are_counted_by_name() {
     assert_eq!(launches(1), serde_json::json!({ "total": 2, "by_name": { "second": 2 } }));
 }
 
+/// GPUs 1 and 3 of the machine are in front of the second real one, also where they are the only ones that CUDA shows.
+#[test]
+fn the_mask_does_not_move_devices_to_other_real_gpus() {
+    let machine = Machine::new("launches.c");
+    let variables =
+        [("FAKEGPU_PROFILES", "a100:4"), ("CUDA_VISIBLE_DEVICES", "1,3"), ("MACHINE_GPUS", "test-512m,a100-1g")];
+    succeeds(&machine.run("", &variables), "launches: ok");
+    let report = machine.report();
+    let devices = [0, 1].map(|device| {
+        let device = &report["devices"][device];
+        (device["total_memory"].as_u64().unwrap() >> 20, device["kernel_launches"]["total"].as_u64().unwrap())
+    });
+    assert_eq!(devices, [(1024, 7), (1024, 2)]);
+}
+
 /// Bytes and counts that the program made on purpose, by hand; the rest is what `kin` and `use` allocate, which fits.
 fn policy(word: &str, field: &str) {
     let machine = Machine::new("memory.c");
@@ -189,6 +204,20 @@ fn mapped_memory_of_the_host_takes_its_place() {
 #[test]
 fn ordinary_memory_of_the_host_takes_its_place() {
     policy("spill_cpu", "spilled_alloc");
+}
+
+#[test]
+fn physical_memory_of_the_host_takes_its_place_where_it_is_mapped() {
+    let machine = Machine::new("physical.c");
+    for (policy, count) in [("mapped_host", 1), ("managed", 0), ("spill_cpu", 0)] {
+        let variables =
+            [("FAKEGPU_PROFILES", "a100-1g:2"), ("FAKEGPU_OOM_POLICY", policy), ("MACHINE_HOST_NUMA", "1")];
+        succeeds(&machine.run(policy, &variables), "physical: ok");
+        let report = machine.report();
+        let stats = &report["hybrid_stats"];
+        assert_eq!((&stats["oom_fallback_count"], &stats["mapped_host_alloc"]["count"]), (&count.into(), &count.into()));
+        assert_eq!(report["devices"][1]["used_memory_peak"], count << 21);
+    }
 }
 
 fn fgpu(machine: &Machine, options: &[&str]) -> Output {
