@@ -54,6 +54,7 @@ fn ask() -> Option<Vec<u64>> {
         libc::kill(pid, libc::SIGKILL);
         libc::waitpid(pid, std::ptr::null_mut(), 0);
     }
-    let real: Vec<u64> = bytes.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?))).collect();
+    let real: Vec<u64> =
+        bytes.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?))).collect();
     (!real.is_empty()).then_some(real)
 }

@@ -7,10 +7,10 @@ use std::ffi::{c_int, c_ulonglong};
 use dataplane::lock::Mutex;
 
 use crate::book::{self, Kind};
-use crate::guard::{exports, put, take};
-use crate::real::call;
 use crate::device::{self, Device};
+use crate::guard::{exports, put, take};
 use crate::policy;
+use crate::real::call;
 use crate::translate::{AllocationProperties, Location};
 use crate::trouble::{CudaResult, NOT_SUPPORTED};
 

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::{panic, process};
 
 use dataplane::report_file;
-use protocol::device_report::{
-    BackingGpu, DeviceEntry, DeviceReport, HostIo, ProfileEntry, REPORT_VERSION, Summary,
-};
+use protocol::device_report::{BackingGpu, DeviceEntry, DeviceReport, HostIo, ProfileEntry, REPORT_VERSION, Summary};
 
 use crate::device::{self, Device, Machine};
 use crate::settings::{self, Settings};

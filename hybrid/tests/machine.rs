@@ -93,7 +93,8 @@ fn every_name_of_libcuda_and_nvml_is_exported_and_nothing_else() {
     exported.retain(|name| *name != "fakegpu_cuda_hybrid");
     exported.sort_unstable();
     let exports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shim/exports");
-    let tables = ["libcuda.txt", "libnvidia-ml.txt"].map(|name| fs::read_to_string(exports.join(name)).unwrap()).concat();
+    let tables =
+        ["libcuda.txt", "libnvidia-ml.txt"].map(|name| fs::read_to_string(exports.join(name)).unwrap()).concat();
     let mut names: Vec<&str> = tables.lines().filter_map(|line| line.split_whitespace().next()).collect();
     names.sort_unstable();
     assert_eq!(exported, names);
@@ -210,12 +211,14 @@ fn ordinary_memory_of_the_host_takes_its_place() {
 fn physical_memory_of_the_host_takes_its_place_where_it_is_mapped() {
     let machine = Machine::new("physical.c");
     for (policy, count) in [("mapped_host", 1), ("managed", 0), ("spill_cpu", 0)] {
-        let variables =
-            [("FAKEGPU_PROFILES", "a100-1g:2"), ("FAKEGPU_OOM_POLICY", policy), ("MACHINE_HOST_NUMA", "1")];
+        let variables = [("FAKEGPU_PROFILES", "a100-1g:2"), ("FAKEGPU_OOM_POLICY", policy), ("MACHINE_HOST_NUMA", "1")];
         succeeds(&machine.run(policy, &variables), "physical: ok");
         let report = machine.report();
         let stats = &report["hybrid_stats"];
-        assert_eq!((&stats["oom_fallback_count"], &stats["mapped_host_alloc"]["count"]), (&count.into(), &count.into()));
+        assert_eq!(
+            (&stats["oom_fallback_count"], &stats["mapped_host_alloc"]["count"]),
+            (&count.into(), &count.into())
+        );
         assert_eq!(report["devices"][1]["used_memory_peak"], count << 21);
     }
 }

@@ -204,9 +204,10 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
         gpu_events: given(&names::FAULTS).map_or(Ok(Vec::new()), |value| gpu_events(&value))?,
-        report_path: given(&names::REPORT_PATH),
+        // In mode hybrid, the library in front of the real libcuda writes the report.
+        report_path: given(&names::REPORT_PATH).filter(|_| hybrid::facts().is_none()),
         journal: given(&names::JOURNAL),
-        terminal_report,
+        terminal_report: terminal_report && hybrid::facts().is_none(),
     })
 }
 

@@ -86,7 +86,11 @@ pub(super) fn is_known(name: &str) -> bool {
 
 /// The same for `NVML_FI_DEV_*`: the number of links (91), power limits (187 to 190, 192) and temperature limits (193 to 196).
 pub(super) fn admit_field(field: c_uint) -> NvmlResult {
-    if facts().is_none() || matches!(field, 91 | 187..=190 | 192..=196) { Ok(()) } else { Err(NvmlError::NOT_SUPPORTED) }
+    if facts().is_none() || matches!(field, 91 | 187..=190 | 192..=196) {
+        Ok(())
+    } else {
+        Err(NvmlError::NOT_SUPPORTED)
+    }
 }
 
 /// Bytes of memory that CUDA shows of the GPU with that index.
