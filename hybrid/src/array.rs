@@ -93,9 +93,9 @@ unsafe fn make(out: *mut usize, bytes: u64, real: &dyn Fn(*mut usize) -> CudaRes
     }
     let handle = || {
         let mut handle = 0;
-        real(&raw mut handle).map(|()| handle)
+        real(&raw mut handle).map(|()| (handle, Backing::Real))
     };
-    let handle = policy::allocate_as(current()?, (Kind::Array, Backing::Real), (bytes, bytes), handle)?;
+    let handle = policy::allocate_as(current()?, Kind::Array, (bytes, bytes), handle)?;
     // SAFETY: promised by the caller.
     unsafe { put(out, handle) }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Backing {
     Real,
     /// Managed memory.
     Managed,
-    /// Pinned host memory, with its host address.
+    /// Pinned host memory, with its host address; 0 if it is mapped by the program.
     Mapped(usize),
     /// Host memory that the real device does not know about, and its length.
     Spilled(usize),

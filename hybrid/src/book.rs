@@ -2,12 +2,14 @@
 //! threads cannot both get the last of it.
 
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 
 use dataplane::lock::Mutex;
 use protocol::device_report::Tally;
 
 use crate::backing::{self, Backing};
-use crate::device::Device;
+use crate::device::{self, Device};
+use crate::nvml;
 use crate::trouble::{CudaResult, OUT_OF_MEMORY};
 
 /// One allocation.
@@ -52,6 +54,14 @@ impl Books {
         let account = self.accounts.entry(held.device).or_default();
         account.used -= held.booked;
         account.free += one(held.bytes);
+        self.show(held.device);
+    }
+
+    /// Tells monitors.
+    fn show(&self, ordinal: usize) {
+        if let Ok(device) = device::get(ordinal as c_int) {
+            nvml::hold(device, self.accounts.get(&ordinal).map_or(0, |account| account.used));
+        }
     }
 }
 
@@ -104,6 +114,12 @@ pub(crate) fn hold(kind: Kind, key: usize, held: Held) {
     account.alloc += one(held.bytes);
     account.peak = account.peak.max(account.used);
     books.held.insert((kind, key), held);
+    books.show(held.device);
+}
+
+/// This process uses the device.
+pub(crate) fn show(device: &Device) {
+    BOOKS.lock().show(device.ordinal as usize);
 }
 
 /// The allocation with that key.

@@ -18,6 +18,7 @@ static OWNERS: Mutex<Option<HashMap<usize, c_int>>> = Mutex::new(None);
 
 fn owns(context: usize, device: &Device) {
     OWNERS.lock().get_or_insert_default().insert(context, device.ordinal);
+    book::show(device);
 }
 
 fn owner(context: usize) -> Option<&'static Device> {

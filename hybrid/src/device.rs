@@ -1,4 +1,5 @@
-//! The devices that the program is shown, and the real one behind each: device i has the real device i modulo their number.
+//! The devices that the program is shown, and the real one behind each: GPU i of the machine has the real device i modulo their
+//! number.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -7,7 +8,7 @@ use dataplane::lock::Mutex;
 use protocol::gpu::Gpu;
 
 use crate::real::call;
-use crate::settings::{self, Policy};
+use crate::settings::{self, Policy, Settings};
 use crate::trouble::{CudaResult, INVALID_DEVICE, NO_DEVICE, NOT_INITIALIZED};
 
 /// One device that the program sees.
@@ -15,6 +16,8 @@ use crate::trouble::{CudaResult, INVALID_DEVICE, NO_DEVICE, NOT_INITIALIZED};
 pub(crate) struct Device {
     /// Its number.
     pub(crate) ordinal: c_int,
+    /// Its index in the machine, of which `CUDA_VISIBLE_DEVICES` may show a part.
+    pub(crate) index: usize,
     /// What it claims to be.
     pub(crate) gpu: &'static Gpu,
     /// The real one behind it.
@@ -36,6 +39,8 @@ pub(crate) struct Machine {
     pub(crate) real: Vec<u64>,
 }
 
+const MASK: &str = "CUDA_VISIBLE_DEVICES";
+
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// The machine, once `cuInit` has succeeded.
@@ -56,21 +61,13 @@ pub(crate) fn first_of(real: c_int) -> CudaResult<&'static Device> {
 
 /// `cuInit`: first the real library's, then the devices. The real one must not apply the mask that is meant for our devices.
 pub(crate) fn init(flags: u32) -> CudaResult {
-    const MASK: &str = "CUDA_VISIBLE_DEVICES";
     static ONCE: Mutex<()> = Mutex::new(());
     let settings = settings::get().ok_or(NO_DEVICE)?;
     if MACHINE.get().is_some() {
         return call!(cuInit(flags => u32));
     }
     let _one = ONCE.lock();
-    let mask = settings.is_masked.then(|| std::env::var_os(MASK)).flatten();
-    // SAFETY: libcuda reads its environment here and nowhere else, and offers no other way; a thread that reads the environment at
-    // this moment by C's functions would be at risk, as with every program that sets variables before it uses CUDA.
-    mask.iter().for_each(|_| unsafe { std::env::remove_var(MASK) });
-    let answer = call!(cuInit(flags => u32));
-    // SAFETY: as above.
-    mask.iter().for_each(|mask| unsafe { std::env::set_var(MASK, mask) });
-    answer?;
+    start(settings, flags)?;
     if settings.shown.is_empty() {
         return Err(NO_DEVICE);
     }
@@ -79,7 +76,20 @@ pub(crate) fn init(flags: u32) -> CudaResult {
     Ok(())
 }
 
-fn look(settings: &'static settings::Settings) -> CudaResult<Machine> {
+/// The real library's `cuInit`.
+fn start(settings: &Settings, flags: u32) -> CudaResult {
+    let mask = settings.is_masked.then(|| std::env::var_os(MASK)).flatten();
+    // SAFETY: libcuda reads its environment here and nowhere else, and offers no other way; a thread that reads the environment at
+    // this moment by C's functions would be at risk, as with every program that sets variables before it uses CUDA.
+    mask.iter().for_each(|_| unsafe { std::env::remove_var(MASK) });
+    let answer = call!(cuInit(flags => u32));
+    // SAFETY: as above.
+    mask.iter().for_each(|mask| unsafe { std::env::set_var(MASK, mask) });
+    answer
+}
+
+/// The real devices, each with its memory in bytes.
+fn real() -> CudaResult<Vec<(c_int, u64)>> {
     let mut count: c_int = 0;
     call!(cuDeviceGetCount(&raw mut count => *mut c_int))?;
     let mut real = Vec::new();
@@ -89,21 +99,49 @@ fn look(settings: &'static settings::Settings) -> CudaResult<Machine> {
         call!(cuDeviceTotalMem_v2(&raw mut total => *mut usize, device => c_int))?;
         real.push((device, total as u64));
     }
-    if real.is_empty() {
-        return Err(NO_DEVICE);
-    }
-    let device = |(index, gpu): (usize, &'static Gpu)| {
-        let (behind, behind_total) = real[index % real.len()];
-        let own = gpu.profile.memory.bytes;
+    if real.is_empty() { Err(NO_DEVICE) } else { Ok(real) }
+}
+
+/// Memory of the real devices, for a process that ends after it: it starts the real library.
+pub(crate) fn ask() -> CudaResult<Vec<u64>> {
+    start(settings::get().ok_or(NO_DEVICE)?, 0)?;
+    Ok(real()?.into_iter().map(|(_, total)| total).collect())
+}
+
+fn look(settings: &'static Settings) -> CudaResult<Machine> {
+    let real = real()?;
+    let device = |(ordinal, index): (usize, &usize)| {
+        let (gpu, real_index) = (&settings.gpus[*index], index % real.len());
+        let (behind, behind_total) = real[real_index];
         Device {
-            ordinal: index as c_int,
+            ordinal: ordinal as c_int,
+            index: *index,
             gpu,
             real: behind,
-            real_index: index % real.len(),
-            is_shared: index >= real.len(),
-            total: if settings.policy == Policy::Clamp { own.min(behind_total) } else { own },
+            real_index,
+            is_shared: settings.shown[..ordinal].iter().any(|earlier| earlier % real.len() == real_index),
+            total: total(settings, gpu, behind_total),
         }
     };
     let devices = settings.shown.iter().enumerate().map(device).collect();
     Ok(Machine { devices, real: real.into_iter().map(|(_, total)| total).collect() })
+}
+
+/// Bytes that a device has in front of a real one.
+fn total(settings: &Settings, gpu: &Gpu, real: u64) -> u64 {
+    let own = gpu.profile.memory.bytes;
+    if settings.policy == Policy::Clamp { own.min(real) } else { own }
+}
+
+/// Bytes of the GPU with that index in the machine, also before `cuInit`: `asked` then tells the memory of the real
+/// devices, if it matters. `None` if that is unknown.
+pub(crate) fn total_memory(index: usize, asked: impl FnOnce() -> Option<&'static [u64]>) -> Option<u64> {
+    let settings = settings::get()?;
+    let gpu = settings.gpus.get(index)?;
+    let real = match machine() {
+        Ok(machine) => machine.real.as_slice(),
+        Err(_) if settings.policy != Policy::Clamp => return Some(gpu.profile.memory.bytes),
+        Err(_) => asked()?,
+    };
+    Some(total(settings, gpu, real[index % real.len()]))
 }

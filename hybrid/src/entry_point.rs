@@ -95,17 +95,19 @@ fn own(name: &str, per_thread: bool) -> Option<usize> {
 /// This library, which is already loaded.
 fn this() -> Option<&'static Library> {
     static THIS: OnceLock<Option<Library>> = OnceLock::new();
-    let find = || {
-        // SAFETY: plain data, which is written before it is read; the address is one of this library's.
-        let file = unsafe {
-            let mut found: libc::Dl_info = std::mem::zeroed();
-            if libc::dladdr((&raw const fakegpu_cuda_hybrid).cast(), &raw mut found) == 0 {
-                return None;
-            }
-            CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned()
-        };
-        // SAFETY: it is loaded already, so nothing runs.
-        unsafe { Library::open(Some(file), RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()
-    };
+    // SAFETY: it is loaded already, so nothing runs.
+    let find = || unsafe { Library::open(Some(file()?), RTLD_LAZY | libc::RTLD_NOLOAD) }.ok();
     THIS.get_or_init(find).as_ref()
+}
+
+/// The file that this library was loaded from.
+pub(crate) fn file() -> Option<String> {
+    // SAFETY: plain data, which is written before it is read; the address is one of this library's.
+    unsafe {
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr((&raw const fakegpu_cuda_hybrid).cast(), &raw mut found) == 0 {
+            return None;
+        }
+        Some(CStr::from_ptr(found.dli_fname).to_string_lossy().into_owned())
+    }
 }

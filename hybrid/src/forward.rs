@@ -1,43 +1,33 @@
-//! Calls that go to the real libcuda unchanged, whatever their arguments: each name is a few instructions that jump through a
+//! Calls that go to another library unchanged, whatever their arguments: each name is a few instructions that jump through a
 //! slot. The first call fills it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::real;
-use crate::trouble::{self, NOT_SUPPORTED, STUB_LIBRARY};
+/// Finds the code for a name; if there is none, code that returns an error.
+pub(crate) type Find = fn(&'static str) -> usize;
 
 /// Where calls of one name go. The code below knows that the address comes first.
 #[repr(C)]
 pub(crate) struct Slot {
     address: AtomicUsize,
     name: &'static str,
+    find: Find,
 }
 
 impl Slot {
-    pub(crate) const fn new(name: &'static str) -> Self {
-        Self { address: AtomicUsize::new(0), name }
+    pub(crate) const fn new(name: &'static str, find: Find) -> Self {
+        Self { address: AtomicUsize::new(0), name, find }
     }
 }
 
-unsafe extern "C" fn no_driver() -> u32 {
-    STUB_LIBRARY
+/// After a panic: `CUDA_ERROR_UNKNOWN`, which is also `NVML_ERROR_UNKNOWN`.
+unsafe extern "C" fn broken() -> u32 {
+    crate::trouble::UNKNOWN
 }
 
-unsafe extern "C" fn not_there() -> u32 {
-    NOT_SUPPORTED
-}
-
-/// Fills a slot and returns its address. A name that the real library does not have returns `CUDA_ERROR_NOT_SUPPORTED`.
+/// Fills a slot and returns its address.
 unsafe extern "C" fn fill(slot: &Slot) -> usize {
-    let address = std::panic::catch_unwind(|| match real::address(slot.name) {
-        Ok(address) => address,
-        Err(STUB_LIBRARY) => no_driver as *const () as usize,
-        Err(_) => {
-            trouble::say(&format!("{}: the real libcuda has no such function", slot.name));
-            not_there as *const () as usize
-        }
-    });
-    let address = address.unwrap_or(not_there as *const () as usize);
+    let address = std::panic::catch_unwind(|| (slot.find)(slot.name)).unwrap_or(broken as *const () as usize);
     slot.address.store(address, Ordering::Release);
     address
 }
@@ -117,13 +107,13 @@ pub(crate) unsafe extern "C" fn first() {
     );
 }
 
-/// Names that are forwarded unchanged.
+/// Names that are forwarded unchanged to the code that `$find` finds.
 macro_rules! forwarded {
-    ($($name:ident)*) => {$(
+    (to $find:path; $($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
-            static SLOT: $crate::forward::Slot = $crate::forward::Slot::new(stringify!($name));
+            static SLOT: $crate::forward::Slot = $crate::forward::Slot::new(stringify!($name), $find);
             #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 "lea r11, [rip + {slot}]",

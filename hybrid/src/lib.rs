@@ -6,12 +6,14 @@
 //! - `device` and `context` are the virtual devices and what belongs to each; `ordinals` is what they report about themselves.
 //! - `memory`, `array` and `physical` are allocations: `book` records what each device holds, `policy` decides how memory is
 //!   made, `backing` what it consists of. `pointer`, `copy` and `fill` handle the memory that the real library does not know.
-//! - `traffic` counts copies and fills; `report` writes the report.
+//! - `traffic` counts copies and fills, `launch` kernels; `report` writes the report.
+//! - `nvml` is libnvidia-ml, the simulated one; `child` asks what it needs to know of real devices.
 #![expect(unsafe_code, reason = "C functions on both sides")]
 
 mod array;
 mod backing;
 mod book;
+mod child;
 mod context;
 mod copy;
 mod device;
@@ -20,7 +22,10 @@ mod fill;
 mod forward;
 mod forwarded;
 mod guard;
+mod launch;
 mod memory;
+mod nvml;
+mod nvml_names;
 mod ordinals;
 mod physical;
 mod pointer;

@@ -119,12 +119,12 @@ unsafe fn managed(out: *mut usize, size: usize, flags: c_uint) -> CudaResult {
     let make = || {
         let mut address = 0;
         call!(cuMemAllocManaged(&raw mut address => *mut usize, size => usize, flags => c_uint))?;
-        Ok(address)
+        Ok((address, Backing::Managed))
     };
     let place = current()?;
     // What does not fit on the device is on the host, as on hardware.
     let booked = book::left(place.1).min(size as u64);
-    let address = policy::allocate_as(place, (Kind::Address, Backing::Managed), (size as u64, booked), make)?;
+    let address = policy::allocate_as(place, Kind::Address, (size as u64, booked), make)?;
     // SAFETY: promised by the caller.
     unsafe { put(out, address) }
 }

@@ -1,8 +1,8 @@
 //! Functions that the virtual devices answer themselves: `cuInit`, `cuDeviceGet` and the properties of a device.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
-use protocol::gpu_attribute;
+use protocol::{gpu, gpu_attribute};
 
 use crate::guard::{exports, put};
 use crate::real::call;
@@ -19,6 +19,7 @@ exports! {
     fn cuDeviceTotalMem_v2(out: *mut usize, ordinal: c_int) = total_memory;
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, ordinal: c_int) = capability;
     fn cuDeviceGetAttribute(out: *mut c_int, number: c_int, ordinal: c_int) = attribute;
+    fn cuDeviceGetPCIBusId(out: *mut c_char, length: c_int, ordinal: c_int) = pci_address;
     fn cuDeviceGetByPCIBusId(out: *mut c_int, address: *const c_char) = by_pci_address;
 }
 
@@ -39,13 +40,17 @@ unsafe fn get(out: *mut c_int, ordinal: c_int) -> CudaResult {
 }
 
 unsafe fn name(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
-    let device = device::get(ordinal)?;
-    let room = usize::try_from(length).ok().filter(|room| *room > 0 && !out.is_null()).ok_or(INVALID_VALUE)?;
-    let name = device.gpu.profile.name.as_bytes();
-    let kept = name.len().min(room - 1);
+    // SAFETY: promised by the caller.
+    unsafe { put_text(out, length, &device::get(ordinal)?.gpu.profile.name, 1) }
+}
+
+/// Writes as much of a text as there is room for; fewer than `least` bytes are an error.
+unsafe fn put_text(out: *mut c_char, length: c_int, text: &str, least: usize) -> CudaResult {
+    let room = usize::try_from(length).ok().filter(|room| *room >= least && !out.is_null()).ok_or(INVALID_VALUE)?;
+    let kept = text.len().min(room - 1);
     // SAFETY: `out` has `length` bytes, promised by the caller.
     unsafe {
-        out.copy_from_nonoverlapping(name.as_ptr().cast(), kept);
+        out.copy_from_nonoverlapping(text.as_ptr().cast(), kept);
         out.add(kept).write(0);
     }
     Ok(())
@@ -70,24 +75,37 @@ unsafe fn capability(major: *mut c_int, minor: *mut c_int, ordinal: c_int) -> Cu
     }
 }
 
-/// Attributes of the model come from the profile; those of the driver, the system and the GPU's place come from the real device.
+/// Attributes of the model and the address come from the profile and the place; those of the driver and the system come from the
+/// real device.
 unsafe fn attribute(out: *mut c_int, number: c_int, ordinal: c_int) -> CudaResult {
     let device = device::get(ordinal)?;
     call!(cuDeviceGetAttribute(out => *mut c_int, number => c_int, device.real => c_int))?;
-    match gpu_attribute::of_model(device.gpu, number) {
-        // SAFETY: promised by the caller.
-        Some(value) => unsafe { put(out, value) },
-        None => Ok(()),
-    }
+    let own = match number {
+        // `CU_DEVICE_ATTRIBUTE_PCI_BUS_ID`, `_PCI_DEVICE_ID`, `_PCI_DOMAIN_ID`
+        33 => Some(device.gpu.pci().1 as c_int),
+        34 => Some(0),
+        50 => Some(device.gpu.pci().0 as c_int),
+        number => gpu_attribute::of_model(device.gpu, number),
+    };
+    // SAFETY: promised by the caller.
+    own.map_or(Ok(()), |value| unsafe { put(out, value) })
+}
+
+unsafe fn pci_address(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
+    let device = device::get(ordinal)?;
+    let text = device.gpu.pci_text();
+    // SAFETY: promised by the caller.
+    unsafe { put_text(out, length, &text, text.len() + 1) }
 }
 
 unsafe fn by_pci_address(out: *mut c_int, address: *const c_char) -> CudaResult {
-    let mut real: c_int = 0;
     if out.is_null() || address.is_null() {
         return Err(INVALID_VALUE);
     }
-    call!(cuDeviceGetByPCIBusId(&raw mut real => *mut c_int, address => *const c_char))?;
-    let device = device::first_of(real).map_err(|_| INVALID_DEVICE)?;
+    // SAFETY: a C string, promised by the caller.
+    let address = unsafe { CStr::from_ptr(address) }.to_str().map_err(|_| INVALID_VALUE)?;
+    let place = gpu::parse_pci(address).ok_or(INVALID_VALUE)?;
+    let found = device::machine()?.devices.iter().find(|device| (device.gpu.pci(), 0) == place);
     // SAFETY: promised by the caller.
-    unsafe { put(out, device.ordinal) }
+    unsafe { put(out, found.ok_or(INVALID_DEVICE)?.ordinal) }
 }

@@ -1,18 +1,22 @@
-//! Memory without an address (`cuMemCreate`): booked from its creation until neither a handle nor a mapping refers to it. Only
-//! the real device can hold it.
+//! Memory without an address (`cuMemCreate`): booked from its creation until neither a handle nor a mapping refers to it. If the
+//! real device has no room and the policy is `mapped_host`, it is memory of the host that the program maps for the device.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::c_ulonglong;
+use std::ffi::{c_int, c_ulonglong};
 
 use dataplane::lock::Mutex;
 
-use crate::backing::Backing;
 use crate::book::{self, Kind};
+use crate::device::{self, Device};
 use crate::guard::{exports, put, take};
+use crate::policy;
 use crate::real::call;
-use crate::translate::AllocationProperties;
-use crate::trouble::CudaResult;
-use crate::{device, policy};
+use crate::translate::{AllocationProperties, Location};
+use crate::trouble::{CudaResult, NOT_SUPPORTED};
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`, `_HOST_NUMA`
+const DEVICE: u32 = 1;
+const HOST_NUMA: u32 = 3;
 
 /// Allocation numbers, and what refers to each allocation.
 #[derive(Debug, Default)]
@@ -55,7 +59,7 @@ exports! {
         let real = given.real()?;
         let make = |made: *mut usize| call!(cuMemCreate(made => *mut usize, size => usize, &raw const real => *const AllocationProperties, flags => c_ulonglong));
         // Memory that is not on a device takes nothing from one. The real library refuses mistakes.
-        if out.is_null() || size == 0 || given.location.kind != 1 {
+        if out.is_null() || size == 0 || given.location.kind != DEVICE {
             return make(out);
         }
         let allocation = with(|references| {
@@ -63,15 +67,33 @@ exports! {
             references.made
         });
         let mut handle = 0;
-        let place = (0, device::get(given.location.id)?);
-        let (kind, bytes) = ((Kind::Physical, Backing::Real), (size as u64, size as u64));
-        policy::allocate_as(place, kind, bytes, || make(&raw mut handle).map(|()| allocation))?;
+        let device = device::get(given.location.id)?;
+        let created = &raw mut handle;
+        let host = || {
+            let properties = given.at(near(device)?);
+            call!(cuMemCreate(created => *mut usize, size => usize, &raw const properties => *const AllocationProperties, flags => c_ulonglong))
+        };
+        let physical = || Ok((allocation, policy::physical(|| make(created), host)?));
+        policy::allocate_as((0, device), Kind::Physical, (size as u64, size as u64), physical)?;
         with(|references| {
             references.handles.insert(handle, allocation);
             references.add(allocation);
         });
         // SAFETY: promised by the caller.
         unsafe { put(out, handle) }
+    };
+    fn cuMemGetAllocationPropertiesFromHandle(out: *mut AllocationProperties, handle: usize) = |out, handle| {
+        call!(cuMemGetAllocationPropertiesFromHandle(out => *mut AllocationProperties, handle => usize))?;
+        // SAFETY: promised by the caller.
+        let properties = unsafe { take(out) }?;
+        let allocation = with(|references| references.handles.get(&handle).copied());
+        let ordinal = match allocation.and_then(|allocation| book::get(Kind::Physical, allocation)) {
+            Some(held) => held.device as c_int,
+            None if properties.location.kind == DEVICE => device::first_of(properties.location.id)?.ordinal,
+            None => return Ok(()),
+        };
+        // SAFETY: promised by the caller.
+        unsafe { put(out, properties.at(Location { kind: DEVICE, id: ordinal })) }
     };
     fn cuMemRelease(handle: usize) = |handle| {
         // Before the call: the real library may give the handle to another thread before it returns.
@@ -114,6 +136,19 @@ exports! {
         });
         Ok(())
     };
+}
+
+/// The host's memory nearest to a device, if the driver allocates such memory.
+fn near(device: &Device) -> CudaResult<Location> {
+    let attribute = |number: c_int| {
+        let mut value: c_int = 0;
+        call!(cuDeviceGetAttribute(&raw mut value => *mut c_int, number => c_int, device.real => c_int)).map(|()| value)
+    };
+    // `CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`, `_HOST_NUMA_ID`, which is negative without NUMA.
+    if attribute(141)? == 0 {
+        return Err(NOT_SUPPORTED);
+    }
+    Ok(Location { kind: HOST_NUMA, id: attribute(134)?.max(0) })
 }
 
 fn end(allocation: Option<usize>) -> CudaResult {

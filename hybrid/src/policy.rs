@@ -65,19 +65,34 @@ pub(crate) fn allocate(
     }
 }
 
-/// The same for memory without a fallback: arrays and allocations without an address are always the real device's. `booked` may
-/// be less than `bytes` for managed memory that is not all on the device.
+/// The same for other kinds of memory: `real` also tells what backs it. `booked` may be less than `bytes` for managed memory that
+/// is not all on the device.
 pub(crate) fn allocate_as(
     (context, device): (usize, &Device),
-    (kind, backing): (Kind, Backing),
+    kind: Kind,
     (bytes, booked): (u64, u64),
-    real: impl FnOnce() -> CudaResult<usize>,
+    real: impl FnOnce() -> CudaResult<(usize, Backing)>,
 ) -> CudaResult<usize> {
     book::reserve(device, booked)?;
-    let made = real().inspect_err(|code| book::cancel(device, booked, *code == OUT_OF_MEMORY))?;
+    let (made, backing) = real().inspect_err(|code| book::cancel(device, booked, *code == OUT_OF_MEMORY))?;
     count(backing, bytes);
     book::hold(kind, made, Held { device: device.ordinal as usize, bytes, booked, backing, context });
     Ok(made)
+}
+
+/// An allocation without an address: with `real`, or with `host` if the policy says so and the real device has no room.
+///
+/// # Errors
+/// Those of `real`.
+pub(crate) fn physical(real: impl FnOnce() -> CudaResult, host: impl FnOnce() -> CudaResult) -> CudaResult<Backing> {
+    match real() {
+        Ok(()) => Ok(Backing::Real),
+        Err(OUT_OF_MEMORY) if policy() == Policy::MappedHost && host().is_ok() => {
+            STATS.lock().oom_fallback_count += 1;
+            Ok(Backing::Mapped(0))
+        }
+        Err(code) => Err(code),
+    }
 }
 
 fn count(backing: Backing, bytes: u64) {

@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::{panic, process};
 
 use dataplane::report_file;
-use protocol::device_report::{
-    BackingGpu, DeviceEntry, DeviceReport, HostIo, KernelLaunches, ProfileEntry, REPORT_VERSION, Summary,
-};
+use protocol::device_report::{BackingGpu, DeviceEntry, DeviceReport, HostIo, ProfileEntry, REPORT_VERSION, Summary};
 
 use crate::device::{self, Device, Machine};
 use crate::settings::{self, Settings};
-use crate::{book, policy, traffic, trouble};
+use crate::{book, launch, policy, traffic, trouble};
 
 /// The process that wants a report.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -82,6 +80,6 @@ fn entry(device: &Device) -> DeviceEntry {
         pages_peak: account.peak,
         io: traffic::of(device.ordinal as usize),
         compute: Default::default(),
-        kernel_launches: KernelLaunches::default(),
+        kernel_launches: launch::of(device.ordinal as usize),
     }
 }

@@ -1,7 +1,9 @@
 //! The environment, read once at the first call: the devices that the program sees, and what happens when the real ones are too
 //! small. A bad value is reported once, and then every call fails.
 
+use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsString;
 use std::sync::OnceLock;
 
 use protocol::env::{self as names, BadValue, Variable};
@@ -40,8 +42,10 @@ impl Policy {
 /// The checked environment.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The devices that CUDA shows, in order.
-    pub(crate) shown: Vec<Gpu>,
+    /// The GPUs of the machine.
+    pub(crate) gpus: Vec<Gpu>,
+    /// Which of them CUDA shows, in order.
+    pub(crate) shown: Vec<usize>,
     /// Whether `CUDA_VISIBLE_DEVICES` chose them: it must not choose among the real ones as well.
     pub(crate) is_masked: bool,
     /// What happens when the real memory is used up.
@@ -55,7 +59,7 @@ pub(crate) struct Settings {
 /// The settings, read at the first call; none if a value is bad, which has been reported by then.
 pub(crate) fn get() -> Option<&'static Settings> {
     static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
-    let read = || read(&|name| env::var(name).ok());
+    let read = || read(&|name| environment().get(name).cloned());
     SETTINGS
         .get_or_init(|| {
             read()
@@ -63,6 +67,13 @@ pub(crate) fn get() -> Option<&'static Settings> {
                 .ok()
         })
         .as_ref()
+}
+
+/// The environment of the first call. The program's changes after that do not count, nor do the real library's.
+pub(crate) fn environment() -> &'static BTreeMap<String, String> {
+    static ENVIRONMENT: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    ENVIRONMENT.get_or_init(|| env::vars_os().filter_map(text).collect())
 }
 
 fn read(lookup: machine::Lookup<'_>) -> Result<Settings, BadValue> {
@@ -75,7 +86,8 @@ fn read(lookup: machine::Lookup<'_>) -> Result<Settings, BadValue> {
         Some(value) => POLICIES[names::OOM_POLICY.choose(&value, &POLICIES.map(|(word, _)| word))?].1,
     };
     Ok(Settings {
-        shown: machine::choose(&gpus, mask.as_deref()).into_iter().map(|index| gpus[index].clone()).collect(),
+        shown: machine::choose(&gpus, mask.as_deref()),
+        gpus,
         is_masked: mask.is_some(),
         policy,
         report_path: given(&names::REPORT_PATH),
@@ -99,7 +111,7 @@ mod tests {
             ("FAKEGPU_OOM_POLICY", "Mapped_Host"),
         ])
         .unwrap();
-        let ids: Vec<&str> = settings.shown.iter().map(|gpu| gpu.profile.id.as_str()).collect();
+        let ids: Vec<&str> = settings.shown.iter().map(|index| settings.gpus[*index].profile.id.as_str()).collect();
         assert_eq!((ids, settings.is_masked, settings.policy), (vec!["h100", "a100"], true, Policy::MappedHost));
         let plain = with(&[]).unwrap();
         assert_eq!((plain.shown.len(), plain.is_masked, plain.policy.word()), (8, false, "clamp"));

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
 use crate::device;
-use crate::guard::{guard, put, take};
+use crate::guard::{guard, take};
 use crate::real::{call, real};
 use crate::trouble::{self, CudaResult};
 
@@ -82,7 +82,6 @@ macro_rules! translated {
 }
 
 translated! {
-    fn cuDeviceGetPCIBusId(out: usize, length: c_int, device: Ordinal);
     fn cuDeviceGetLuid(out: usize, mask: usize, device: Ordinal);
     fn cuDeviceGetProperties(out: usize, device: Ordinal);
     fn cuDeviceCanAccessPeer(out: *mut c_int, device: Ordinal, peer: Ordinal);
@@ -143,7 +142,12 @@ const _: () =
 impl<const REST: usize> Properties<REST> {
     /// The same with the location as the real library names it.
     pub(crate) fn real(self) -> CudaResult<Self> {
-        Ok(Self { location: self.location.forward()?, ..self })
+        Ok(self.at(self.location.forward()?))
+    }
+
+    /// The same elsewhere.
+    pub(crate) fn at(self, location: Location) -> Self {
+        Self { location, ..self }
     }
 }
 
@@ -189,16 +193,6 @@ crate::guard::exports! {
         // SAFETY: promised by the caller.
         let real = unsafe { take(properties) }?.real()?;
         call!(cuMemGetAllocationGranularity(out => *mut usize, &raw const real => *const AllocationProperties, option => c_uint))
-    };
-    fn cuMemGetAllocationPropertiesFromHandle(out: *mut AllocationProperties, handle: usize) = |out, handle| {
-        call!(cuMemGetAllocationPropertiesFromHandle(out => *mut AllocationProperties, handle => usize))?;
-        // SAFETY: promised by the caller.
-        let mut properties = unsafe { take(out) }?;
-        if properties.location.kind == 1 {
-            properties.location.id = device::first_of(properties.location.id)?.ordinal;
-        }
-        // SAFETY: promised by the caller.
-        unsafe { put(out, properties) }
     };
     fn cuMemGetDefaultMemPool(out: *mut usize, location: *const Location, kind: c_uint) = |out, location, kind| {
         // SAFETY: promised by the caller.

@@ -41,11 +41,14 @@ struct Machine {
 impl Machine {
     fn new(program: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let (driver, shim) = (root.path().join("driver"), built("libfakegpu.so"));
+        let driver = root.path().join("driver");
         fs::create_dir(&driver).unwrap();
-        let search = format!("-Wl,-rpath,{}", shim.parent().unwrap().display());
+        // A copy with no name in common: the simulated NVML of the tested library is another one.
+        let (gpus, stub) = (driver.join("libgpus.so"), root.path().join("stub.so"));
+        fs::copy(built("libfakegpu.so"), &gpus).unwrap();
+        compile(&[&"-shared", &"-o", &stub, &"-xc", &"/dev/null", &format!("-Wl,-soname,{}", gpus.display())]);
         let library = driver.join("libcuda.so.1");
-        compile(&[&"-shared", &"-fPIC", &"-o", &library, &source("machine.c"), &"-Wl,--no-as-needed", &shim, &search]);
+        compile(&[&"-shared", &"-fPIC", &"-o", &library, &source("machine.c"), &"-Wl,--no-as-needed", &stub]);
         compile(&[&"-o", &root.path().join("program"), &source(program), &tested(), &"-ldl"]);
         Self { root }
     }
@@ -83,14 +86,16 @@ fn succeeds(output: &Output, says: &str) {
 }
 
 #[test]
-fn every_name_of_libcuda_is_exported_and_nothing_else() {
+fn every_name_of_libcuda_and_nvml_is_exported_and_nothing_else() {
     let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(tested()).output().unwrap();
     let symbols = String::from_utf8(symbols.stdout).unwrap();
     let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
     exported.retain(|name| *name != "fakegpu_cuda_hybrid");
     exported.sort_unstable();
-    let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../shim/exports/libcuda.txt")).unwrap();
-    let mut names: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let exports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shim/exports");
+    let tables =
+        ["libcuda.txt", "libnvidia-ml.txt"].map(|name| fs::read_to_string(exports.join(name)).unwrap()).concat();
+    let mut names: Vec<&str> = tables.lines().filter_map(|line| line.split_whitespace().next()).collect();
     names.sort_unstable();
     assert_eq!(exported, names);
 }
@@ -121,6 +126,32 @@ fn the_mask_chooses_among_the_virtual_devices_alone() {
     assert_eq!(ids, ["h100", "a100"]);
 }
 
+#[test]
+fn kernel_launches_are_counted_by_name() {
+    let machine = Machine::new("launches.c");
+    succeeds(&machine.run("", &[("FAKEGPU_PROFILES", "a100:2")]), "launches: ok");
+    let report = machine.report();
+    let launches = |device: usize| report["devices"][device]["kernel_launches"].clone();
+    // Two graph launches of two kernels each, and of another graph with one; see the program for the rest.
+    assert_eq!(launches(0), serde_json::json!({ "total": 7, "by_name": { "first": 5, "second": 2 } }));
+    assert_eq!(launches(1), serde_json::json!({ "total": 2, "by_name": { "second": 2 } }));
+}
+
+/// GPUs 1 and 3 of the machine are in front of the second real one, also where they are the only ones that CUDA shows.
+#[test]
+fn the_mask_does_not_move_devices_to_other_real_gpus() {
+    let machine = Machine::new("launches.c");
+    let variables =
+        [("FAKEGPU_PROFILES", "a100:4"), ("CUDA_VISIBLE_DEVICES", "1,3"), ("MACHINE_GPUS", "test-512m,a100-1g")];
+    succeeds(&machine.run("", &variables), "launches: ok");
+    let report = machine.report();
+    let devices = [0, 1].map(|device| {
+        let device = &report["devices"][device];
+        (device["total_memory"].as_u64().unwrap() >> 20, device["kernel_launches"]["total"].as_u64().unwrap())
+    });
+    assert_eq!(devices, [(1024, 7), (1024, 2)]);
+}
+
 /// Bytes and counts that the program made on purpose, by hand; the rest is what `kin` and `use` allocate, which fits.
 fn policy(word: &str, field: &str) {
     let machine = Machine::new("memory.c");
@@ -130,6 +161,10 @@ fn policy(word: &str, field: &str) {
     let stats = &report["hybrid_stats"];
     let mib = 1_u64 << 20;
     assert_eq!(report["oom_policy"], word);
+    // Once on the real GPU's memory, and once on what takes its place, if kernels reach that.
+    let times = if matches!(word, "managed" | "mapped_host") { 2 } else { 1 };
+    let launches = serde_json::json!({ "total": times, "by_name": { "add_one": times } });
+    assert_eq!(report["devices"][0]["kernel_launches"], launches);
     assert_eq!(report["backing_gpus"][0]["total_memory"], 512 * mib);
     assert_eq!(report["backing_gpus"][0]["used_memory"], 10 * mib);
     assert_eq!(report["devices"][0]["used_memory_current"], 10 * mib);
@@ -172,17 +207,71 @@ fn ordinary_memory_of_the_host_takes_its_place() {
     policy("spill_cpu", "spilled_alloc");
 }
 
+#[test]
+fn physical_memory_of_the_host_takes_its_place_where_it_is_mapped() {
+    let machine = Machine::new("physical.c");
+    for (policy, count) in [("mapped_host", 1), ("managed", 0), ("spill_cpu", 0)] {
+        let variables = [("FAKEGPU_PROFILES", "a100-1g:2"), ("FAKEGPU_OOM_POLICY", policy), ("MACHINE_HOST_NUMA", "1")];
+        succeeds(&machine.run(policy, &variables), "physical: ok");
+        let report = machine.report();
+        let stats = &report["hybrid_stats"];
+        assert_eq!(
+            (&stats["oom_fallback_count"], &stats["mapped_host_alloc"]["count"]),
+            (&count.into(), &count.into())
+        );
+        assert_eq!(report["devices"][1]["used_memory_peak"], count << 21);
+    }
+}
+
+fn fgpu(machine: &Machine, options: &[&str]) -> Output {
+    let mut command = Command::new(built("fgpu"));
+    command.arg("--lib-dir").arg(tested().parent().unwrap()).args(["--mode", "hybrid"]).args(options);
+    command.env("FAKEGPU_REAL_CUDA_LIB_DIR", "driver").current_dir(machine.root.path());
+    command.env("FTEST_CACHE_DIR", machine.root.path().join("cache")).env_remove("FTEST_GPUS");
+    command.env("FAKEGPU_REPORT_PATH", machine.root.path().join("report.json")).env_remove("LD_PRELOAD");
+    finish(command)
+}
+
+/// NVML and nvidia-smi show the devices that CUDA shows; the real machine has one GPU.
+fn monitors(policy: &str, total: &str) {
+    let machine = Machine::new("monitor.c");
+    let output = fgpu(&machine, &["--devices", "a100-1g:2", "--oom-policy", policy, "./program", policy]);
+    succeeds(&output, "monitor: ok");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let report = machine.report();
+    let device = |index: usize| {
+        let device = &report["devices"][index];
+        format!("GPU {index}: {} (UUID: {})", device["name"].as_str().unwrap(), device["uuid"].as_str().unwrap())
+    };
+    let expected = [
+        device(0),
+        device(1),
+        format!("00000000:01:00.0, {total}, 0 MiB, [N/A], [N/A]"),
+        format!("00000000:02:00.0, {total}, 3 MiB, [N/A], [N/A]"),
+        "00000000:02:00.0, 3 MiB".to_owned(),
+        "monitor: ok".to_owned(),
+    ];
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn monitors_show_the_virtual_devices() {
+    monitors("managed", "1024 MiB");
+}
+
+/// The real devices' memory is known before the program initializes CUDA.
+#[test]
+fn monitors_show_no_more_memory_than_clamp_leaves() {
+    monitors("clamp", "512 MiB");
+}
+
 /// The whole way: `fgpu` finds the library and the real one, the program runs, the report is where it was asked for.
 #[test]
 fn fgpu_runs_a_program_on_them() {
     let machine = Machine::new("memory.c");
-    let mut command = Command::new(built("fgpu"));
-    command.arg("--lib-dir").arg(tested().parent().unwrap());
-    command.args(["--mode", "hybrid", "--profile", "a100-1g", "--device-count", "1", "--oom-policy", "mapped_host"]);
-    command.arg(machine.root.path().join("program")).arg("mapped_host");
-    command.env("FAKEGPU_REAL_CUDA_LIB_DIR", "driver").current_dir(machine.root.path());
-    command.env("FAKEGPU_REPORT_PATH", machine.root.path().join("report.json")).env_remove("LD_PRELOAD");
-    succeeds(&finish(command), "mapped_host: ok");
+    let options = ["--profile", "a100-1g", "--device-count", "1", "--oom-policy", "mapped_host"];
+    let output = fgpu(&machine, &[&options[..], &["./program", "mapped_host"]].concat());
+    succeeds(&output, "mapped_host: ok");
     let report = machine.report();
     assert_eq!((&report["mode"], &report["oom_policy"]), (&"hybrid".into(), &"mapped_host".into()));
     assert_eq!(report["summary"]["device_count"], 1);

@@ -110,7 +110,7 @@ pub struct DeviceReport {
     /// `allow`, `warn` or `error`.
     pub unsupported_api_policy: String,
     /// `cpu`: PyTorch's operators computed on the CPU; `skip`: nothing was computed, and the contents of the GPU's memory mean
-    /// nothing; `gpu`: everything ran on real GPUs (mode `hybrid`), whose launches and products are not counted here.
+    /// nothing; `gpu`: everything ran on real GPUs (mode `hybrid`), whose products are not counted here.
     #[serde(default)]
     pub compute: String,
     /// PyTorch operators that computed, and how often.

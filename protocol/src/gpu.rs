@@ -55,3 +55,14 @@ impl Gpu {
         format!("{domain:04X}:{bus:02X}:00.0")
     }
 }
+
+/// Domain and bus, and the device number, of `[domain:]bus:device[.function]` as CUDA accepts it; the function does not matter.
+pub fn parse_pci(address: &str) -> Option<((u32, u32), u32)> {
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let parts: Vec<&str> = address.split('.').next()?.split(':').collect();
+    match parts[..] {
+        [domain, bus, device] => Some(((number(domain)?, number(bus)?), number(device)?)),
+        [bus, device] => Some(((0, number(bus)?), number(device)?)),
+        _ => None,
+    }
+}

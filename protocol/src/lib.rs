@@ -44,6 +44,7 @@ pub mod frame;
 pub mod gpu;
 pub mod gpu_attribute;
 pub mod gpu_event;
+pub mod hybrid;
 pub mod ids;
 pub mod launcher;
 pub mod limit;

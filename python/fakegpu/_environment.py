@@ -34,7 +34,7 @@ class Plan:
     def applied_to(self, base):
         """`base` with these changes, as a dict. If it names no machine, the processes that get it form a new one."""
         changed = {name: value for name, value in {**base, **self.environment}.items() if value is not None}
-        if self.shim is not None and not changed.get(MACHINE):
+        if (self.shim is not None or self.libraries) and not changed.get(MACHINE):
             changed[MACHINE] = machine(changed)
         return changed
 

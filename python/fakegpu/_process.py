@@ -245,15 +245,18 @@ def apply(environment, update_env):
 
 
 def enter_hybrid(plan, update_env):
-    """Loads the library in front of the real libcuda, under libcuda's name, unless this process was started with it."""
+    """Loads the library in front of the real libcuda, under libcuda's name and NVML's, unless this process was started with it."""
     library = plan.libraries[0]
     if has_shim():
         raise RuntimeError("fakegpu.init(mode='hybrid'): too late, this process has simulated GPUs")
     bound = [] if has_hybrid() else bound_libraries(plan)
     if bound:
         start_again(plan, bound)
-    apply(plan.environment, update_env)
-    return NativeResult(pathlib.Path(library).parent, {"libcuda.so.1": ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)})
+    apply({**plan.environment, MACHINE: plan.applied_to(os.environ)[MACHINE]}, update_env)
+    handle = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+    for name in plan.libraries[1:]:
+        ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+    return NativeResult(pathlib.Path(library).parent, dict.fromkeys(["libcuda.so.1", "libnvidia-ml.so.1"], handle))
 
 
 def mapped():

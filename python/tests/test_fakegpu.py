@@ -165,10 +165,13 @@ def test_hybrid(machine, tmp_path):
     source = HOME.parent / "hybrid/tests/c/machine.c"
     if not source.exists() or shutil.which("cc") is None:
         pytest.skip("not a checkout, or no C compiler")
-    shim = library_dir() / "libfakegpu.so"
     driver = tmp_path / "driver"
     driver.mkdir()
-    words = ["cc", "-shared", "-fPIC", "-o", driver / "libcuda.so.1", source, "-Wl,--no-as-needed", shim, f"-Wl,-rpath,{shim.parent}"]
+    # A copy with no name in common: the simulated NVML that the library opens is another one.
+    gpus, stub = driver / "libgpus.so", tmp_path / "stub.so"
+    shutil.copyfile(library_dir() / "libfakegpu.so", gpus)
+    subprocess.run(["cc", "-shared", "-o", stub, "-xc", "/dev/null", f"-Wl,-soname,{gpus}"], check=True)
+    words = ["cc", "-shared", "-fPIC", "-o", driver / "libcuda.so.1", source, "-Wl,--no-as-needed", stub]
     subprocess.run(words, check=True)
     result = machine(
         """
@@ -185,12 +188,16 @@ if "child" not in sys.argv:
     except RuntimeError as error:
         print(error)
 cuda, number, name = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.create_string_buffer(96)
+# As PyTorch counts devices.
+nvml, count, gpu = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_int(-1), ctypes.c_void_p()
+nvml.nvmlInit(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)), nvml.nvmlDeviceGetHandleByIndex_v2(2, ctypes.byref(gpu))
+print(count.value, nvml.nvmlDeviceGetName(gpu, name, 96), name.value.decode())
 print(cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(number)), number.value, cuda.cuDeviceGetName(name, 96, 0), name.value.decode())
 """,
         environment={"FAKEGPU_REAL_CUDA_LIB_DIR": str(driver)},
     )
-    seen = "0 0 3 0 NVIDIA H100 80GB HBM3"
-    expected = [seen, "fakegpu.init(mode='simulate'): too late, this process has real GPUs, in mode hybrid", seen]
+    seen = ["3 0 NVIDIA A100-SXM4-80GB", "0 0 3 0 NVIDIA H100 80GB HBM3"]
+    expected = [*seen, "fakegpu.init(mode='simulate'): too late, this process has real GPUs, in mode hybrid", *seen]
     assert lines_of(result) == expected, result.stderr
 
 

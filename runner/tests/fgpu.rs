@@ -213,18 +213,24 @@ fn hybrid_preloads_what_stands_before_the_real_libcuda() {
     std::fs::create_dir(at("driver")).unwrap();
     std::fs::write(at("driver/libcuda.so.1"), "").unwrap();
     refuses(&[], "driver", "build/lib/libfakegpu_cuda.so");
-    std::fs::write(at("build/lib/libfakegpu_cuda.so"), "").unwrap();
+    std::fs::copy(stand_in(), at("build/lib/libfakegpu_cuda.so")).unwrap();
     refuses(&["--dist-mode", "simulate"], "driver", "FAKEGPU_DIST_MODE=simulate with FAKEGPU_MODE=hybrid");
     refuses(&["--oom-policy", "manged"], "driver", "FAKEGPU_OOM_POLICY=manged");
     let words = ["--print-environment", "--mode", "hybrid", "--profile", "h100", "--coordinator-addr", "/run/c"];
     let output = machine.fgpu(&words, &[("FAKEGPU_REAL_CUDA_LIB_DIR", "driver")]);
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let (environment, library) = (&printed["environment"], at("build/lib/libfakegpu_cuda.so").display().to_string());
-    assert_eq!(environment["LD_PRELOAD"], library);
+    // The second makes it libnvidia-ml as well, and needs it.
+    let nvml = printed["libraries"][1].as_str().unwrap();
+    assert!(nvml.ends_with("/libnvidia-ml.so.1") && std::fs::metadata(nvml).unwrap().is_file(), "{nvml}");
+    assert_eq!(environment["LD_PRELOAD"], format!("{library}:{nvml}"));
     assert_eq!(environment["FAKEGPU_REAL_CUDA_LIB_DIR"], at("driver").display().to_string());
     assert_eq!((&environment["FAKEGPU_MODE"], &environment["FAKEGPU_PROFILE"]), (&"hybrid".into(), &"h100".into()));
     assert!(environment.get("LD_LIBRARY_PATH").is_none() && environment.get("FAKEGPU_DIST_MODE").is_none());
-    assert_eq!((&printed["shim"], &printed["libraries"]), (&serde_json::Value::Null, &serde_json::json!([library])));
+    assert_eq!(
+        (&printed["shim"], &printed["libraries"]),
+        (&serde_json::Value::Null, &serde_json::json!([library, nvml]))
+    );
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
 //! call returns "not initialized". The process is not killed for it, because it may never have wanted a GPU.
 
+pub(crate) mod hybrid;
 pub(crate) mod visible;
 
-use std::env;
 use std::sync::OnceLock;
 
 use protocol::driver::Driver;
@@ -136,7 +136,7 @@ pub(crate) fn are_read() -> bool {
 /// The first bad value; it has been printed already.
 pub(crate) fn get() -> Result<&'static Settings, &'static BadValue> {
     let settings = SETTINGS.get_or_init(|| {
-        let settings = read(&|name| env::var(name).ok());
+        let settings = read(&hybrid::variable);
         if let Err(error) = &settings {
             eprintln!("fakegpu: {error}; every CUDA, NCCL and NVML call will fail until it is corrected");
         }
@@ -153,6 +153,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
 
     if let Some(value) = given(&names::MODE)
         && names::MODE.choose(&value, &["simulate", "hybrid", "passthrough"])? != 0
+        && hybrid::facts().is_none()
     {
         return Err(BadValue {
             expected: "simulate: the preloaded library needs no GPU and uses none".into(),
@@ -203,9 +204,10 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
         gpu_events: given(&names::FAULTS).map_or(Ok(Vec::new()), |value| gpu_events(&value))?,
-        report_path: given(&names::REPORT_PATH),
+        // In mode hybrid, the library in front of the real libcuda writes the report.
+        report_path: given(&names::REPORT_PATH).filter(|_| hybrid::facts().is_none()),
         journal: given(&names::JOURNAL),
-        terminal_report,
+        terminal_report: terminal_report && hybrid::facts().is_none(),
     })
 }
 

@@ -184,7 +184,10 @@ impl<'a> Machine<'a> {
         if gpus.is_empty() {
             return Err(Failure::no_devices());
         }
-        let driver = nvml.system_text("nvmlSystemGetDriverVersion").map_err(failed)?;
+        let driver = match nvml.system_text("nvmlSystemGetDriverVersion") {
+            Err(NOT_SUPPORTED) => "N/A".to_owned(),
+            driver => driver.map_err(failed)?,
+        };
         let cuda = nvml.cuda_version().map_err(failed)?;
         Ok(Self { nvml, gpus, driver, cuda: format!("{}.{}", cuda / 1000, cuda % 1000 / 10) })
     }

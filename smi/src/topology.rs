@@ -174,7 +174,7 @@ fn between(one: &Gpu<'_>, two: &Gpu<'_>, with_links: bool) -> String {
     if links > 0 && one.nvml.peer_status(one.device, two.device, NVLINK) == Ok(0) {
         return format!("NV{links}");
     }
-    level(one, two).map_or("SYS", |level| LEVELS[level].0).to_owned()
+    level(one, two).map_or("N/A", |level| LEVELS[level].0).to_owned()
 }
 
 /// "0-23,48-71"

@@ -42,9 +42,15 @@ int main(void) {
     IS(bytes, 512 * MIB); /* clamp: no larger than the real one */
     OK(cuDeviceGetPCIBusId(bus[0], 32, 0));
     OK(cuDeviceGetPCIBusId(bus[1], 32, 3));
-    IS(strcmp(bus[0], bus[1]), 0); /* the real place */
+    IS(strcmp(bus[0], "0000:01:00.0"), 0); /* each has a place of its own */
+    IS(strcmp(bus[1], "0000:04:00.0"), 0);
+    IS(cuDeviceGetPCIBusId(name, 12, 0), 1);
+    OK(cuDeviceGetAttribute(&value, 33, 3)); /* PCI_BUS_ID */
+    IS(value, 4);
     OK(cuDeviceGetByPCIBusId(&device, bus[1]));
-    IS(device, 0);
+    IS(device, 3);
+    IS(cuDeviceGetByPCIBusId(&device, "0000:05:00.0"), 101);
+    IS(cuDeviceGetByPCIBusId(&device, "elsewhere"), 1);
     OK(cuDeviceCanAccessPeer(&value, 0, 1));
     IS(value, 0); /* the same real device */
 

@@ -89,8 +89,9 @@ pub fn run(arguments: &FgpuArgs) -> i32 {
 }
 
 fn become_command(arguments: &FgpuArgs) -> Result<std::convert::Infallible, Trouble> {
-    let Prepared { mut environment, simulated, .. } = prepare(arguments, &arguments.command[0])?;
-    if simulated.is_some() && environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
+    let Prepared { mut environment, simulated, hybrid } = prepare(arguments, &arguments.command[0])?;
+    let has_monitor = simulated.is_some() || !hybrid.is_empty();
+    if has_monitor && environment.get(env::GPUS.name).is_none_or(|file| file.is_empty()) {
         environment.machine(&machine().map_err(infra)?);
     }
     let here = std::env::current_dir().map_err(infra)?;
@@ -112,8 +113,8 @@ struct Prepared {
     environment: Environment,
     /// The shim, and the `torch/lib` of the Python in use; `None` on real GPUs.
     simulated: Option<(PathBuf, Option<PathBuf>)>,
-    /// What stands before the real libcuda.
-    hybrid: Option<PathBuf>,
+    /// What stands before the real libcuda, and what makes it libnvidia-ml, too; empty in other modes.
+    hybrid: Vec<PathBuf>,
 }
 
 /// Checks everything, and prepares what `command` needs.
@@ -124,14 +125,20 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
     let mode = real_gpus::mode(&environment);
     match mode.as_str() {
         "hybrid" | "passthrough" => {
-            let hybrid = if mode == "hybrid" {
+            let mut hybrid = Vec::new();
+            if mode == "hybrid" {
                 real_gpus::cuda(&mut environment)?;
                 let library = library(arguments, "libfakegpu_cuda.so", &|install| install.hybrid())?;
-                environment.append("LD_PRELOAD", &library);
-                Some(library)
-            } else {
-                None
-            };
+                let smi = Install::find().smi().ok();
+                let holders = holder_cache::of_nvml(&library, smi.as_deref()).map_err(infra)?;
+                hybrid = vec![library, holders.join(holders::NVML)];
+                for library in &hybrid {
+                    environment.append("LD_PRELOAD", library);
+                }
+                if smi.is_some() {
+                    environment.prepend("PATH", &holders.join(holder_cache::PROGRAMS));
+                }
+            }
             if let Some(library) = real_gpus::nccl(&environment)? {
                 environment.append("LD_PRELOAD", &library);
             }
@@ -152,7 +159,7 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
             let builder = EnvironmentBuilder::foreground(&install, environment, python.as_ref());
             let environment = builder.gpus(Some(&shim)).map_err(infra)?.finish();
             let simulated = Some((shim, python.and_then(|python| python.torch_libraries)));
-            Ok(Prepared { environment, simulated, hybrid: None })
+            Ok(Prepared { environment, simulated, hybrid: Vec::new() })
         }
     }
 }
@@ -169,7 +176,7 @@ fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
         };
         changes.insert(text(name)?, value.map(text).transpose()?.map_or(Value::Null, Value::String));
     }
-    let mut libraries: Vec<PathBuf> = hybrid.into_iter().collect();
+    let mut libraries = hybrid;
     if let Some((shim, torch)) = &simulated {
         let smi = Install::find().smi().ok();
         let directory = holder_cache::directory(shim, torch.as_deref(), smi.as_deref()).map_err(infra)?;

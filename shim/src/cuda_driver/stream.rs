@@ -36,13 +36,14 @@ in_context! {
     event_elapsed(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
 }
 
-/// The stream's context: the current one if it belongs to the stream's device, else that device's primary context.
+/// The context that the stream was created in; for a default stream the current one, if it belongs to the stream's device, else
+/// that device's primary context.
 pub(crate) fn context_of(handle: usize, out: Out<usize>) -> CudaResult {
     context::required()?;
-    let device = &all()[resolve(handle)?.device as usize];
-    let current = context::current();
-    let is_here = context::resolve(current).is_ok_and(|context| context.device == device.ordinal);
-    Ok(out.set(if is_here { current } else { context::primary_of(device) })?)
+    let stream = resolve(handle)?;
+    let is_of = |context: usize| context::resolve(context).is_ok_and(|context| context.device == stream.device);
+    let of = if stream.context == 0 { context::current() } else { stream.context };
+    Ok(out.set(if is_of(of) { of } else { context::primary_of(&all()[stream.device as usize]) })?)
 }
 
 /// The same, and no green context.

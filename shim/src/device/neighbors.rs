@@ -7,6 +7,7 @@
 //! An entry is alive as long as its process holds the lock of the entry's byte (fcntl(2)): the kernel releases it when the
 //! process dies or execs, whatever killed it, and a forked child does not inherit it. Process ids are not trusted for this.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -22,6 +23,7 @@ use protocol::gpu_event::board as layout;
 use super::energy::{Ledger, Spent, Work};
 use super::meter::{self, Meter};
 use super::{Device, all};
+use crate::settings::hybrid;
 use protocol::gpu::Gpu;
 
 /// Number of entries: processes times the GPUs that each uses.
@@ -167,7 +169,7 @@ pub(super) fn ledger(device: &Device) -> Option<&Ledger> {
 fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<Board>> = OnceLock::new();
     let board = BOARD.get_or_init(|| {
-        let path = PathBuf::from(std::env::var_os(protocol::env::GPUS.name).filter(|path| !path.is_empty())?);
+        let path = PathBuf::from(hybrid::variable(protocol::env::GPUS.name).filter(|path| !path.is_empty())?);
         match Board::open(&path) {
             Ok(board) => Some(board),
             Err(error) => {
@@ -431,6 +433,25 @@ pub(crate) fn work(gpu: &Gpu, at: u64) -> Option<Work> {
     Some(Work { active: work.active + running, ..work })
 }
 
+/// What this process holds of each GPU by its number, and the index of its entry, where CUDA is the real one.
+static HELD: Mutex<BTreeMap<u32, (usize, u64)>> = Mutex::new(BTreeMap::new());
+
+/// Records that this process holds `bytes` of a GPU by the real CUDA (mode `hybrid`).
+pub(crate) fn hold(gpu: &Gpu, bytes: u64) {
+    let mut held = HELD.lock();
+    let (index, own) = held.entry(number(gpu)).or_default();
+    *own = bytes;
+    let Some(board) = board() else { return };
+    if *index == 0
+        && let Ok(_turn) = board.lock()
+    {
+        *index = board.claim(number(gpu)).unwrap_or(0);
+    }
+    if *index != 0 {
+        board.all()[*index].bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Bytes that other processes hold of the device.
 pub(crate) fn held_by_others(device: &Device) -> u64 {
     let Some(board) = board() else { return 0 };
@@ -441,6 +462,10 @@ pub(crate) fn held_by_others(device: &Device) -> u64 {
 /// Every process of the machine that uses the GPU, by id. If processes do not share a machine, that is at most this process.
 pub(crate) fn holders(gpu: &Gpu) -> Vec<Holder> {
     let Some(board) = board() else {
+        if hybrid::facts().is_some() {
+            let own = HELD.lock().get(&number(gpu)).map(|(_, bytes)| *bytes);
+            return own.map(|bytes| Holder::new(std::process::id(), bytes, &Meter::default())).into_iter().collect();
+        }
         let own = all().iter().find(|device| device.gpu.rank == gpu.rank && device.primary.is_active());
         let own = own.map(|device| Holder::new(std::process::id(), device.memory.taken(), &device.share.meter));
         return own.into_iter().collect();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use dataplane::lock::{Condvar, Mutex};
 
 use super::error::{CudaError, CudaResult};
-use super::{Device, all, current};
+use super::{Device, all, context, current};
 use crate::boundary::handle::Handles;
 use crate::process::delay::{self, Place};
 use crate::sanitizer::lane;
@@ -52,6 +52,8 @@ pub(crate) struct Stream {
     pub(crate) id: u64,
     /// Its device.
     pub(crate) device: u32,
+    /// The context that was current when it was created; 0 for none, and for the default streams, which every context has.
+    pub(crate) context: usize,
     pub(crate) kind: Kind,
     priority: i32,
     attributes: attribute::Attributes,
@@ -178,11 +180,12 @@ impl Streams {
 }
 
 impl Stream {
-    fn new(device: &Device, kind: Kind, priority: i32) -> Arc<Self> {
+    fn new(device: &Device, context: usize, kind: Kind, priority: i32) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             device: device.ordinal,
+            context,
             kind,
             priority,
             attributes: attribute::Attributes::default(),
@@ -468,7 +471,7 @@ impl Streams {
 
 /// The device's legacy default stream.
 pub(crate) fn legacy(device: &Device) -> Arc<Stream> {
-    Arc::clone(device.streams.legacy.get_or_init(|| Stream::new(device, Kind::Legacy, 0)))
+    Arc::clone(device.streams.legacy.get_or_init(|| Stream::new(device, 0, Kind::Legacy, 0)))
 }
 
 /// The calling thread's default stream on `device` (`cudaStreamPerThread`). A thread that is exiting (exit handlers of the
@@ -476,7 +479,7 @@ pub(crate) fn legacy(device: &Device) -> Arc<Stream> {
 pub(crate) fn per_thread(device: &Device) -> Arc<Stream> {
     let own = |streams: &RefCell<PerThread>| {
         let mut streams = streams.borrow_mut();
-        let stream = streams.0.entry(device.ordinal).or_insert_with(|| Stream::new(device, Kind::Blocking, 0));
+        let stream = streams.0.entry(device.ordinal).or_insert_with(|| Stream::new(device, 0, Kind::Blocking, 0));
         Arc::clone(stream)
     };
     PER_THREAD.try_with(own).unwrap_or_else(|_| legacy(device))
@@ -518,7 +521,7 @@ pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Stream>> {
 
 /// Makes a stream on `device` and returns its handle.
 pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
-    STREAMS.insert(Stream::new(device, kind, priority))
+    STREAMS.insert(Stream::new(device, context::current(), kind, priority))
 }
 
 /// Destroys a stream. Work already in it is still done.
@@ -533,7 +536,7 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 
 /// A stream on `device` without a handle for the program.
 pub(crate) fn unnamed(device: &Device, kind: Kind) -> Arc<Stream> {
-    Stream::new(device, kind, 0)
+    Stream::new(device, 0, kind, 0)
 }
 
 /// Destroys a stream from [`unnamed`]. Work already in it is still done.

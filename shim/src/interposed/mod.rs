@@ -8,6 +8,7 @@
 
 mod device_files;
 mod dispatcher;
+mod hybrid;
 mod late;
 mod libraries;
 mod slots;
@@ -33,6 +34,8 @@ pub const INTERPOSED: &[&str] = &[
     "fstatat",
     "fstatat64",
     "ftest_forked",
+    "ftest_hybrid_hold",
+    "ftest_hybrid_nvml",
     "ftest_is_used",
     "ftest_leave",
     "ftest_loaded_late",

@@ -7,7 +7,7 @@ use protocol::gpu_event::Throttle;
 use super::abi::FieldValue;
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
-use super::{link, model, sensors};
+use super::{hybrid, link, model, sensors};
 use crate::device::health::{self, Condition};
 use protocol::gpu::Gpu;
 
@@ -50,6 +50,7 @@ fn needs_reset(gpu: &Gpu) -> bool {
 /// The value of `NVML_FI_DEV_*`; `scope` is the link for fields about a link.
 fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
     const NOT_SUPPORTED: NvmlError = NvmlError::NOT_SUPPORTED;
+    hybrid::admit_field(field)?;
     let profile = &gpu.profile;
     let load = || sensors::load(gpu);
     let when = |is_supported: bool, value: Value| if is_supported { Ok(value) } else { Err(NOT_SUPPORTED) };

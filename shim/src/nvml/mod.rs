@@ -11,6 +11,7 @@ pub(crate) mod field;
 pub(crate) mod gpm;
 pub(crate) mod hardware;
 pub(crate) mod health;
+mod hybrid;
 pub(crate) mod internal;
 pub(crate) mod link;
 mod model;
@@ -22,5 +23,14 @@ pub(crate) mod usage;
 use crate::boundary::guard::Rules;
 use crate::boundary::library::Library;
 
-/// What it adds to the guard: features that GPUs lack return NotSupported between the first init and the last shutdown.
-pub(crate) const RULES: Rules = Rules { is_initialized: || system::gpus().is_ok(), ..Rules::of(Library::Nvml) };
+/// What it adds to the guard: features that GPUs lack return NotSupported between the first init and the last shutdown, and so
+/// does what is unknown of real GPUs.
+pub(crate) const RULES: Rules = Rules { is_initialized: || system::gpus().is_ok(), admit, ..Rules::of(Library::Nvml) };
+
+fn admit(name: &str) -> Result<(), u32> {
+    if hybrid::is_known(name) {
+        return Ok(());
+    }
+    system::gpus().map_err(u32::from)?;
+    Err(error::NvmlError::NOT_SUPPORTED.into())
+}

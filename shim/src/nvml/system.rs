@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::{NvmlError, NvmlResult};
+use super::hybrid;
 use protocol::gpu::Gpu;
 
 use crate::boundary::args::{self, Out};
@@ -15,8 +16,11 @@ static USERS: AtomicU32 = AtomicU32::new(0);
 /// The driver's version.
 ///
 /// # Errors
-/// `UNINITIALIZED` for bad settings.
+/// `UNINITIALIZED` for bad settings; `NOT_SUPPORTED` if the real driver's is unknown.
 pub(crate) fn driver() -> NvmlResult<&'static str> {
+    if let Some(real) = hybrid::driver() {
+        return real;
+    }
     settings::get().map(|settings| settings.driver.version.as_str()).map_err(|_| NvmlError::UNINITIALIZED)
 }
 
@@ -60,12 +64,17 @@ pub(crate) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult 
 
 pub(crate) fn nvml_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
-    put(buffer, length, &format!("{}.{}", version::driver() / 1000, driver()?))
+    put(buffer, length, &format!("{}.{}", cuda()? / 1000, driver()?))
 }
 
 pub(crate) fn cuda_driver_version(out: Out<c_int>) -> NvmlResult {
     // The only NVML query that needs no initialization.
-    Ok(out.set(version::driver())?)
+    Ok(out.set(cuda()?)?)
+}
+
+/// The version of CUDA that the driver supports.
+fn cuda() -> NvmlResult<c_int> {
+    hybrid::cuda_version().unwrap_or_else(|| Ok(version::driver()))
 }
 
 /// The name of a process, from the kernel.

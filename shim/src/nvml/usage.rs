@@ -10,13 +10,13 @@ use super::abi::{
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::model::{self, Load};
-use super::sensors;
+use super::{hybrid, sensors};
 use crate::boundary::args::Out;
 use crate::device::neighbors::{self, Holder};
 
 /// (total, used) bytes.
 fn memory(device: Handle) -> NvmlResult<(u64, u64)> {
-    let total = device.gpu()?.profile.memory.bytes;
+    let total = hybrid::total_memory(device.index()?, device.gpu()?)?;
     let used: u64 = holders(device)?.iter().map(|holder| holder.bytes).sum();
     Ok((total, used.min(total)))
 }

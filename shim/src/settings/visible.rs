@@ -17,7 +17,7 @@ pub(crate) fn gpus() -> &'static [Visible] {
     static VISIBLE: OnceLock<Vec<Visible>> = OnceLock::new();
     VISIBLE.get_or_init(|| {
         let Ok(settings) = super::get() else { return Vec::new() };
-        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let mask = super::hybrid::variable("CUDA_VISIBLE_DEVICES");
         let chosen = machine::choose(&settings.gpus, mask.as_deref());
         chosen.into_iter().map(|index| Visible { gpu: &settings.gpus[index] }).collect()
     })

@@ -1,4 +1,5 @@
 /* Streams and events: order, host functions, queries, timing, what waits for what. */
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
@@ -14,6 +15,39 @@ static void blocked(void *argument) {
 }
 
 static void step(void *argument) { order[steps++] = (int)(size_t)argument; }
+
+static int create_context(CUcontext *context) {
+#if CUDA_VERSION >= 13000
+    return cuCtxCreate(context, NULL, 0, 0);
+#else
+    return cuCtxCreate(context, 0, 0);
+#endif
+}
+
+/* A stream belongs to the context that it was created in, whichever is current; a default stream to the current one. */
+static void contexts(void) {
+    CUcontext first, second, of;
+    CUstream in_first, in_second;
+    SAME(create_context(&first), CUDA_SUCCESS);
+    SAME(cuStreamCreate(&in_first, 0), CUDA_SUCCESS);
+    SAME(create_context(&second), CUDA_SUCCESS);
+    SAME(cuStreamCreate(&in_second, 0), CUDA_SUCCESS);
+    SAME(cuStreamGetCtx(in_first, &of), CUDA_SUCCESS);
+    EXPECT(of == first);
+    SAME(cuStreamGetCtx(in_second, &of), CUDA_SUCCESS);
+    EXPECT(of == second);
+    SAME(cuStreamGetCtx(NULL, &of), CUDA_SUCCESS);
+    EXPECT(of == second);
+    SAME(cuCtxSetCurrent(first), CUDA_SUCCESS);
+    SAME(cuStreamGetCtx(in_second, &of), CUDA_SUCCESS);
+    EXPECT(of == second);
+    SAME(cuStreamGetCtx(NULL, &of), CUDA_SUCCESS);
+    EXPECT(of == first);
+    SAME(cuStreamDestroy(in_first), CUDA_SUCCESS);
+    SAME(cuStreamDestroy(in_second), CUDA_SUCCESS);
+    SAME(cuCtxDestroy(second), CUDA_SUCCESS);
+    SAME(cuCtxDestroy(first), CUDA_SUCCESS);
+}
 
 int main(void) {
     cudaStream_t one, two;
@@ -65,5 +99,6 @@ int main(void) {
     SAME(cudaStreamDestroy(one), cudaSuccess);
     SAME(cudaStreamDestroy(two), cudaSuccess);
     EXPECT(cudaStreamQuery(two) != cudaSuccess);
+    contexts();
     return failures();
 }

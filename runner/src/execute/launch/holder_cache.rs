@@ -1,4 +1,4 @@
-//! The directory of soname holders for one shim and one wheel, and of `nvidia-smi`: made once, kept in the user's cache.
+//! The directory of soname holders for one library of ours and one wheel, and of `nvidia-smi`: made once, kept in the user's cache.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -26,16 +26,35 @@ pub fn directory(shim: &Path, torch_libraries: Option<&Path>, smi: Option<&Path>
     directory_in(&cache_directory()?, shim, torch_libraries, smi)
 }
 
+/// The holder of libnvidia-ml for the library of mode `hybrid`, and `bin/nvidia-smi`.
+///
+/// # Errors
+/// As for [`directory`].
+pub fn of_nvml(library: &Path, smi: Option<&Path>) -> Result<PathBuf, String> {
+    made(&cache_directory()?, [Some(library), None, smi], smi, |directory| holders::write_nvml(directory, library))
+}
+
 fn directory_in(
     cache: &Path,
     shim: &Path,
     torch_libraries: Option<&Path>,
     smi: Option<&Path>,
 ) -> Result<PathBuf, String> {
+    let write = |directory: &Path| holders::write(directory, shim, torch_libraries);
+    made(cache, [Some(shim), torch_libraries, smi], smi, write)
+}
+
+/// The directory for these parts, which `write` fills if it does not exist.
+fn made(
+    cache: &Path,
+    parts: [Option<&Path>; 3],
+    smi: Option<&Path>,
+    write: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> Result<PathBuf, String> {
     let mut key = Xxh64::new(0);
-    // A holder depends on the shim by path: another build at the same path could keep its holders, unless this program,
+    // A holder depends on the library by path: another build at the same path could keep its holders, unless this program,
     // which writes them, changed. So the stamps of both count.
-    let parts = [Some(shim), torch_libraries, smi].map(|path| path.map(Path::to_owned));
+    let parts = parts.map(|path| path.map(Path::to_owned));
     for path in parts.into_iter().chain([std::env::current_exe().ok()]) {
         path.hash(&mut key);
         let stamp =
@@ -48,7 +67,7 @@ fn directory_in(
         mark_used(&complete);
         return Ok(directory);
     }
-    holders::write(&directory, shim, torch_libraries)
+    write(&directory)
         .and_then(|()| smi.map_or(Ok(()), |smi| link(&directory.join(PROGRAMS), smi)))
         .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
         .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;

@@ -3,6 +3,8 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::Ordering;
 
+use protocol::gpu;
+
 use crate::boundary::args::{Out, Text, fill};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::PRIORITIES;
@@ -57,16 +59,8 @@ pub(crate) fn pci_address(out: *mut c_char, length: c_int, ordinal: c_int) -> Cu
 }
 
 pub(crate) fn by_pci_address(out: Out<c_int>, address: Text) -> CudaResult {
-    let address = address.get()?;
-    let number = |text: &str| u32::from_str_radix(text, 16).ok();
-    let parts: Vec<&str> = address.split(['.']).next().unwrap_or("").split(':').collect();
-    let place = match parts[..] {
-        [domain, bus, slot] => (number(domain), number(bus), number(slot)),
-        [bus, slot] => (Some(0), number(bus), number(slot)),
-        _ => return Err(CudaError::INVALID_VALUE),
-    };
-    let (Some(domain), Some(bus), Some(slot)) = place else { return Err(CudaError::INVALID_VALUE) };
-    let found = device::all().iter().find(|device| device.gpu.pci() == (domain, bus) && slot == 0);
+    let place = gpu::parse_pci(&address.get()?).ok_or(CudaError::INVALID_VALUE)?;
+    let found = device::all().iter().find(|device| (device.gpu.pci(), 0) == place);
     Ok(out.set(found.ok_or(CudaError::INVALID_DEVICE)?.ordinal as c_int)?)
 }
 

@@ -50,6 +50,9 @@ const SONAMES: &[&str] = &[
     "libnvshmem_host.so.3",
 ];
 
+/// The soname of NVML.
+pub const NVML: &str = "libnvidia-ml.so.1";
+
 /// Version nodes that are not named like the soname.
 const NODES: &[(&str, &str)] = &[("libnvshmem_host.so.3", "NVSHMEM")];
 
@@ -79,6 +82,19 @@ pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> i
         put(directory, &alias, &draw(soname)?)?;
     }
     Ok(())
+}
+
+/// Writes the holder of libnvidia-ml alone, for a library that has its functions beside another's.
+///
+/// # Errors
+/// As for [`write()`].
+pub fn write_nvml(directory: &Path, library: &Path) -> io::Result<()> {
+    let library = fs::canonicalize(library).map_err(|error| at(library, error))?;
+    let target = Target::of(&library)?;
+    fs::create_dir_all(directory).map_err(|error| at(directory, error))?;
+    let (nodes, symbols) = (BTreeSet::from([NVML.to_owned()]), symbols::of(NVML));
+    let holder = Holder { soname: NVML, nodes: &nodes, symbols: &symbols, shim: library.as_os_str().as_bytes() };
+    put(directory, NVML, &image::draw(holder, target)?)
 }
 
 /// What is known about one soname to hold.
