@@ -17,7 +17,10 @@ impl CaseExecution<'_> {
     pub(super) fn reserve_machines(&mut self) -> Result<(), String> {
         let nodes = machines::nodes_elsewhere(self.case);
         if let (Some(machines), 1..) = (&self.context.machines, nodes) {
-            self.elsewhere = Some(machines.open(nodes, self.tree.events())?);
+            let of_cluster = |node: usize| self.case.cluster.as_ref()?.nodes.get(node).map(|node| node.id.clone());
+            let name = |node: u32| of_cluster(node as usize).unwrap_or_else(|| format!("node {node}"));
+            let names: Vec<String> = (1..=nodes).map(name).collect();
+            self.elsewhere = Some(machines.open(&names, self.tree.events())?);
         }
         Ok(())
     }

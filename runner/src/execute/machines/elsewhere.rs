@@ -33,6 +33,8 @@ pub(in crate::execute) struct Elsewhere {
 
 #[derive(Debug)]
 struct Part {
+    /// The name of the node.
+    name: String,
     machine: Arc<Machine>,
     answers: UnboundedReceiver<Answer>,
 }
@@ -42,8 +44,8 @@ impl Elsewhere {
         Elsewhere { case, parts: BTreeMap::new() }
     }
 
-    pub(super) fn add(&mut self, node: u32, machine: Arc<Machine>, answers: UnboundedReceiver<Answer>) {
-        self.parts.insert(node, Part { machine, answers });
+    pub(super) fn add(&mut self, node: u32, name: &str, machine: Arc<Machine>, answers: UnboundedReceiver<Answer>) {
+        self.parts.insert(node, Part { name: name.to_owned(), machine, answers });
     }
 
     /// Has each machine make a directory that replaces `scratch`, and the libraries that replace NVIDIA's.
@@ -90,7 +92,7 @@ impl Elsewhere {
             }
             Err(why) => {
                 part.machine.forget_role(case, role);
-                Err(format!("on node {node}, {}: {why}", part.machine))
+                Err(format!("on {}, which is {}: {why}", part.name, part.machine))
             }
         }
     }
@@ -195,8 +197,8 @@ impl Elsewhere {
                     }
                     Err(why) => {
                         wrong.get_or_insert(format!(
-                            "the files of a node were not fetched from {}: {why}",
-                            part.machine
+                            "the files of {} were not fetched from {}: {why}",
+                            part.name, part.machine
                         ));
                         break;
                     }

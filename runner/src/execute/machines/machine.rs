@@ -39,7 +39,8 @@ struct State {
 /// Where reports about a case go.
 #[derive(Debug)]
 struct Listener {
-    node: u32,
+    /// The name of the node.
+    node: String,
     events: UnboundedSender<Event>,
     answers: UnboundedSender<Answer>,
     streams: BTreeMap<(Role, bool), DuplexStream>,
@@ -69,16 +70,16 @@ impl Machine {
     pub(super) fn open(
         &self,
         case: u64,
-        node: u32,
+        node: &str,
         events: &UnboundedSender<Event>,
     ) -> Result<UnboundedReceiver<Answer>, String> {
         let mut state = self.state.lock();
         if let Some(why) = &state.lost {
-            return Err(format!("node {node} cannot run on {self}, which was lost earlier in this run: {why}"));
+            return Err(format!("{node} cannot run on {self}, which was lost earlier in this run: {why}"));
         }
         let (answers, received) = unbounded_channel();
         let (streams, running) = Default::default();
-        state.cases.insert(case, Listener { node, events: events.clone(), answers, streams, running });
+        state.cases.insert(case, Listener { node: node.to_owned(), events: events.clone(), answers, streams, running });
         Ok(received)
     }
 
@@ -143,7 +144,7 @@ async fn read(mut reader: Reader, state: Arc<Mutex<State>>, machine: String) {
     let mut state = state.lock();
     for (_, listener) in state.cases.drain() {
         // A receiver that is gone needs nothing any more.
-        let sentence = format!("node {} was lost with its machine, {machine}: {why}", listener.node);
+        let sentence = format!("{} was lost with its machine, {machine}: {why}", listener.node);
         let _ = listener.events.send(Event::Lost(sentence));
         for role in listener.running {
             let _ = listener.events.send(Event::Ended(role, Exit::Unknown));

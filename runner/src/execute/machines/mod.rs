@@ -46,18 +46,19 @@ impl Machines {
         self.address
     }
 
-    /// The part of a case that runs on nodes 1 to `nodes`, whose events go to `events`.
+    /// The part of a case that runs on its nodes from the second to the last, of which these are the names. Its events go to
+    /// `events`.
     ///
     /// # Errors
     /// A machine is lost or missing: one sentence.
-    pub(super) fn open(&self, nodes: u32, events: &UnboundedSender<Event>) -> Result<Elsewhere, String> {
+    pub(super) fn open(&self, nodes: &[String], events: &UnboundedSender<Event>) -> Result<Elsewhere, String> {
         let case = self.cases.fetch_add(1, Ordering::Relaxed);
         let mut elsewhere = Elsewhere::new(case);
-        for node in 1..=nodes {
+        for (node, name) in (1..).zip(nodes) {
             let machine = self.machines.iter().find(|machine| machine.number == node);
-            let machine = machine.ok_or_else(|| format!("no machine has joined for node {node}"))?;
-            let answers = machine.open(case, node, events)?;
-            elsewhere.add(node, Arc::clone(machine), answers);
+            let machine = machine.ok_or_else(|| format!("no machine has joined for {name}"))?;
+            let answers = machine.open(case, name, events)?;
+            elsewhere.add(node, name, Arc::clone(machine), answers);
         }
         Ok(elsewhere)
     }
