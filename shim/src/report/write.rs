@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_report_is_saved_whole() {
-        let directory = env::temp_dir().join(format!("shim-report-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("shim-report-{}", std::process::id()));
         let path = directory.join("deep/report.json");
         let report = make(settings::get().unwrap());
         save(&path, &report).unwrap();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_report_without_room_leaves_word_that_it_is_missing() {
-        let directory = env::temp_dir().join(format!("shim-unwritten-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!("shim-unwritten-{}", std::process::id()));
         let path = directory.join("report.json");
         let report = make(settings::get().unwrap());
         // A directory is in the way of the file.
