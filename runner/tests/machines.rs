@@ -40,8 +40,10 @@ struct Run {
 impl Run {
     fn start(place: &Path) -> Run {
         let mut command = in_place(program::ftest(), place, TOKEN);
-        let mut child =
-            command.args(["run", "s.yaml", "--machines", "1", "--listen", "127.0.0.1:0"]).spawn().unwrap();
+        let mut child = command
+            .args(["run", "s.yaml", "--machines", "1", "--listen", "127.0.0.1:0", "-j1", "--no-fail-fast"])
+            .spawn()
+            .unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
@@ -125,7 +127,10 @@ fn who_has_another_token_or_none_does_not_join() {
     let run = Run::start(place.path());
     let other = run.agent(place.path(), "another word of sixteen").wait_with_output().unwrap();
     assert_eq!(other.status.code(), Some(3));
-    assert!(text(&other).contains("has a different token; FTEST_AGENT_TOKEN must be the same here and there"), "{other:?}");
+    assert!(
+        text(&other).contains("has a different token; FTEST_AGENT_TOKEN must be the same here and there"),
+        "{other:?}"
+    );
     let none = run.agent(place.path(), "").wait_with_output().unwrap();
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none).contains("FTEST_AGENT_TOKEN is not set: the machines of a run share a secret"), "{none:?}");
@@ -161,13 +166,16 @@ fn what_does_not_fit_is_refused_before_anybody_is_waited_for() {
     let mut command = in_place(program::ftest(), place.path(), TOKEN);
     let output = command.args(["run", "s.yaml", "--machines", "1", "--listen", "127.0.0.1:0"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text(&output).contains("s.yaml:4:7: case s/a: `network` simulates the links between its nodes"), "{output:?}");
+    assert!(
+        text(&output).contains("s.yaml:4:7: case s/a: `network` simulates the links between its nodes"),
+        "{output:?}"
+    );
 }
 
 #[test]
 fn a_killed_agent_is_named_and_leaves_nothing() {
     let place = tempfile::tempdir_in("/tmp").unwrap();
-    write(place.path(), "coordinator: false", SLEEPERS);
+    write(place.path(), "coordinator: false\n  matrix: { axes: { n: [1, 2] } }", SLEEPERS);
     let run = Run::start(place.path());
     let mut agent = run.agent(place.path(), TOKEN);
     let ranks = ranks(place.path());
@@ -176,6 +184,8 @@ fn a_killed_agent_is_named_and_leaves_nothing() {
     let (code, printed) = run.finish();
     assert_eq!(code, Some(3), "{printed}");
     assert!(printed.contains("node1 was lost with its machine, ") && printed.contains(" (127.0.0.1): "), "{printed}");
+    // The next case cannot run.
+    assert!(printed.contains("2 cases: 2 broken") && printed.contains("node1 cannot run on "), "{printed}");
     until(|| (ranks.iter().all(|pid| is_gone(*pid)) && left(place.path()).is_empty()).then_some(()));
 }
 
