@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::one_run::Ended;
 use super::signals::{SignalAction, Signals};
 use crate::case::Case;
 use crate::execute::RunContext;
@@ -32,6 +31,15 @@ pub struct MachineArgs {
     /// With --machines: where they join, an address of this machine that they reach
     #[arg(long, value_name = "ADDR:PORT", requires = "machines", help_heading = "Running")]
     pub listen: Option<SocketAddr>,
+}
+
+/// Why there are no machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ungathered {
+    /// A message said why.
+    Failed(ExitCode),
+    /// A signal ended the wait.
+    BySignal(ExitCode),
 }
 
 /// The secret that ftest and its agents share.
@@ -67,17 +75,17 @@ impl MachineArgs {
     /// The machines, once all have joined; `None` if there are to be none.
     ///
     /// # Errors
-    /// The end of the run, after a message.
+    /// [`Ungathered`].
     pub(super) async fn gather(
         &self,
         context: &RunContext,
         limit: Option<Duration>,
         signals: &mut Signals,
-    ) -> Result<Option<Machines>, Ended> {
+    ) -> Result<Option<Machines>, Ungathered> {
         let (Some(wanted), Some(listen)) = (self.machines, self.listen) else { return Ok(None) };
         let fail = |code, why: String| {
             eprintln!("ftest: --machines: {why}");
-            Ended::Through(code)
+            Ungathered::Failed(code)
         };
         let token = token().map_err(|why| fail(ExitCode::Usage, why))?;
         let mut gate = Gate::open(listen, &token).await.map_err(|why| fail(ExitCode::CouldNotRun, why))?;
@@ -108,7 +116,7 @@ impl MachineArgs {
                     SignalAction::Pause => job::pause(context),
                     SignalAction::End(code) | SignalAction::EndNow(code) => {
                         gate.close().dismiss().await;
-                        return Err(Ended::BySignal(code));
+                        return Err(Ungathered::BySignal(code));
                     }
                 },
             }

@@ -13,6 +13,7 @@ use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
 use crate::commands::cli::RunArgs;
 use crate::commands::drive;
+use crate::commands::machines::Ungathered;
 use crate::commands::reports::Reports;
 use crate::commands::signals::{SignalAction, Signals};
 use crate::execute::clock::Instant;
@@ -111,7 +112,8 @@ pub(super) async fn execute(
     };
     context.machines = match arguments.machines.gather(&context, arguments.global_timeout, signals).await {
         Ok(machines) => machines,
-        Err(ended) => return ended,
+        Err(Ungathered::Failed(code)) => return Ended::Through(code),
+        Err(Ungathered::BySignal(code)) => return Ended::BySignal(code),
     };
     let pace = &arguments.pace;
     let slots = arguments.executor.slots(pace);
