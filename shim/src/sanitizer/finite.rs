@@ -65,10 +65,11 @@ impl Count {
 
     fn words(self) -> String {
         let Self { numbers, nan, infinite } = self;
+        let results = if numbers == 1 { "result" } else { "results" };
         match (nan, infinite) {
-            (_, 0) => format!("{nan} NaN among {numbers} results"),
-            (0, _) => format!("{infinite} Inf among {numbers} results"),
-            _ => format!("{nan} NaN and {infinite} Inf among {numbers} results"),
+            (_, 0) => format!("{nan} NaN among {numbers} {results}"),
+            (0, _) => format!("{infinite} Inf among {numbers} {results}"),
+            _ => format!("{nan} NaN and {infinite} Inf among {numbers} {results}"),
         }
     }
 }

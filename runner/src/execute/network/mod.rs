@@ -214,7 +214,8 @@ fn describe(link: &Link, count: Count) -> Option<String> {
     }
     let slow = if slow.is_empty() { String::new() } else { format!(" ({})", slow.join(", ")) };
     let drops = if drops.is_empty() { String::new() } else { format!("; of others {}", drops.join(", ")) };
-    Some(format!("{slow} carried {} packets with {} bytes{drops}", count.passed, count.bytes))
+    let packets = if count.passed == 1 { "packet" } else { "packets" };
+    Some(format!("{slow} carried {} {packets} with {} bytes{drops}", count.passed, count.bytes))
 }
 
 #[cfg(test)]

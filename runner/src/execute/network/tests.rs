@@ -84,7 +84,7 @@ fn a_packet_arrives_after_the_delay_and_nowhere_else() {
     let third = socket(&network, 2, PATIENCE);
     second.send_to(b"x", to(2)).unwrap();
     assert_eq!(receive(&third, &mut buffer).unwrap(), (1, to(1)));
-    assert_eq!(network.account(), ["the link between node0 and node1 (80 ms) carried 1 packets with 8028 bytes"]);
+    assert_eq!(network.account(), ["the link between node0 and node1 (80 ms) carried 1 packet with 8028 bytes"]);
 }
 
 #[test]
