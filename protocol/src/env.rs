@@ -165,6 +165,8 @@ variables! {
         "Processes append every gap and finding as soon as it occurs, so none is lost however they end.";
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so none outlives it.";
+    AGENT_TOKEN = "FTEST_AGENT_TOKEN", "text of 16 to 1024 bytes", "-",
+        "The secret that `ftest run --machines` and the `ftest agent` of each other machine share. Processes of cases do not get it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",
         "Where shim, profiles and suites are installed.";
     PYTHON = "FTEST_PYTHON", "a Python interpreter: a path, a name on PATH, or `system` for the python3 there", "the active environment, else the managed one",

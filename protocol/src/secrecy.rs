@@ -43,7 +43,16 @@ impl Secret {
 
     /// The secret, as text, from which ranks make the proofs that they show each other.
     pub fn between_ranks(&self) -> String {
-        hmac::sign(&self.0, b"between ranks").as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        self.between(b"between ranks")
+    }
+
+    /// The secret, as text, of `ftest run --machines` and its agents.
+    pub fn between_machines(&self) -> String {
+        self.between(b"between machines")
+    }
+
+    fn between(&self, whom: &[u8]) -> String {
+        hmac::sign(&self.0, whom).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The key with which the coordinator proves that it has the token.
@@ -82,16 +91,17 @@ impl Secret {
     }
 }
 
-/// Both sides of TLS 1.3 between ranks: the connecting rank and the accepting rank each prove that they have the secret.
+/// Both sides of TLS 1.3 between ranks, or between ftest and an agent: whoever connects and whoever accepts each prove that they have
+/// the secret.
 pub struct BetweenRanks {
-    /// For the rank that accepts.
+    /// For the side that accepts.
     pub server: Arc<ServerConfig>,
-    /// For the rank that connects.
+    /// For the side that connects.
     pub client: Arc<ClientConfig>,
 }
 
 impl BetweenRanks {
-    /// Derives both sides from what [`Secret::between_ranks`] returns.
+    /// Derives both sides from what [`Secret::between_ranks`] or [`Secret::between_machines`] returns.
     ///
     /// # Errors
     /// As [`Secret::server`].

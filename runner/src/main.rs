@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
 use runner::commands::{
-    self, bench, check, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay, review, runs,
-    schema, top,
+    self, agent, bench, check, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay, review,
+    runs, schema, top,
 };
 use runner::execute::srun::task;
 use runner::execute::{self, guard};
@@ -59,6 +59,7 @@ fn run() -> ExitCode {
         Command::Profiles => profiles::run() as i32,
         Command::Exec(arguments) if arguments.preflight.preflight => preflight::run(arguments),
         Command::Exec(arguments) => exec::run(arguments),
+        Command::Agent(arguments) => agent::run(arguments) as i32,
         Command::Top(arguments) => top::run(arguments) as i32,
         Command::Bench(arguments) => bench::run(arguments),
         Command::Env(arguments) => env::run(arguments),

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::commands::agent::AgentArgs;
 use crate::commands::bench::BenchArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::env::EnvArgs;
@@ -13,6 +14,7 @@ use crate::commands::explain::ExplainArgs;
 use crate::commands::fmt::FmtArgs;
 use crate::commands::init::InitArgs;
 use crate::commands::list::ListArgs;
+use crate::commands::machines::MachineArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::new::NewArgs;
 use crate::commands::replay::{MergeArgs, ReplayArgs};
@@ -81,6 +83,8 @@ pub enum Command {
     Profiles,
     /// Run one command on a simulated cluster
     Exec(ExecArgs),
+    /// Bring this machine into a run of another one that waits for machines (`ftest run --machines`)
+    Agent(AgentArgs),
     /// Show the clusters running on this machine, live
     Top(TopArgs),
     /// Time collectives over a range of sizes and check every element, as nccl-tests does
@@ -118,6 +122,9 @@ pub struct RunArgs {
     /// Where they run
     #[command(flatten)]
     pub executor: ExecutorArgs,
+    /// Which other machines take part
+    #[command(flatten)]
+    pub machines: MachineArgs,
     /// Run again whenever a suite, or a script or directory that it names, changes; Ctrl-C ends it
     #[arg(long, conflicts_with_all = ["list", "debug_rank", "shard"], help_heading = "Running")]
     pub watch: bool,

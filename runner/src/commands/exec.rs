@@ -297,6 +297,7 @@ impl Execution {
         set_faults(&mut environment, arguments.faults);
         let plan = coordinator::Plan {
             network: None,
+            reached_at: None,
             program: &program,
             cluster: Some(arguments.plan),
             transport: match arguments.transport {

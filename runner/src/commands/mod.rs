@@ -1,6 +1,7 @@
 //! The commands of the programs, one file each, with their part of the command line.
 
 mod after_torch;
+pub mod agent;
 mod alone;
 pub mod bench;
 pub mod check;
@@ -15,6 +16,7 @@ pub mod fgpu;
 pub mod fmt;
 pub mod init;
 pub mod list;
+pub mod machines;
 pub mod man;
 pub mod manual;
 pub mod new;

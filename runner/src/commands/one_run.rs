@@ -98,6 +98,9 @@ pub(super) async fn execute(
         eprintln!("ftest: {error}");
         return Ended::Through(ExitCode::Usage);
     }
+    if let Err(code) = arguments.machines.check(cases) {
+        return Ended::Through(code);
+    }
     execute::keep_descriptors();
     let mut context = match RunContext::start(install, cancel.clone(), announce) {
         Ok(context) => context.limited(arguments.global_timeout),
@@ -105,6 +108,10 @@ pub(super) async fn execute(
             eprintln!("ftest: {error}");
             return Ended::Through(ExitCode::CouldNotRun);
         }
+    };
+    context.machines = match arguments.machines.gather(&context, arguments.global_timeout, signals).await {
+        Ok(machines) => machines,
+        Err(ended) => return ended,
     };
     let pace = &arguments.pace;
     let slots = arguments.executor.slots(pace);
@@ -212,6 +219,9 @@ pub(super) async fn execute(
         interrupted: terminated.is_some(),
         exit_code: terminated.unwrap_or(verdict) as u8,
     });
+    if let Some(machines) = &resources.execution.machines {
+        machines.dismiss().await;
+    }
     let unwritten = reports.borrow().code();
     match terminated {
         Some(code) => Ended::BySignal(code),

@@ -1,5 +1,6 @@
 //! The execution of one case: scratch directory, coordinator, ranks, watching, ending, collecting. Every wait has a deadline.
 
+mod elsewhere;
 mod ending;
 mod environment;
 
@@ -18,6 +19,7 @@ use super::deaths::Deaths;
 use super::journal::Journal;
 use super::kills::Kills;
 use super::limit::Limit;
+use super::machines::Elsewhere;
 use super::network::{Network, NetworkError};
 use super::placement::Shared;
 use super::port::HeldPort;
@@ -29,7 +31,7 @@ use super::shared_memory;
 use super::srun::{self, Tasks};
 use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, reports, torchrun, warm};
 use crate::case::requirement;
-use crate::case::{Case, Launch};
+use crate::case::{Case, Launch, Transport};
 use crate::check::need::Need;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
@@ -66,6 +68,8 @@ struct CaseExecution<'a> {
     tree: ProcessTree,
     /// What srun started.
     tasks: Option<Tasks>,
+    /// What runs on other machines.
+    elsewhere: Option<Elsewhere>,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
     cuts: Cuts<'a>,
@@ -94,6 +98,7 @@ impl<'a> CaseExecution<'a> {
             context,
             tree: ProcessTree::new(cookie),
             tasks: None,
+            elsewhere: None,
             endpoint: None,
             kills: Kills::new(case),
             cuts: Cuts::new(case),
@@ -139,6 +144,7 @@ impl CaseExecution<'_> {
                 Err(error) => return Err(error.to_string()),
             }
         }
+        self.reserve_machines()?;
         self.room = tokio::select! {
             room = self.context.descriptors.room(self.case) => Some(room.map_err(|error| error.to_string())?),
             () = self.context.cancel.raised(1) => {
@@ -146,7 +152,11 @@ impl CaseExecution<'_> {
                 return Ok(());
             }
         };
-        let warm = self.context.warm(self.case, python.as_ref()).await;
+        let warm = match self.elsewhere {
+            // On other machines there is none.
+            Some(_) => None,
+            None => self.context.warm(self.case, python.as_ref()).await,
+        };
         // Time for making an environment, or for waiting for room or a warm process, counts for the run, not for the
         // case.
         let started = *self.started.insert(Instant::now());
@@ -154,6 +164,7 @@ impl CaseExecution<'_> {
         self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
         let deadline = self.limit.as_ref().map_or(own, |limit| limit.at);
         let base = self.environment(python.as_ref()).map_err(|error| error.to_string())?;
+        self.prepare_machines(python.as_ref())?;
         let mut endpoint = None;
         if self.case.coordinator {
             endpoint = self.start_coordinator().await?;
@@ -176,6 +187,7 @@ impl CaseExecution<'_> {
             python: python.as_ref().map(|python| python.program.as_path()),
             port: port.as_ref().map_or(0, |port| port.number),
             network: self.network.as_ref(),
+            reached_at: self.reached_at(),
         };
         let mut planned = ranks::plan(self.case, &shared).map_err(|error| error.to_string())?;
         if let Some(secrets) = &self.context.no_capture {
@@ -195,15 +207,18 @@ impl CaseExecution<'_> {
         }
         for process in planned {
             let watched = self.case.watches_output();
-            let started = match &warm {
-                Some(Ok(server)) if process.leads_session() => {
-                    self.tree.start_warm(&process, (&self.scratch, watched), server, &notes).await
+            let started = match (&warm, self.start_elsewhere(&process).await) {
+                (_, Some(started)) => started,
+                (Some(Ok(server)), None) if process.leads_session() => {
+                    let started = self.tree.start_warm(&process, (&self.scratch, watched), server, &notes).await;
+                    started.map_err(|error| error.to_string())
                 }
-                Some(Err(why)) => {
-                    warm::cold(&notes, process.role, why);
-                    self.tree.start(&process, &self.scratch, watched)
+                (warm, None) => {
+                    if let Some(Err(why)) = warm {
+                        warm::cold(&notes, process.role, why);
+                    }
+                    self.tree.start(&process, &self.scratch, watched).map_err(|error| error.to_string())
                 }
-                _ => self.tree.start(&process, &self.scratch, watched),
             };
             if let Err(error) = started {
                 let error = format!("{}: {error}", process.role);
@@ -249,8 +264,9 @@ impl CaseExecution<'_> {
         let plan = coordinator::Plan {
             program: &program,
             cluster: self.case.cluster.as_ref(),
-            transport: self.case.transport,
+            transport: self.elsewhere.as_ref().map_or(self.case.transport, |_| Transport::Tcp),
             network: self.network.as_ref(),
+            reached_at: self.reached_at(),
             scratch: &self.scratch,
             report: &coordinator::report_path(&self.scratch),
             directory: &self.case.dir,
@@ -332,23 +348,34 @@ impl CaseExecution<'_> {
     }
 
     /// Asks the coordinator which ranks wait for which, before anything is ended. An error if it cannot be asked.
-    async fn hang(&self, idle: bool) -> Result<Option<Hang>, ControlError> {
+    async fn hang(&mut self, idle: bool) -> Result<Option<Hang>, ControlError> {
         let running = self.endpoint.as_ref().filter(|_| self.tree.running_coordinator().is_some());
         let endpoint = running.ok_or(ControlError::Ended)?;
         let ranks: Vec<Process> =
             self.tree.sweep().find().into_iter().filter(|process| process.rank.is_some()).collect();
         // Stacks are not needed for an expected hang.
         let stacks = self.case.expect.hang.is_none();
-        hang::look(endpoint, idle, &ranks, stacks, &self.scratch).await
+        let mut hang = hang::look(endpoint, idle, &ranks, stacks, &self.scratch).await?;
+        if let Some(hang) = &mut hang {
+            self.add_state_elsewhere(hang, stacks).await;
+        }
+        Ok(hang)
     }
 
     fn see(&mut self, event: Event) {
         let coordinator = self.tree.running_coordinator().map(|running| running.pid);
-        self.kills.see(&event, self.tree.sweep(), coordinator);
+        self.kills.see(&event, (self.tree.sweep(), coordinator), self.elsewhere.as_ref());
         if let Some(network) = &self.network {
             self.cuts.see(&event, network);
         }
-        let Event::Ended(role, exit) = event else { return };
+        let (role, exit) = match event {
+            Event::Ended(role, exit) => (role, exit),
+            Event::Lost(why) => {
+                self.observation.infra_error.get_or_insert(why);
+                return;
+            }
+            Event::Line(..) | Event::Hit(..) => return,
+        };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.tree.is_alive() {
                 self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));

@@ -15,6 +15,7 @@ use super::debug::DebugRank;
 use super::descriptors::Descriptors;
 use super::guard::{self, Guard};
 use super::limit::Limits;
+use super::machines::Machines;
 use super::process_tree::cookie::Cookie;
 use super::process_tree::inherit;
 use super::process_tree::sweep::{self, Sweep};
@@ -61,6 +62,8 @@ pub struct RunContext {
     pub no_capture: Option<Secrets>,
     /// A rank that the user wants to debug.
     pub debug_rank: Option<DebugRank>,
+    /// The machines that have joined the run, if it has any besides this one.
+    pub machines: Option<Machines>,
     /// Room for the descriptors of cases.
     pub(super) descriptors: Descriptors,
     cookie: Cookie,
@@ -99,6 +102,7 @@ impl RunContext {
             lives: Lives::default(),
             no_capture: None,
             debug_rank: None,
+            machines: None,
             descriptors: Descriptors::left(),
             cookie,
             directory,

@@ -1,7 +1,7 @@
 //! The coordinator of one case: started, waited for until it reports where it listens, ended in order.
 
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub struct Plan<'a> {
     pub transport: Transport,
     /// The network that it is in; if absent, this machine's.
     pub network: Option<&'a Network>,
+    /// The address of this machine at which ranks on other machines reach it, over tcp; if absent, all ranks are here.
+    pub reached_at: Option<IpAddr>,
     /// Where its socket and streams go.
     pub scratch: &'a Path,
     /// Where it writes the cluster report.
@@ -66,8 +68,8 @@ impl Plan<'_> {
         let (transport, address) = match self.transport {
             Transport::Unix => ("unix", self.scratch.join("c.sock").display().to_string()),
             Transport::Tcp => {
-                let host = self.network.map_or(Ipv4Addr::LOCALHOST, Network::coordinator_address);
-                ("tcp", format!("{host}:0"))
+                let apart = self.network.map(|network| network.coordinator_address().into()).or(self.reached_at);
+                ("tcp", SocketAddr::new(apart.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0).to_string())
             }
         };
         if transport == "unix" && address.len() > SOCKET_PATH_LIMIT {

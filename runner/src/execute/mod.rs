@@ -25,6 +25,7 @@ pub mod launch;
 mod lean_report;
 pub mod limit;
 mod loader;
+pub mod machines;
 mod native_state;
 pub mod network;
 mod no_capture;

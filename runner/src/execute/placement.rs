@@ -1,6 +1,6 @@
 //! The place of a rank on the cluster, and the variables that tell the process about it.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -27,12 +27,17 @@ pub struct Shared<'a> {
     pub port: u16,
     /// The network between the nodes if they run in separate namespaces.
     pub network: Option<&'a Network>,
+    /// The address of this machine that the others reach, if nodes run on other machines.
+    pub reached_at: Option<IpAddr>,
 }
 
 impl Shared<'_> {
     /// The address of the first rank.
-    pub(super) fn master(&self) -> Ipv4Addr {
-        self.network.map_or(Ipv4Addr::LOCALHOST, |_| network::address(0))
+    pub(super) fn master(&self) -> IpAddr {
+        match self.network {
+            Some(_) => network::address(0).into(),
+            None => self.reached_at.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+        }
     }
 
     /// The namespace of the processes of `node`.
@@ -40,10 +45,12 @@ impl Shared<'_> {
         self.network?.node(node as usize).cloned()
     }
 
-    /// Sets what a process of `node` must know if nodes run in separate namespaces.
+    /// Sets what a process of `node` must know if nodes are apart: in separate namespaces, or on separate machines.
     pub(super) fn place(&self, environment: &mut Environment, node: u32) {
-        if self.network.is_some() {
+        if self.network.is_some() || self.reached_at.is_some() {
             environment.set(protocol::env::NODE.name, node.to_string());
+        }
+        if self.network.is_some() {
             // They would look up the machine's host name, whose address is not in this network.
             for library in ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"] {
                 environment.set(library, INTERFACE);

@@ -125,7 +125,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                     script,
                     arguments: args,
                     max_restarts: *max_restarts,
-                    master: Ipv4Addr::LOCALHOST,
+                    master: Ipv4Addr::LOCALHOST.into(),
                     port: shared.port,
                     logs: shared.scratch,
                     tee: !case.kill.is_empty(),
@@ -186,6 +186,7 @@ pub fn environments(
         python: None,
         port: 0,
         network: None,
+        reached_at: None,
     };
     let placements = placements(Some(cluster), size)?;
     Ok((0..size).zip(placements).map(|(rank, placement)| placed_environment(&shared, rank, size, placement)).collect())

@@ -73,7 +73,7 @@ impl Step<'_> {
         let end = tokio::select! {
             event = tree.next() => match event {
                 Event::Ended(_, exit) => return StepEnd::Exit(exit),
-                Event::Line(..) => return StepEnd::Exit(Exit::Unknown),
+                _ => return StepEnd::Exit(Exit::Unknown),
             },
             () = sleep_until(Instant::now() + self.timeout.kill) => StepEnd::TimedOut,
             () = cancel.raised(times) => StepEnd::Cancelled,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use crate::observation::Exit;
@@ -23,7 +23,7 @@ pub struct Torchrun<'a> {
     /// How many times workers may be restarted.
     pub max_restarts: u32,
     /// Address of node 0 for the others; used with several nodes.
-    pub master: Ipv4Addr,
+    pub master: IpAddr,
     /// Its port there.
     pub port: u16,
     /// Contains a log directory for every node.

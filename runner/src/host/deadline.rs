@@ -34,6 +34,11 @@ pub const SRUN_ENDS: Duration = Duration::from_secs(60);
 /// How long the guard keeps killing what a killed ftest left.
 pub const GUARD: Duration = Duration::from_secs(4);
 
+/// How long a run waits for the machines that are to join it.
+pub const MACHINES_JOIN: Duration = Duration::from_secs(600);
+/// From an order to an agent until it answers: the start of a process, a look at hanging ranks, the end of a case.
+pub const MACHINE: Duration = Duration::from_secs(30);
+
 /// gdb with one process.
 pub const GDB: Duration = Duration::from_secs(2);
 /// gdb with all processes of a case.

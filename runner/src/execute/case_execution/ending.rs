@@ -1,7 +1,5 @@
 //! How a case is ended: its running processes, its leftovers, its coordinator. Every step has a deadline.
 
-use std::path::Path;
-
 use rustix::process::Signal;
 
 use super::super::clock::Instant;
@@ -17,7 +15,7 @@ impl CaseExecution<'_> {
     pub(super) async fn end(&mut self) {
         let cancel = &self.context.cancel;
         if self.tree.is_alive() {
-            self.note_unfinished();
+            self.note_unfinished().await;
             self.note_survivors();
             self.escalate().await;
         }
@@ -40,6 +38,7 @@ impl CaseExecution<'_> {
         for process in swept.unkillable {
             self.observation.leaked.push(format!("process {process} cannot be ended"));
         }
+        self.end_elsewhere(normal).await;
         self.pump(Instant::now() + deadline::KILLED).await;
         if let Err(wrong) = self.tree.stop_coordinator(cancel).await {
             self.observation.infra_error.get_or_insert(wrong);
@@ -53,16 +52,18 @@ impl CaseExecution<'_> {
                 self.tree.kill().await
             };
         }
+        self.fetch_files().await;
         self.collect().await;
     }
 
     /// Notes what still runs; the exits of these processes do not count. torchrun's workers and srun's tasks are not our
     /// children; they are found by their rank.
-    fn note_unfinished(&mut self) {
+    async fn note_unfinished(&mut self) {
         let running: Vec<_> = self.tree.unfinished().collect();
         let mut unfinished: Vec<Role> = running.iter().map(|running| running.role).collect();
         let is_stopped = |pid| Process::read(pid).is_some_and(|process| process.is_stopped());
-        let stopped = running.iter().filter(|running| is_stopped(running.pid)).map(|running| running.role);
+        let here = running.iter().filter(|running| running.is_here());
+        let stopped = here.filter(|running| is_stopped(running.pid)).map(|running| running.role);
         let mut stopped: Vec<Role> = stopped.collect();
         unfinished.extend(self.tasks.iter().flat_map(Tasks::unfinished));
         if self.case.torchruns().is_some() || self.tasks.is_some() {
@@ -71,6 +72,7 @@ impl CaseExecution<'_> {
             unfinished.extend(workers.iter().filter_map(rank_of));
             stopped.extend(workers.iter().filter(|process| process.is_stopped()).filter_map(rank_of));
         }
+        self.add_running_elsewhere(&mut unfinished, &mut stopped).await;
         for roles in [&mut unfinished, &mut stopped] {
             roles.sort_unstable();
             roles.dedup();
@@ -101,23 +103,29 @@ impl CaseExecution<'_> {
         let cancel = &self.context.cancel;
         if self.observation.timed_out || self.observation.cut_short {
             let sweep = self.tree.sweep();
-            let pythons: Vec<Process> = sweep.find().into_iter().filter(prints_stacks).collect();
+            let pythons: Vec<Process> = sweep.find().into_iter().filter(Process::prints_stacks).collect();
             for process in &pythons {
                 process.signal(Signal::ABORT);
             }
+            let stacks = async {
+                sweep.wait(pythons, Instant::now() + deadline::STACKS).await;
+                if let Some(elsewhere) = &mut self.elsewhere {
+                    elsewhere.print_stacks(cancel).await;
+                }
+            };
             tokio::select! {
-                _ = sweep.wait(pythons, Instant::now() + deadline::STACKS) => {}
+                () = stacks => {}
                 () = cancel.raised(2) => {}
             }
         }
-        self.tree.terminate(self.case.timeout.grace, cancel).await;
+        let grace = self.case.timeout.grace;
+        let until = Instant::now() + grace;
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.terminate();
+        }
+        self.tree.terminate(grace, cancel).await;
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.gone(until, cancel).await;
+        }
     }
-}
-
-/// A rank that runs Python: with `PYTHONFAULTHANDLER` it prints its stacks when it is aborted.
-fn prints_stacks(process: &Process) -> bool {
-    let program = std::fs::read_link(Path::new("/proc").join(process.pid.to_string()).join("exe"));
-    let python = program
-        .is_ok_and(|program| program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
-    process.rank.is_some() && python
 }

@@ -33,6 +33,7 @@ const LAUNCHER_NAMES: &[&str] = &[
     "FTEST_AS_RANK",
     "FTEST_NODE",
     "FTEST_TASK",
+    "FTEST_AGENT_TOKEN",
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",
@@ -71,6 +72,18 @@ impl Environment {
     /// No change.
     pub fn new() -> Environment {
         Environment::default()
+    }
+
+    /// Exactly these variables, and none of ours.
+    pub fn exactly(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+        let mut environment = Environment::new();
+        for (name, _) in std::env::vars_os() {
+            environment.remove(name);
+        }
+        for (name, value) in variables {
+            environment.set(name, value);
+        }
+        environment
     }
 
     /// Sets a variable.

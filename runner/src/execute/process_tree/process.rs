@@ -11,8 +11,8 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, Interest};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -69,6 +69,10 @@ pub enum Event {
     Ended(Role, Exit),
     /// A line of its stdout, without the newline.
     Line(Role, Vec<u8>),
+    /// A signal that the `kill` with this index of the case asks for was sent on another machine: what was done, in words.
+    Hit(usize, String),
+    /// Another machine is lost, with the node that ran there: a sentence.
+    Lost(String),
 }
 
 /// A started process.
@@ -76,11 +80,12 @@ pub enum Event {
 pub struct Running {
     /// What it is.
     pub role: Role,
-    /// Its id; valid until [`Event::Ended`] arrives.
+    /// Its id on its machine; valid until [`Event::Ended`] arrives.
     pub pid: i32,
     /// How it ended, once it has.
     pub exit: Option<Exit>,
-    handle: Arc<AsyncFd<OwnedFd>>,
+    /// `None` if it runs on another machine.
+    handle: Option<Arc<AsyncFd<OwnedFd>>>,
     captures: Option<[Capture; 2]>,
     _lifeline: Option<OwnedFd>,
 }
@@ -198,7 +203,20 @@ impl ProcessPlan {
         let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
         let channels = Channels::of(self, failed)?;
         let end = End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
-        Ok(self.run(end, channels, (scratch, events, watched)))
+        Ok(self.watch(end, channels, (scratch, events, watched)))
+    }
+
+    /// As [`ProcessPlan::start`], but its standard output and standard error are returned, and no file is written.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing runs.
+    pub(super) fn start_open(&self, events: &UnboundedSender<Event>) -> Result<(Running, [Receiver; 2]), StartError> {
+        let file = self.file()?;
+        let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
+        let mut channels = Channels::of(self, failed)?;
+        let pipes = channels.captured.take().ok_or_else(|| failed(io::Error::other("its streams are not captured")))?;
+        let end = End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
+        Ok((self.run(end, channels, None, events), pipes))
     }
 
     /// As [`ProcessPlan::start`], but as a fork of `server`. If that is not possible, it is started cold, which is recorded
@@ -239,7 +257,7 @@ impl ProcessPlan {
                 End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?
             }
         };
-        Ok(self.run(end, channels, (scratch, events, watched)))
+        Ok(self.watch(end, channels, (scratch, events, watched)))
     }
 
     /// The program's file.
@@ -263,29 +281,43 @@ impl ProcessPlan {
         spawn.start()
     }
 
-    /// Watches the started process.
-    fn run(
+    /// Watches the started process and captures its streams.
+    fn watch(&self, end: End, mut channels: Channels, to: (&Path, &UnboundedSender<Event>, bool)) -> Running {
+        let captures = channels.captured.take().map(|streams| self.capture(streams, to));
+        self.run(end, channels, captures, to.1)
+    }
+
+    /// Captures its standard output and standard error: they go to files below the directory, and if `watched` the lines to the
+    /// events.
+    pub(in crate::execute) fn capture<S: AsyncRead + Send + Unpin + 'static>(
         &self,
-        end: End,
-        channels: Channels,
+        [stdout, stderr]: [S; 2],
         (scratch, events, watched): (&Path, &UnboundedSender<Event>, bool),
-    ) -> Running {
-        let (role, pid) = (self.role, end.pid.as_raw_nonzero().get());
-        let handle = Arc::clone(&end.handle);
+    ) -> [Capture; 2] {
         let shown = |error| match &self.streams {
             Streams::Shown(name, secrets) => Some(Shown::watched(*name, error, secrets.clone())),
             Streams::Interactive => Some(Shown::raw(error)),
             _ => None,
         };
-        let stem = role.file_stem();
-        let captures = channels.captured.map(|[stdout, stderr]| {
-            let lines = watched.then(|| lines_of(role, events));
-            let (out, err) = (scratch.join(format!("{stem}.stdout")), scratch.join(format!("{stem}.stderr")));
-            [
-                Capture::start(stdout, out, &self.texts.stdout, lines, shown(false)),
-                Capture::start(stderr, err, &self.texts.stderr, None, shown(true)),
-            ]
-        });
+        let stem = self.role.file_stem();
+        let lines = watched.then(|| lines_of(self.role, events));
+        let (out, err) = (scratch.join(format!("{stem}.stdout")), scratch.join(format!("{stem}.stderr")));
+        [
+            Capture::start(stdout, out, &self.texts.stdout, lines, shown(false)),
+            Capture::start(stderr, err, &self.texts.stderr, None, shown(true)),
+        ]
+    }
+
+    /// Watches the started process.
+    fn run(
+        &self,
+        end: End,
+        channels: Channels,
+        captures: Option<[Capture; 2]>,
+        events: &UnboundedSender<Event>,
+    ) -> Running {
+        let (role, pid) = (self.role, end.pid.as_raw_nonzero().get());
+        let handle = Some(Arc::clone(&end.handle));
         let (output, error) = (channels.output, channels.error);
         let events = events.clone();
         tokio::spawn(async move {
@@ -299,10 +331,22 @@ impl ProcessPlan {
 }
 
 impl Running {
-    /// Sends a signal to exactly this process. Unlike a sweep, needs no new descriptor.
+    /// A process on another machine, which has the id `pid` there.
+    pub(super) fn elsewhere(role: Role, pid: i32, captures: [Capture; 2]) -> Running {
+        Running { role, pid, exit: None, handle: None, captures: Some(captures), _lifeline: None }
+    }
+
+    /// Whether it runs on this machine.
+    pub fn is_here(&self) -> bool {
+        self.handle.is_some()
+    }
+
+    /// Sends a signal to exactly this process, if it is on this machine. Unlike a sweep, needs no new descriptor.
     pub fn signal(&self, signal: Signal) {
-        // A process that has ended does not need it.
-        let _ = rustix::process::pidfd_send_signal(self.handle.get_ref(), signal);
+        if let Some(handle) = &self.handle {
+            // A process that has ended does not need it.
+            let _ = rustix::process::pidfd_send_signal(handle.get_ref(), signal);
+        }
     }
 
     /// Waits until everything that it wrote to stdout is among the events, at most until `deadline`.

@@ -98,6 +98,13 @@ impl Process {
         rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
     }
 
+    /// Whether it is a rank that runs Python: with `PYTHONFAULTHANDLER` it prints its stacks when it is aborted.
+    pub(in crate::execute) fn prints_stacks(&self) -> bool {
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
+        let name = program.as_ref().ok().and_then(|program| program.file_name());
+        self.rank.is_some() && name.is_some_and(|name| name.to_string_lossy().starts_with("python"))
+    }
+
     /// "python (pid 4711, rank 2)". A program chooses its own name, so unprintable characters in it are kept from the
     /// terminal.
     pub fn describe(&self) -> String {

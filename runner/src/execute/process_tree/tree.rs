@@ -6,8 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::capture::Capture;
 use super::cookie::{COORDINATOR, Cookie};
 use super::process::{Event, ProcessPlan, Running, StartError};
 use super::sweep::{Process, Sweep, Swept};
@@ -72,6 +74,22 @@ impl ProcessTree {
         let running = plan.start_warm((directory, &self.sender, watched), server, notes).await?;
         self.add(running, plan.leads_session());
         Ok(())
+    }
+
+    /// As [`ProcessTree::start`], but returns the process's id, its standard output and its standard error.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing runs.
+    pub(in crate::execute) fn start_open(&mut self, plan: &ProcessPlan) -> Result<(i32, [Receiver; 2]), StartError> {
+        let (running, pipes) = plan.start_open(&self.sender)?;
+        let pid = running.pid;
+        self.add(running, plan.leads_session());
+        Ok((pid, pipes))
+    }
+
+    /// Adds a process that runs on another machine. Whoever started it sends its events.
+    pub(in crate::execute) fn adopt(&mut self, role: Role, pid: i32, captures: [Capture; 2]) {
+        self.processes.push(Running::elsewhere(role, pid, captures));
     }
 
     fn add(&mut self, running: Running, leads_session: bool) {
@@ -182,7 +200,9 @@ impl ProcessTree {
                 running.exit = Some(exit.clone());
             }
         } else if let Some(running) = self.processes.iter_mut().find(|running| running.role == *role) {
-            self.sweep.awaited.remove(&running.pid);
+            if running.is_here() {
+                self.sweep.awaited.remove(&running.pid);
+            }
             running.exit = Some(exit.clone());
         }
     }
@@ -197,6 +217,16 @@ impl ProcessTree {
 
     /// Sends SIGTERM, to ranks first, and waits until all are gone, `grace` is over or the user presses a second time.
     pub async fn terminate(&self, grace: Duration, cancel: &Cancel) {
+        let asked = self.ask_to_end();
+        let grace = Instant::now() + grace;
+        tokio::select! {
+            _ = self.sweep.wait(asked, grace) => {}
+            () = cancel.raised(2) => {}
+        }
+    }
+
+    /// Sends SIGTERM, to ranks first, and returns whom it was sent to.
+    pub(in crate::execute) fn ask_to_end(&self) -> Vec<Process> {
         let (ranks, others): (Vec<Process>, Vec<Process>) =
             self.sweep.find().into_iter().partition(|process| process.rank.is_some());
         for process in ranks.iter().chain(&others) {
@@ -209,11 +239,7 @@ impl ProcessTree {
         for running in self.unfinished().filter(unseen) {
             running.signal(Signal::TERM);
         }
-        let grace = Instant::now() + grace;
-        tokio::select! {
-            _ = self.sweep.wait(ranks.into_iter().chain(others).collect(), grace) => {}
-            () = cancel.raised(2) => {}
-        }
+        ranks.into_iter().chain(others).collect()
     }
 
     /// Gives exiting helpers time to finish.
