@@ -57,6 +57,6 @@ pub enum Transport {
     /// A socket in the scratch directory.
     #[default]
     Unix,
-    /// A port on loopback that the kernel chooses.
+    /// A port that the kernel chooses: on loopback, or on all addresses for tasks of srun.
     Tcp,
 }

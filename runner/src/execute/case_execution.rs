@@ -7,6 +7,7 @@ mod environment;
 use protocol::announcement::Announcement;
 use protocol::ids::Rank;
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -266,7 +267,7 @@ impl CaseExecution<'_> {
             cluster: self.case.cluster.as_ref(),
             transport: self.elsewhere.as_ref().map_or(self.case.transport, |_| Transport::Tcp),
             network: self.network.as_ref(),
-            reached_at: self.reached_at(),
+            reached_at: self.reached_at().or(srun::is_apart(self.case).then_some(Ipv4Addr::UNSPECIFIED.into())),
             scratch: &self.scratch,
             report: &coordinator::report_path(&self.scratch),
             directory: &self.case.dir,
@@ -418,7 +419,7 @@ impl CaseExecution<'_> {
             self.observation.processes.push(process);
         }
         if let Some(tasks) = self.tasks.take() {
-            let started = tasks.any_started();
+            let started = tasks.started();
             self.observation.processes.append(&mut tasks.observe(Instant::now() + deadline::LEAVING).await);
             self.hear_slurm(started);
         }
@@ -502,7 +503,7 @@ impl CaseExecution<'_> {
     }
 
     /// If Slurm failed to do something, or intervened by itself, the case is broken: that is not the program's fault.
-    fn hear_slurm(&mut self, started: bool) {
+    fn hear_slurm(&mut self, (started, missing): (bool, Option<Role>)) {
         let seen = &self.observation;
         let ended_by_us = seen.unfinished.contains(&Role::Srun);
         if seen.cancelled || seen.infra_error.is_some() {
@@ -513,7 +514,10 @@ impl CaseExecution<'_> {
             None => srun::why(&seen.processes, started),
             refusal => refusal,
         };
-        self.observation.infra_error = said;
+        // A task that is killed early leaves no trace, either.
+        let missing = missing.filter(|_| !ended_by_us && self.case.kill.is_empty());
+        let untraced = || srun::untraced(missing?, &seen.processes, self.scratch.ancestors().nth(2)?);
+        self.observation.infra_error = said.or_else(untraced);
     }
 
     /// torchrun's workers are not our children: their output is in torchrun's logs, and their exits are in its summary.

@@ -34,7 +34,8 @@ pub struct Plan<'a> {
     pub transport: Transport,
     /// The network that it is in; if absent, this machine's.
     pub network: Option<&'a Network>,
-    /// The address of this machine at which ranks on other machines reach it, over tcp; if absent, all ranks are here.
+    /// The address of this machine at which ranks on other machines reach it, over tcp, or the unspecified one for all of them; if
+    /// absent, all ranks are here.
     pub reached_at: Option<IpAddr>,
     /// Where its socket and streams go.
     pub scratch: &'a Path,
@@ -138,7 +139,7 @@ impl Starting {
                 Ok(Event::Line(Role::Coordinator, line)) => {
                     if let Some(Announcement::Listening(address)) = announcement(&line) {
                         let Starting { transport, token, from } = self;
-                        return Ok(Endpoint { transport, address, token, from });
+                        return Ok(Endpoint { transport, address: from_here(address), token, from });
                     }
                 }
                 Ok(Event::Ended(Role::Coordinator, exit)) => {
@@ -148,6 +149,16 @@ impl Starting {
                 Err(_) => return Err(format!("it did not report within {} s where it listens", limit.as_secs())),
             }
         }
+    }
+}
+
+/// Where this machine reaches a coordinator that listens at `address`: by loopback if it listens everywhere.
+fn from_here(address: String) -> String {
+    match address.parse::<SocketAddr>() {
+        Ok(everywhere) if everywhere.ip().is_unspecified() => {
+            SocketAddr::new(Ipv4Addr::LOCALHOST.into(), everywhere.port()).to_string()
+        }
+        _ => address,
     }
 }
 

@@ -87,7 +87,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 script,
                 arguments: args,
                 max_restarts: *max_restarts,
-                master: shared.master(),
+                master: Some(shared.master()),
                 port: shared.port,
                 logs: shared.scratch,
                 tee: case.watches_output(),
@@ -115,7 +115,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
         }
         Launch::Srun(srun) => {
             let placements = case.cluster.as_ref().map(|cluster| placements(Some(cluster), srun.world_size()));
-            let order = srun::Order::of(srun, shared, placements.transpose()?);
+            let order = srun::Order::of(case, srun, shared, placements.transpose()?);
             let words = match &srun.program {
                 Program::Rank { argv } => argv.iter().map(OsString::from).collect(),
                 Program::Torchrun { nproc_per_node, script, args, max_restarts } => Torchrun {
@@ -125,7 +125,8 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                     script,
                     arguments: args,
                     max_restarts: *max_restarts,
-                    master: Ipv4Addr::LOCALHOST.into(),
+                    // The tasks learn from Slurm where the first of them runs.
+                    master: (!srun::is_apart(case)).then_some(Ipv4Addr::LOCALHOST.into()),
                     port: shared.port,
                     logs: shared.scratch,
                     tee: !case.kill.is_empty(),

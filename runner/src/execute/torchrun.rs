@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::observation::Exit;
 
+/// The variable from which torchrun takes the address of node 0 if no option has it.
+pub const MASTER: &str = "PET_MASTER_ADDR";
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Torchrun<'a> {
@@ -22,8 +25,8 @@ pub struct Torchrun<'a> {
     pub arguments: &'a [String],
     /// How many times workers may be restarted.
     pub max_restarts: u32,
-    /// Address of node 0 for the others; used with several nodes.
-    pub master: IpAddr,
+    /// Address of node 0 for the others; used with several nodes. If absent, a variable ([`MASTER`]) has it.
+    pub master: Option<IpAddr>,
     /// Its port there.
     pub port: u16,
     /// Contains a log directory for every node.
@@ -50,7 +53,9 @@ impl Torchrun<'_> {
             if let Some(node) = node {
                 flag("node-rank", &node);
             }
-            flag("master-addr", &self.master);
+            if let Some(master) = &self.master {
+                flag("master-addr", master);
+            }
             flag("master-port", &self.port);
         }
         if let Some(node) = node {

@@ -9,17 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use super::launch::environment::Environment;
 use super::placement::{Placement, Shared};
-use crate::case::Case;
 use crate::case::srun::{Program, Srun};
+use crate::case::{Case, Launch, Transport};
 use crate::observation::Exit;
 
+mod apart;
 mod follow;
 mod said;
 pub mod task;
 mod tasks;
 
 pub use said::last_words;
-pub(super) use said::{refusal, why};
+pub(super) use said::{refusal, untraced, why};
 pub(super) use tasks::Tasks;
 
 /// The variable that carries the [`Order`] to the tasks.
@@ -30,7 +31,7 @@ const ORDER: &str = "FTEST_TASK";
 pub(super) struct Order {
     /// Where the tasks record their state.
     directory: PathBuf,
-    /// The machine on which ftest and the coordinator run, by boot id.
+    /// The machine on which ftest and the coordinator run: see [`here`].
     machine: String,
     /// The same as a host name, for messages.
     host: String,
@@ -40,12 +41,19 @@ pub(super) struct Order {
     port: u16,
     /// The placement of the ranks on the cluster, by rank.
     placements: Option<Vec<Placement>>,
+    /// Whether tasks may run on other machines.
+    apart: bool,
     /// If set, each task is a torchrun that logs below this directory; otherwise a rank.
     torchrun: Option<PathBuf>,
 }
 
+/// Whether tasks of `case` may run on other machines than ftest's: its coordinator listens for them.
+pub(super) fn is_apart(case: &Case) -> bool {
+    matches!(case.launch, Launch::Srun(_)) && case.transport == Transport::Tcp
+}
+
 impl Order {
-    pub(super) fn of(srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
+    pub(super) fn of(case: &Case, srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
         let is_torchrun = matches!(srun.program, Program::Torchrun { .. });
         let (machine, host) = here();
         Order {
@@ -55,6 +63,7 @@ impl Order {
             cookie: shared.cookie.to_string(),
             port: shared.port,
             placements,
+            apart: is_apart(case),
             torchrun: is_torchrun.then(|| shared.scratch.to_owned()),
         }
     }
@@ -89,10 +98,12 @@ fn ended(task: u32) -> String {
     format!("{task}.ended")
 }
 
-/// This machine: its boot id and its name.
+/// This machine, and its name. Processes of one machine reach each other by loopback: it is the kernel's boot id, and the network
+/// namespace.
 fn here() -> (String, String) {
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim().to_owned();
-    (read("random/boot_id"), read("hostname"))
+    (format!("{} {}", read("random/boot_id"), network.display()), read("hostname"))
 }
 
 /// The command of srun for these words.

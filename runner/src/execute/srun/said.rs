@@ -1,5 +1,7 @@
 //! Messages of Slurm on the standard error of srun and of tasks when it did not do as requested.
 
+use std::path::Path;
+
 use crate::observation::{Captured, Exit, ProcessObservation, Role};
 
 /// Bytes at the end of a stream that are examined.
@@ -27,6 +29,18 @@ pub(in crate::execute) fn why(processes: &[ProcessObservation], started: bool) -
     let line =
         all.flat_map(|text| text.lines().filter(|line| ends_the_step(line)).map(str::to_owned).collect::<Vec<_>>());
     line.min_by_key(String::len).map(|line| format!("Slurm ended the step: {}", line.trim()))
+}
+
+/// About the task with this `role`, which left nothing in the directory of the case, below `scratch`, although srun has ended.
+pub(in crate::execute) fn untraced(role: Role, processes: &[ProcessObservation], scratch: &Path) -> Option<String> {
+    let srun = processes.iter().find(|process| process.role == Role::Srun)?;
+    Some(format!(
+        "{role} was not started, or its machine does not share {} with this one: set TMPDIR to a directory that all machines share; \
+         srun {}; {}",
+        scratch.display(),
+        srun.exit.clause(),
+        last_words(&end_of(&srun.stderr))
+    ))
 }
 
 /// The last lines that srun wrote, as the end of a sentence.
@@ -83,6 +97,9 @@ mod tests {
             process(Role::Srun, Exit::Code(7), "srun: error: n1: task 0: Exited with exit code 7\n"),
         ];
         assert_eq!(why(&failed, true), None);
+        let untraced = untraced(Role::Rank(2), &failed, Path::new("/tmp/x")).unwrap();
+        assert!(untraced.starts_with("rank 2 was not started, or its machine does not share /tmp/x"), "{untraced}");
+        assert!(untraced.contains("srun ended with code 7; it said: srun: error: n1: task 0"), "{untraced}");
         let refused = [process(Role::Rank(1), Exit::NotStarted("not found".into()), "")];
         assert_eq!(refusal(&refused).unwrap(), "rank 1: not found");
     }

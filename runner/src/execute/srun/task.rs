@@ -10,7 +10,7 @@ use std::path::Path;
 use protocol::launcher::Task;
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::{Ended, ORDER, Order, ended, here, started};
+use super::{Ended, ORDER, Order, apart, ended, here, started};
 use crate::execute::launch::environment::Environment;
 use crate::execute::launch::program;
 use crate::execute::placement::{Placement, node_cookie, variables};
@@ -56,13 +56,19 @@ pub fn main(words: &[OsString]) -> i32 {
 
 fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), String> {
     let (machine, host) = here();
-    if machine != order.machine {
+    let is_elsewhere = machine != order.machine;
+    if is_elsewhere && !order.apart {
         return Err(format!(
-            "task {} runs on {host}, and ftest with its coordinator on {}: all Slurm nodes must be on one machine",
+            "task {} runs on {host}, and ftest with its coordinator on {}, where only tasks of that machine reach it: set \
+             `transport: tcp` in the case",
             task.id, order.host
         ));
     }
-    let environment = environment(order, task)?;
+    let mut environment = environment(order, task)?;
+    if order.apart {
+        let node = if order.torchrun.is_some() { task.node } else { placed(order, task)?.node };
+        apart::place(&mut environment, order, (task, node), is_elsewhere)?;
+    }
     let name = words.first().ok_or("srun was given no program")?;
     let directory = std::env::current_dir().map_err(|error| format!("the working directory is gone: {error}"))?;
     let file =
@@ -157,7 +163,16 @@ mod tests {
 
     fn order(placements: Option<Vec<Placement>>) -> Order {
         let (directory, cookie) = ("/x".into(), "run/0".to_owned());
-        Order { directory, machine: "m".into(), host: "h".into(), cookie, port: 7, placements, torchrun: None }
+        Order {
+            directory,
+            machine: "m".into(),
+            host: "h".into(),
+            cookie,
+            port: 7,
+            placements,
+            apart: false,
+            torchrun: None,
+        }
     }
 
     /// The placements of four ranks, two per node.

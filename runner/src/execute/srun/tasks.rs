@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
 use super::follow::Directory;
-use super::{Ended, directory, ended, started};
+use super::{Ended, apart, directory, ended, started};
 use crate::case::Case;
 use crate::case::srun::Srun;
 use crate::execute::clock::Instant;
@@ -119,6 +119,9 @@ impl Tasks {
                 processes.push(ProcessObservation { role, exit, stdout, stderr });
             }
         }
+        if let Err(error) = apart::gather(&self.directory) {
+            eprintln!("ftest: warning: what other machines noted in {} is lost: {error}", self.directory.display());
+        }
         // All its contents have been captured.
         let _ = std::fs::remove_dir_all(&self.directory);
         processes
@@ -134,9 +137,12 @@ impl Tasks {
         noticed.or_else(|| read(&self.directory, task))
     }
 
-    /// Whether Slurm has started any of them.
-    pub(in crate::execute) fn any_started(&self) -> bool {
-        (0..self.tasks.len() as u32).any(|task| self.has_started(task) || self.end_of(task).is_some())
+    /// Whether Slurm has started any of them, and the first of those that left no trace.
+    pub(in crate::execute) fn started(&self) -> (bool, Option<Role>) {
+        let mut missing =
+            (0..).zip(&self.tasks).filter(|(task, _)| !self.has_started(*task) && self.end_of(*task).is_none());
+        let (count, first) = (missing.clone().count(), missing.next());
+        (count < self.tasks.len(), first.map(|(_, (role, _))| *role))
     }
 }
 

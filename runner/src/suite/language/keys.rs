@@ -65,7 +65,8 @@ static COMMON: &[Key] = &[
         "transport",
         Shape::Choice(&["unix", "tcp"]),
         "`unix`",
-        "how ranks reach the coordinator. Under `tcp` tensor bytes go over sockets too",
+        "how ranks reach the coordinator. Under `tcp` tensor bytes go over sockets too, and tasks of `srun` may run on \
+             [other machines](slurm.md#tasks-on-other-machines)",
     ),
     optional(
         "network",
