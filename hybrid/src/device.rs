@@ -133,7 +133,7 @@ fn total(settings: &Settings, gpu: &Gpu, real: u64) -> u64 {
     if settings.policy == Policy::Clamp { own.min(real) } else { own }
 }
 
-/// Bytes of the GPU with that index in the machine, also before `cuInit`: `asked` then tells the memory of the real
+/// Bytes of the GPU with that index in the machine, also before `cuInit`: `asked` then returns the memory of the real
 /// devices, if it matters. `None` if that is unknown.
 pub(crate) fn total_memory(index: usize, asked: impl FnOnce() -> Option<&'static [u64]>) -> Option<u64> {
     let settings = settings::get()?;

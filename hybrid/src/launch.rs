@@ -51,7 +51,7 @@ impl Launches {
     }
 }
 
-/// The name of a function: of a kernel of a library, if its handle came from one. Drivers before CUDA 12.3 do not tell.
+/// The name of a function: of a kernel of a library, if its handle came from one. Drivers before CUDA 12.3 do not name it.
 fn name_of(function: usize) -> Arc<str> {
     if let Some(known) = with(|launches| launches.names.get(&function).cloned()) {
         return known;

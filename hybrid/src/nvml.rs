@@ -1,4 +1,4 @@
-//! libnvidia-ml: the simulated one of `libfakegpu.so`, which lies beside this library and is opened for NVML alone. It is told
+//! libnvidia-ml: the simulated one of `libfakegpu.so`, which lies beside this library and is opened for NVML alone. It learns
 //! what CUDA shows here, and what this process holds, so a monitor sees the same GPUs.
 
 use std::collections::BTreeMap;

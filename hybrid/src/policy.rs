@@ -65,7 +65,7 @@ pub(crate) fn allocate(
     }
 }
 
-/// The same for other kinds of memory: `real` also tells what backs it. `booked` may be less than `bytes` for managed memory that
+/// The same for other kinds of memory: `real` also returns what backs it. `booked` may be less than `bytes` for managed memory that
 /// is not all on the device.
 pub(crate) fn allocate_as(
     (context, device): (usize, &Device),

@@ -1,4 +1,4 @@
-//! What `libfakegpu_cuda.so` tells the simulated NVML in mode `hybrid`, so that both show the same GPUs.
+//! What the simulated NVML learns from `libfakegpu_cuda.so` in mode `hybrid`, so that both show the same GPUs.
 
 use std::ffi::{c_char, c_int};
 

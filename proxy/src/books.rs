@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
-use dataplane::lock::{Condvar, Mutex};
+use dataplane::lock::{Condvar, Mutex, RwLock};
 use dataplane::process::{Participant, Process};
 use protocol::ids::Sequence;
 use protocol::record::ErrorCode;
@@ -203,7 +203,7 @@ static HELD: RwLock<Option<HashMap<usize, Arc<Books>>>> = RwLock::new(None);
 /// # Errors
 /// `ncclInvalidArgument` for a communicator that was not made here.
 pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
-    let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
+    let held = HELD.read();
     held.as_ref().and_then(|held| held.get(&handle)).cloned().ok_or_else(|| {
         trouble::refuse(trouble::INVALID_ARGUMENT, &format!("{handle:#x} is not a communicator that the books know"))
     })
@@ -211,10 +211,10 @@ pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
 
 /// Stores books under the `handle` that the real NCCL returned for them.
 pub(crate) fn hold(handle: usize, books: Arc<Books>) {
-    HELD.write().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert(handle, books);
+    HELD.write().get_or_insert_default().insert(handle, books);
 }
 
 /// Takes books out: the real NCCL may use the handle again.
 pub(crate) fn release(handle: usize) -> Option<Arc<Books>> {
-    HELD.write().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&handle)
+    HELD.write().as_mut()?.remove(&handle)
 }

@@ -113,7 +113,7 @@ struct Prepared {
     environment: Environment,
     /// The shim, and the `torch/lib` of the Python in use; `None` on real GPUs.
     simulated: Option<(PathBuf, Option<PathBuf>)>,
-    /// What stands before the real libcuda, and what makes it libnvidia-ml, too; empty in other modes.
+    /// What is loaded before the real libcuda, and what makes it libnvidia-ml, too; empty in other modes.
     hybrid: Vec<PathBuf>,
 }
 

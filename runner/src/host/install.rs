@@ -99,7 +99,7 @@ impl Install {
         self.library("the proxy of NCCL", PROXY)
     }
 
-    /// `libfakegpu_cuda.so`, which stands before the real libcuda.
+    /// `libfakegpu_cuda.so`, which is loaded before the real libcuda.
     ///
     /// # Errors
     /// [`Missing`].

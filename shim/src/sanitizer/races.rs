@@ -160,7 +160,7 @@ pub(crate) fn reads_pinned(lane: Lane, name: &'static str, address: usize, bytes
         return;
     }
     let mut state = STATE.lock();
-    // What other work may still write there is no news of the host's.
+    // If other work may still write there, the host has not caused anything.
     if state.shadow.writer(address, bytes, &state.host).is_some() {
         return;
     }

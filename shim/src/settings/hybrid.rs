@@ -1,5 +1,5 @@
 //! Mode `hybrid`: this library's NVML shows the GPUs that the program sees by the real CUDA. `libfakegpu_cuda.so` opens this
-//! library for it alone, and tells it what it needs to know.
+//! library for it alone, and gives it what it needs to know.
 
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;

@@ -102,7 +102,7 @@ impl Elsewhere {
         self.parts.get(&node)
     }
 
-    /// Sends the signal of kill number `kill` of `case` if its target is elsewhere; the event `Hit` tells what happened.
+    /// Sends the signal of kill number `kill` of `case` if its target is elsewhere; the event `Hit` says what happened.
     pub(in crate::execute) fn hit(&self, case: &Case, kill: usize) -> bool {
         let wanted = &case.kill[kill];
         let (node, rank) = match wanted.target {

@@ -144,11 +144,11 @@ impl Case {
                 for process in &pythons {
                     process.signal(Signal::ABORT);
                 }
-                self.tell_when_gone(pythons);
+                self.answer_when_gone(pythons);
             }
             Order::Terminate => {
                 let asked = self.tree.ask_to_end();
-                self.tell_when_gone(asked);
+                self.answer_when_gone(asked);
             }
             Order::End { normal } => self.end(normal).await,
             Order::Close => {}
@@ -220,7 +220,7 @@ impl Case {
     }
 
     /// Answers when these processes have ended, and does not wait for that.
-    fn tell_when_gone(&self, processes: Vec<Process>) {
+    fn answer_when_gone(&self, processes: Vec<Process>) {
         let (sweep, case, reports) = (self.tree.sweep().clone(), self.number, self.reports.clone());
         tokio::spawn(async move {
             // Long before, they are killed.

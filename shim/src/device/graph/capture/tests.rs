@@ -5,7 +5,7 @@ use crate::device::stream;
 /// Held by tests, because they look at all captures of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-struct Scene {
+struct Streams {
     device: &'static Device,
     one: Arc<Stream>,
     two: Arc<Stream>,
@@ -13,7 +13,7 @@ struct Scene {
     event: Arc<Event>,
 }
 
-impl Scene {
+impl Streams {
     fn new() -> Self {
         let device = crate::device::get(6).unwrap();
         let stream = || stream::resolve(stream::create(device, Kind::NonBlocking, 0)).unwrap();
@@ -44,7 +44,7 @@ fn empty(stream: &Arc<Stream>) -> CudaResult {
 }
 
 /// What a step of a program does to a capture in `one`.
-type Step = fn(&Scene) -> CudaResult;
+type Step = fn(&Streams) -> CudaResult;
 
 #[test]
 fn what_must_not_happen_by_table() {
@@ -169,13 +169,13 @@ fn what_must_not_happen_by_table() {
         ),
     ];
     for (name, step, answer, at_the_end) in cases {
-        let scene = Scene::new();
-        begin(&scene.one, Mode::Global, None).unwrap();
-        assert_eq!(scene.status(), 1, "{name}");
-        assert_eq!(step(&scene), *answer, "{name}");
-        assert_eq!(end(&scene.one).map(drop), *at_the_end, "{name}");
-        assert_eq!(scene.status(), 0, "{name}");
-        assert_eq!(end(&scene.one), Err(CudaError::ILLEGAL_STATE), "{name}");
+        let streams = Streams::new();
+        begin(&streams.one, Mode::Global, None).unwrap();
+        assert_eq!(streams.status(), 1, "{name}");
+        assert_eq!(step(&streams), *answer, "{name}");
+        assert_eq!(end(&streams.one).map(drop), *at_the_end, "{name}");
+        assert_eq!(streams.status(), 0, "{name}");
+        assert_eq!(end(&streams.one), Err(CudaError::ILLEGAL_STATE), "{name}");
     }
     assert_eq!(COUNT.load(Ordering::Relaxed), 0);
 }
@@ -187,32 +187,32 @@ fn modes_by_table() {
     for (mode, own, another) in
         [(Mode::Global, false, false), (Mode::ThreadLocal, false, true), (Mode::Relaxed, true, true)]
     {
-        let scene = Scene::new();
-        begin(&scene.one, mode, None).unwrap();
+        let streams = Streams::new();
+        begin(&streams.one, mode, None).unwrap();
         let elsewhere = std::thread::scope(|scope| scope.spawn(unsafe_call).join().unwrap());
         assert_eq!(elsewhere.is_ok(), another, "{mode:?}");
         assert_eq!(unsafe_call().is_ok(), own, "{mode:?}");
-        assert_eq!(end(&scene.one).is_ok(), own && another, "{mode:?}");
+        assert_eq!(end(&streams.one).is_ok(), own && another, "{mode:?}");
     }
 }
 
 #[test]
 fn nodes_come_after_what_their_streams_had() {
     let _alone = ALONE.lock();
-    let scene = Scene::new();
-    begin(&scene.one, Mode::Relaxed, None).unwrap();
-    empty(&scene.one).unwrap();
-    scene.record(&scene.one).unwrap();
-    scene.wait(&scene.two).unwrap();
-    empty(&scene.two).unwrap();
-    empty(&scene.one).unwrap();
-    scene.record(&scene.two).unwrap();
-    scene.wait(&scene.one).unwrap();
-    empty(&scene.one).unwrap();
-    assert_eq!(info(&scene.one).unwrap().count, 1);
-    assert_eq!(scene.wait(&scene.other), Ok(true));
-    let graph = structure::resolve(end(&scene.one).unwrap()).unwrap();
-    assert_eq!(scene.wait(&scene.other), Err(CudaError::CAPTURED_EVENT));
+    let streams = Streams::new();
+    begin(&streams.one, Mode::Relaxed, None).unwrap();
+    empty(&streams.one).unwrap();
+    streams.record(&streams.one).unwrap();
+    streams.wait(&streams.two).unwrap();
+    empty(&streams.two).unwrap();
+    empty(&streams.one).unwrap();
+    streams.record(&streams.two).unwrap();
+    streams.wait(&streams.one).unwrap();
+    empty(&streams.one).unwrap();
+    assert_eq!(info(&streams.one).unwrap().count, 1);
+    assert_eq!(streams.wait(&streams.other), Ok(true));
+    let graph = structure::resolve(end(&streams.one).unwrap()).unwrap();
+    assert_eq!(streams.wait(&streams.other), Err(CudaError::CAPTURED_EVENT));
     let entries = graph.entries();
     let [first, left, right, last] = &entries[..] else { panic!("{entries:?}") };
     assert!(first.after.is_empty());
