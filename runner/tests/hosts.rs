@@ -2,17 +2,15 @@
 //! where the namespaces are not allowed. The suite `hosts` has real programs on them.
 
 mod program;
+mod waiting;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Longer than anything here may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use waiting::until;
 
 fn write(place: &Path, network: &str, script: &str) {
     let script = script.replace('"', "\\\"");
@@ -84,7 +82,7 @@ fn nothing_is_left_of_a_network_when_ftest_is_killed() {
     let mut runner = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let number =
         |rank: u32| fs::read_to_string(place.path().join(format!("rank.{rank}"))).ok()?.trim().parse::<i32>().ok();
-    let started = until(|| match (number(0), number(1)) {
+    let started = until("both ranks run", || match (number(0), number(1)) {
         (Some(one), Some(other)) => Some(Some([one, other])),
         _ => runner.try_wait().unwrap().map(|_| None),
     });
@@ -99,7 +97,7 @@ fn nothing_is_left_of_a_network_when_ftest_is_killed() {
     kill_process(Pid::from_raw(runner.id() as i32).unwrap(), Signal::KILL).unwrap();
     runner.wait().unwrap();
     // A namespace without a name, a process or a descriptor is none.
-    until(|| {
+    until("the namespaces are gone", || {
         let held = fs::read_dir("/proc").unwrap().flatten().any(|process| {
             let of = |entry: &Path| fs::read_link(entry).is_ok_and(|link| spaces.contains(&link));
             let descriptors = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
@@ -108,15 +106,4 @@ fn nothing_is_left_of_a_network_when_ftest_is_killed() {
         });
         (!held).then_some(())
     });
-}
-
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "not so within {} s", PATIENCE.as_secs());
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

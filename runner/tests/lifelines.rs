@@ -2,15 +2,13 @@
 //! `cargo test -p runner --test lifelines -- --include-ignored` plays every order.
 
 mod program;
+mod waiting;
 
 use std::fs;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Longer than anything here may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use waiting::until;
 
 /// Ranks that compute and never call NCCL, each with a child in a session of its own, which nobody has started but itself.
 const SUITE: &str = "ftest: 1
@@ -97,17 +95,6 @@ impl Drop for Run {
             }
         }
         let _ = self.runner.wait();
-    }
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "not so within {} s: {what}", PATIENCE.as_secs());
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

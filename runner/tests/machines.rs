@@ -2,17 +2,16 @@
 //! are on this machine; the suite `machines` has them apart.
 
 mod program;
+mod waiting;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use waiting::until;
 
-/// Longer than anything here may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 const TOKEN: &str = "sixteen letters or more";
 const SLEEPERS: &str = "echo $$ > new.$RANK; mv new.$RANK rank.$RANK; exec sleep 987";
 
@@ -73,7 +72,7 @@ fn text(output: &Output) -> String {
 /// The processes of both ranks, once they run.
 fn ranks(place: &Path) -> [i32; 2] {
     let number = |rank: u32| fs::read_to_string(place.join(format!("rank.{rank}"))).ok()?.trim().parse::<i32>().ok();
-    until(|| Some([number(0)?, number(1)?]))
+    until("both ranks run", || Some([number(0)?, number(1)?]))
 }
 
 fn is_gone(pid: i32) -> bool {
@@ -83,17 +82,6 @@ fn is_gone(pid: i32) -> bool {
 
 fn kill(child: &Child) {
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::KILL).unwrap();
-}
-
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < PATIENCE, "not so within {} s", PATIENCE.as_secs());
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// The directories of runs in `place`.
@@ -186,7 +174,7 @@ fn a_killed_agent_is_named_and_leaves_nothing() {
     assert!(printed.contains("node1 was lost with its machine, ") && printed.contains(" (127.0.0.1): "), "{printed}");
     // The next case cannot run.
     assert!(printed.contains("2 cases: 2 broken") && printed.contains("node1 cannot run on "), "{printed}");
-    until(|| (ranks.iter().all(|pid| is_gone(*pid)) && left(place.path()).is_empty()).then_some(()));
+    until("nothing is left", || (ranks.iter().all(|pid| is_gone(*pid)) && left(place.path()).is_empty()).then_some(()));
 }
 
 #[test]
@@ -201,7 +189,7 @@ fn when_ftest_is_killed_its_agent_leaves_nothing() {
     let output = agent.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(text(&output).contains(" is lost: "), "{output:?}");
-    until(|| (ranks.iter().all(|pid| is_gone(*pid)) && left(place.path()).is_empty()).then_some(()));
+    until("nothing is left", || (ranks.iter().all(|pid| is_gone(*pid)) && left(place.path()).is_empty()).then_some(()));
 }
 
 #[test]
