@@ -12,7 +12,7 @@ use crate::execute::RunContext;
 use crate::execute::clock::{Instant, sleep_until};
 use crate::execute::job;
 use crate::execute::machines::{self, Gate, Machines, SHORTEST_TOKEN};
-use crate::host::{deadline, variable};
+use crate::host::{deadline, machine, variable};
 use crate::verdict::exit_code::ExitCode;
 
 /// Which other machines take part.
@@ -129,6 +129,5 @@ fn named(address: SocketAddr) -> String {
     if !address.ip().is_unspecified() {
         return address.to_string();
     }
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}", host.trim(), address.port())
+    format!("{}:{}", machine::name(), address.port())
 }

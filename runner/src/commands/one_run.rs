@@ -21,6 +21,7 @@ use crate::execute::debug::DebugRank;
 use crate::execute::process_tree::cookie::random_word;
 use crate::execute::{self, Cancel, RunContext, job};
 use crate::host::install::Install;
+use crate::host::machine;
 use crate::host::output;
 use crate::host::secrets::Secrets;
 use crate::host::variable;
@@ -45,7 +46,7 @@ fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunI
         run: record::run_id(now),
         ftest: env!("CARGO_PKG_VERSION").to_owned(),
         at_ms: event::ms(now),
-        host: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
+        host: machine::name(),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         directory: std::env::current_dir().unwrap_or_default(),
         shard: arguments.select.shard.map(|shard| shard.to_string()),

@@ -21,6 +21,11 @@ pub struct Machine {
     pub out_of_memory: Option<String>,
 }
 
+/// The machine's name, as the kernel has it; empty if `/proc` does not show it.
+pub fn name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// Bytes of memory: the machine's total, or less if a cgroup limits us. `None` if `/proc` does not show it.
 pub fn memory() -> Option<u64> {
     let installed = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text))?;

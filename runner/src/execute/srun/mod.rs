@@ -11,6 +11,7 @@ use super::launch::environment::Environment;
 use super::placement::{Placement, Shared};
 use crate::case::srun::{Program, Srun};
 use crate::case::{Case, Launch, Transport};
+use crate::host::machine;
 use crate::observation::Exit;
 
 mod apart;
@@ -102,8 +103,8 @@ fn ended(task: u32) -> String {
 /// namespace.
 fn here() -> (String, String) {
     let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
-    let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default().trim().to_owned();
-    (format!("{} {}", read("random/boot_id"), network.display()), read("hostname"))
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    (format!("{} {}", boot.trim(), network.display()), machine::name())
 }
 
 /// The command of srun for these words.

@@ -19,6 +19,7 @@ use super::connection::{self, MOST_OF_HELLO, Reader, Writer};
 use super::message::{Hello, Order, ToAgent, ToRunner, Welcome};
 use crate::execute::RunContext;
 use crate::host::install::VERSION;
+use crate::host::machine;
 
 /// Reports that wait to be sent.
 const QUEUE: usize = 64;
@@ -80,8 +81,7 @@ pub struct Agent {
 /// # Errors
 /// [`JoinError`].
 pub async fn join(address: &str, token: &str) -> Result<Agent, JoinError> {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    join_as(Hello { version: VERSION.to_owned(), host }, address, token).await
+    join_as(Hello { version: VERSION.to_owned(), host: machine::name() }, address, token).await
 }
 
 async fn join_as(hello: Hello, address: &str, token: &str) -> Result<Agent, JoinError> {
