@@ -120,7 +120,7 @@ impl CaseExecution<'_> {
         }
         let grace = self.case.timeout.grace;
         let until = Instant::now() + grace;
-        if let Some(elsewhere) = &self.elsewhere {
+        if let Some(elsewhere) = &mut self.elsewhere {
             elsewhere.terminate();
         }
         self.tree.terminate(grace, cancel).await;

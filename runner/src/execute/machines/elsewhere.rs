@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -37,6 +39,8 @@ struct Part {
     name: String,
     machine: Arc<Machine>,
     answers: UnboundedReceiver<Answer>,
+    /// Orders that [`Answer::Gone`] has not answered yet. The answer to an earlier one is no answer to the next.
+    going: u32,
 }
 
 impl Elsewhere {
@@ -45,7 +49,7 @@ impl Elsewhere {
     }
 
     pub(super) fn add(&mut self, node: u32, name: &str, machine: Arc<Machine>, answers: UnboundedReceiver<Answer>) {
-        self.parts.insert(node, Part { name: name.to_owned(), machine, answers });
+        self.parts.insert(node, Part { name: name.to_owned(), machine, answers, going: 0 });
     }
 
     /// Has each machine make a directory that replaces `scratch`, and the libraries that replace NVIDIA's.
@@ -97,11 +101,6 @@ impl Elsewhere {
         }
     }
 
-    /// The machine of `node`, if it is one of these.
-    fn part(&self, node: u32) -> Option<&Part> {
-        self.parts.get(&node)
-    }
-
     /// Sends the signal of kill number `kill` of `case` if its target is elsewhere; the event `Hit` says what happened.
     pub(in crate::execute) fn hit(&self, case: &Case, kill: usize) -> bool {
         let wanted = &case.kill[kill];
@@ -110,7 +109,7 @@ impl Elsewhere {
             KillTarget::Node(node) => (node, None),
             KillTarget::Rank(rank) => (node_of(case, Role::Rank(rank)), Some(rank)),
         };
-        let Some(part) = self.part(node) else { return false };
+        let Some(part) = self.parts.get(&node) else { return false };
         part.machine.order(self.case, Order::Hit { kill: kill as u32, rank, signal: wanted.signal });
         true
     }
@@ -138,21 +137,35 @@ impl Elsewhere {
 
     /// Lets Python print its stacks, at most for a while.
     pub(in crate::execute) async fn print_stacks(&mut self, cancel: &Cancel) {
-        self.order_all(&Order::PrintStacks);
+        self.let_go(&Order::PrintStacks);
         self.gone(Instant::now() + deadline::STACKS, cancel).await;
     }
 
     /// Asks everything to end.
-    pub(in crate::execute) fn terminate(&self) {
-        self.order_all(&Order::Terminate);
+    pub(in crate::execute) fn terminate(&mut self) {
+        self.let_go(&Order::Terminate);
     }
 
-    /// Waits until everything has ended, at most until `deadline` or until the user presses a second time.
+    /// Gives an order that [`Answer::Gone`] answers.
+    fn let_go(&mut self, order: &Order) {
+        self.order_all(order);
+        self.parts.values_mut().for_each(|part| part.going += 1);
+    }
+
+    /// Waits until everything that was asked to has ended, at most until `deadline` or until the user presses a second time.
     pub(in crate::execute) async fn gone(&mut self, deadline: Instant, cancel: &Cancel) {
         let all = async {
             for part in self.parts.values_mut() {
-                let answer = async { while !matches!(part.answers.recv().await, Some(Answer::Gone) | None) {} };
-                if timeout_at(deadline, answer).await.is_err() {
+                let answers = async {
+                    while part.going > 0 {
+                        match part.answers.recv().await {
+                            Some(Answer::Gone) => part.going -= 1,
+                            Some(_) => {}
+                            None => return,
+                        }
+                    }
+                };
+                if timeout_at(deadline, answers).await.is_err() {
                     return;
                 }
             }
@@ -276,15 +289,22 @@ fn write(scratch: &Path, answer: Answer) -> io::Result<()> {
         if !name.components().all(|part| matches!(part, Component::Normal(_))) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no name below it", name.display())));
         }
-        let path = scratch.join(name);
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
+        let mut path = scratch.to_owned();
+        for part in name.parent().into_iter().flat_map(Path::components) {
+            path.push(part);
+            // A link in its place would lead elsewhere.
+            match std::fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+                Err(_) => std::fs::create_dir(&path)?,
+            }
         }
-        Ok(path)
+        Ok(scratch.join(name))
     };
     match answer {
         Answer::File { name, bytes } => {
-            File::options().create(true).append(true).open(place(&name)?)?.write_all(&bytes)
+            let flags = OFlags::NOFOLLOW.bits() as i32;
+            File::options().create(true).append(true).custom_flags(flags).open(place(&name)?)?.write_all(&bytes)
         }
         Answer::Link { name, text } => std::os::unix::fs::symlink(text, place(&name)?),
         _ => Ok(()),
@@ -306,5 +326,20 @@ mod tests {
             write(scratch.path(), file("torchrun-1/r/stdout.log")).unwrap();
         }
         assert_eq!(std::fs::read(scratch.path().join("torchrun-1/r/stdout.log")).unwrap(), b"abab");
+    }
+
+    #[test]
+    fn no_link_of_an_agent_is_followed() {
+        let (scratch, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let target = outside.path().to_str().unwrap();
+        for (name, text) in [("device-a", target.to_owned()), ("device-b", format!("{target}/b"))] {
+            write(scratch.path(), Answer::Link { name: name.to_owned(), text }).unwrap();
+        }
+        let file = |name: &str| Answer::File { name: name.to_owned(), bytes: b"x".to_vec() };
+        let link = Answer::Link { name: "device-a/l".to_owned(), text: "t".to_owned() };
+        for answer in [file("device-a/f"), file("device-b"), link] {
+            write(scratch.path(), answer).unwrap_err();
+        }
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 }
