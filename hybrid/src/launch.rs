@@ -45,9 +45,19 @@ pub(crate) fn of(ordinal: usize) -> KernelLaunches {
 impl Launches {
     fn add(&mut self, ordinal: usize, name: &Arc<str>, times: u64) {
         let names = self.devices.entry(ordinal).or_default();
-        let is_new = !names.contains_key(name);
-        let name = if is_new && names.len() >= NAMES { OTHER.into() } else { name.clone() };
+        if let Some(count) = names.get_mut(name) {
+            *count += times;
+            return;
+        }
+        let name = if names.len() >= NAMES { OTHER.into() } else { name.clone() };
         *names.entry(name).or_default() += times;
+    }
+
+    /// Counts a launch of a function whose name is known; false if it is not.
+    fn add_known(&mut self, ordinal: usize, function: usize) -> bool {
+        let Some(name) = self.names.get(&function).cloned() else { return false };
+        self.add(ordinal, &name, 1);
+        true
     }
 }
 
@@ -94,6 +104,7 @@ fn launched(function: usize, stream: Stream, real: impl FnOnce() -> CudaResult) 
     real()?;
     if !stream.is_captured()
         && let Ok((_, device)) = of_stream(stream.0)
+        && !with(|launches| launches.add_known(device.ordinal as usize, function))
     {
         let name = name_of(function);
         with(|launches| launches.add(device.ordinal as usize, &name, 1));
