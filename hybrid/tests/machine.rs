@@ -69,6 +69,9 @@ impl Machine {
 
 /// Its output; a program that does not end fails the test.
 fn finish(mut command: Command) -> Output {
+    // Only in these tests is the simulation loaded twice, as libcuda and for NVML, and each takes its part of the loader's reserve of
+    // static TLS, 1664 bytes by default.
+    command.env("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     while child.try_wait().unwrap().is_none() {
