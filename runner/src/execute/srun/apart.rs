@@ -2,8 +2,9 @@
 //! of their own for what only processes of one machine can share.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
+use std::time::Duration;
 
 use protocol::env;
 use protocol::launcher::Task;
@@ -11,6 +12,7 @@ use protocol::launcher::Task;
 use super::Order;
 use crate::execute::launch::environment::Environment;
 use crate::execute::{reports, torchrun};
+use crate::host::{deadline, machine};
 
 /// Slurm's variable with the address from which this machine was asked to start the task: that of srun's machine.
 const LAUNCHED_FROM: &str = "SLURM_LAUNCH_NODE_IPADDR";
@@ -20,7 +22,7 @@ const NODES: &str = "SLURM_STEP_NODELIST";
 /// Sets what a task that acts as `node` of the cluster needs to know, `elsewhere` or on the machine of ftest.
 ///
 /// # Errors
-/// Slurm does not say where something is: one sentence.
+/// Slurm does not say where something is, or the coordinator is out of reach: one sentence.
 pub(super) fn place(
     environment: &mut Environment,
     order: &Order,
@@ -45,7 +47,11 @@ pub(super) fn place(
     if let Some(address) = coordinator.filter(|address: &SocketAddr| address.ip().is_loopback()) {
         let from =
             from.ok_or_else(|| format!("{LAUNCHED_FROM} is no address, and the coordinator is on that machine"))?;
-        environment.set(env::COORDINATOR_ADDR.name, SocketAddr::new(from, address.port()).to_string());
+        let address = SocketAddr::new(from, address.port());
+        if elsewhere {
+            reach(address, deadline::COORDINATOR_REACHED)?;
+        }
+        environment.set(env::COORDINATOR_ADDR.name, address.to_string());
     }
     if elsewhere && let Some(scratch) = order.directory.parent() {
         // Processes of different machines can have the same id.
@@ -54,6 +60,21 @@ pub(super) fn place(
         environment.journal(&order.directory.join(format!("node{node}.{JOURNAL}")));
     }
     Ok(())
+}
+
+/// Makes sure that this machine reaches the coordinator, before the program waits for ranks that cannot come.
+fn reach(coordinator: SocketAddr, limit: Duration) -> Result<(), String> {
+    // It drops a connection that ends without a hello.
+    let Err(error) = TcpStream::connect_timeout(&coordinator, limit) else { return Ok(()) };
+    let why = match error.kind() {
+        io::ErrorKind::TimedOut => format!("no answer within {} s", limit.as_secs()),
+        _ => error.to_string(),
+    };
+    let here = machine::name();
+    Err(format!(
+        "{here} does not reach the coordinator at {coordinator}, on the machine of srun: {why}; let the machines reach each other on \
+         the TCP ports that the kernel chooses (/proc/sys/net/ipv4/ip_local_port_range), not only on Slurm's"
+    ))
 }
 
 /// The end of the name of a journal.
@@ -186,6 +207,19 @@ mod tests {
         environment.set(NODES, "n0");
         let why = place(&mut environment, &order(false), (TASK, 1), true).unwrap_err();
         assert_eq!(why, "SLURM_STEP_NODELIST does not name node 1, where the first rank runs");
+    }
+
+    #[test]
+    fn a_coordinator_that_is_not_reached_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(reach(address, Duration::from_secs(10)), Ok(()));
+        drop(listener);
+        let why = reach(address, Duration::from_secs(10)).unwrap_err();
+        assert!(
+            why.contains(&format!("coordinator at {address}, on the machine of srun: Connection refused")),
+            "{why}"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::process::Command;
 
 use protocol::launcher::Task;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -46,6 +47,9 @@ pub fn main(words: &[OsString]) -> i32 {
     };
     if let Err(error) = write(&order, &ended(task.id), &Ended { pid, exit: exit.clone() }) {
         eprintln!("ftest: cannot write down how task {} ended: {error}", task.id);
+    }
+    if matches!(exit, Exit::NotStarted(_)) {
+        cancel_step();
     }
     match exit {
         Exit::Code(code) => code,
@@ -98,6 +102,13 @@ fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), Str
         eprintln!("ftest: cannot write down that task {} started: {error}", task.id);
     }
     Ok((pid, wait(pid)))
+}
+
+/// The case is broken: the other tasks would wait for this one. Without scancel here they do, until the case ends them.
+fn cancel_step() {
+    if let (Ok(job), Ok(step)) = (std::env::var("SLURM_JOB_ID"), std::env::var("SLURM_STEP_ID")) {
+        let _ = Command::new("scancel").args(["--quiet", &format!("{job}.{step}")]).status();
+    }
 }
 
 /// Changes relative to the environment that srun passed on.
