@@ -411,6 +411,14 @@ fn a_rank_that_nobody_can_come_to_says_so() {
 }
 
 #[test]
+fn a_rank_whose_others_do_not_exist_forms_what_it_knows() {
+    let environment = [("FTEST_AS_RANK", "3/8")];
+    let said = check_in(&environment, "warn", &CUDA_13, "nccl_one_of_many", &[NCCL_2_30]);
+    let gap = "fakegpu: ncclCommSplit (libnccl): as one rank whose others do not exist (--as-rank): not supported";
+    assert_eq!(said.matches(gap).count(), 1, "{said}");
+}
+
+#[test]
 fn nccl_profiler() {
     check_with(&CUDA_13, "nccl_profiler", &[NCCL_2_30]);
 }

@@ -69,6 +69,11 @@ impl GrowTicket {
         (id[..16] == *GROW_ID).then_some(ticket)
     }
 
+    /// The ticket of a new rank whose others do not exist: nobody has another.
+    pub fn of_nobody() -> Self {
+        Self { parent: CommunicatorId(0), sequence: Sequence(1) }
+    }
+
     fn id(self) -> [u8; 128] {
         let mut id = [0; 128];
         id[..16].copy_from_slice(GROW_ID);

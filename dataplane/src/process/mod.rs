@@ -240,6 +240,19 @@ impl Process {
         }
     }
 
+    /// Whether the other ranks do not exist.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.rendezvous, Rendezvous::Alone(_))
+    }
+
+    /// Whether a split of `parent` finds out which ranks join: not if the others do not exist and nobody has set them.
+    pub fn knows_split(&self, parent: &Communicator) -> bool {
+        match &self.rendezvous {
+            Rendezvous::Alone(solo) => solo.knows_split(parent.size()),
+            Rendezvous::Coordinator(_) | Rendezvous::Local(_) => true,
+        }
+    }
+
     /// What this process offers the others of a communicator of at most `size` ranks.
     fn offer(&self, participant: Participant, size: u32) -> Result<(Member, Arena), Failure> {
         if size == 0 {

@@ -74,6 +74,11 @@ impl Solo {
         *self.split.lock() = Some(ranks).filter(|ranks| !ranks.is_empty());
     }
 
+    /// Whether the next split of a communicator of `size` ranks takes ranks that are known.
+    pub(super) fn knows_split(&self, size: u32) -> bool {
+        size == 1 || self.split.lock().is_some()
+    }
+
     /// A communicator whose other ranks are known only by number.
     fn meet(&self, wanted: &Wanted, rank: u32, own: &Member) -> Result<Option<Formed>, Failure> {
         let unknown = |why| Failure::new(ErrorCode::InvalidArgument, format!("{}: {why}", wanted.function()));
@@ -82,10 +87,11 @@ impl Solo {
                 self.split.lock().take();
                 return Ok(None);
             }
-            Wanted::Split { .. } => self
+            Wanted::Split { size, .. } => self
                 .split
                 .lock()
                 .take()
+                .or_else(|| (*size == 1).then(|| vec![rank]))
                 .ok_or_else(|| unknown("which ranks join is unknown, since the other ranks do not exist"))?,
             Wanted::Init { .. } | Wanted::Shrink { .. } | Wanted::Grow { .. } => wanted.ranks(),
         };

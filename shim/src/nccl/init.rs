@@ -10,6 +10,7 @@ use super::config;
 use super::error::{self, NcclError, NcclResult};
 use super::{debug, ended, group, memory, replicas, window};
 use crate::boundary::args::Out;
+use crate::boundary::{gap, library::Library};
 use crate::device::{self, Device, context};
 use crate::process::delay::{self, Place};
 use crate::report::finding;
@@ -170,6 +171,13 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
         let in_background = config::in_background(config, parent.in_background)?;
         let (process, participant) = (process()?, same_participant(&parent, &ranks)?);
         let color = u32::try_from(color).ok();
+        if color.is_some() && !process.knows_split(&ranks) {
+            gap::record(Library::Nccl, "ncclCommSplit", "as one rank whose others do not exist (--as-rank)");
+            return Err(NcclError::INVALID_USAGE.because(
+                "ncclCommSplit: only this rank's color is known, since the other ranks do not exist; make the communicator \
+                 with ncclCommInitRank or ncclCommShrink, which name its ranks",
+            ));
+        }
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
         let order = ranks.split_ticket();

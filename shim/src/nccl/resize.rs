@@ -89,6 +89,9 @@ pub(crate) fn grow(
         out.set(0)?;
         let ticket = if id.is_null() { None } else { GrowTicket::from_id(&id.get()?.0) };
         if parent == 0 {
+            let process = process()?;
+            // The rank that would have made the id may not exist.
+            let ticket = ticket.or_else(|| (process.is_alone() && !id.is_null()).then(GrowTicket::of_nobody));
             let ticket = ticket.ok_or_else(|| refuse("a new rank needs the id of ncclCommGetUniqueId".to_owned()))?;
             let (Ok(rank), Ok(size)) = (u32::try_from(rank), u32::try_from(size)) else {
                 return Err(refuse(format!("a new rank needs a place, not rank {rank} of {size}")));
@@ -98,7 +101,7 @@ pub(crate) fn grow(
             }
             let in_background = config::in_background(config, false)?;
             let device = device_now()?;
-            let (process, participant) = (process()?, participant(device, true)?);
+            let participant = participant(device, true)?;
             let communicator = Communicator::forming(device, in_background);
             let forming = Arc::clone(&communicator);
             let work = move || {
