@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,8 +28,8 @@ enum Job {
     Leave,
 }
 
-/// How long an abort lets the books catch up: a call that they have not compared yet may be why the program gives up.
-const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long an abort, or the first failure of the real NCCL, lets the books catch up: a call that they have not compared yet may be why.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many jobs of a communicator are not done yet.
 #[derive(Default)]
@@ -62,6 +63,10 @@ pub(crate) struct Books {
     jobs: Sender<(Job, Open)>,
     formed: Arc<OnceLock<Result<Option<Arc<Communicator>>, Failure>>>,
     behind: Arc<Behind>,
+    /// The real NCCL has reported a failure.
+    failed: AtomicBool,
+    /// Splits of this communicator that are in progress: where the real NCCL writes the handle, and the books.
+    expected: Mutex<Vec<(usize, Arc<Books>)>>,
     pub(crate) participant: Participant,
 }
 
@@ -100,7 +105,7 @@ impl Books {
         let formed = Arc::new(OnceLock::new());
         let behind = Arc::new(Behind::default());
         behind.count(true);
-        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), behind: Arc::clone(&behind), participant });
+        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), behind: Arc::clone(&behind), failed: AtomicBool::new(false), expected: Mutex::default(), participant });
         let open = Open::begin();
         let work = move || {
             let result = form();
@@ -140,10 +145,25 @@ impl Books {
 
     /// The program gives the communicator up, or the real NCCL could not do what was noted.
     pub(crate) fn abort(&self) {
-        self.behind.wait(ABORT_PATIENCE);
+        self.behind.wait(PATIENCE);
         if let Some(Ok(Some(ranks))) = self.formed.get() {
             ranks.abort();
         }
+    }
+
+    /// A split of this communicator, whose handle the real NCCL will write to `out`.
+    pub(crate) fn expect(&self, out: *mut usize, books: Arc<Self>) {
+        self.expected.lock().push((out.expose_provenance(), books));
+    }
+
+    /// The real NCCL has written the handles of all splits.
+    ///
+    /// # Safety
+    /// The pointers given to [`Self::expect`] are still valid.
+    pub(crate) unsafe fn hold_expected(&self) {
+        let expected = std::mem::take(&mut *self.expected.lock());
+        // SAFETY: the caller's promise.
+        expected.into_iter().for_each(|(out, books)| unsafe { hold_at(std::ptr::with_exposed_provenance(out), books) });
     }
 
     /// The first thing that went wrong between its ranks.
@@ -152,6 +172,13 @@ impl Books {
             Ok(Some(ranks)) => ranks.failure(),
             Ok(None) => None,
             Err(failure) => Some(failure.clone()),
+        }
+    }
+
+    /// The real NCCL has failed, usually a consequence of what the books are about to learn. They get time for that, once.
+    pub(crate) fn real_failed(&self) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            self.behind.wait(PATIENCE);
         }
     }
 
@@ -212,6 +239,18 @@ pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
 /// Stores books under the `handle` that the real NCCL returned for them.
 pub(crate) fn hold(handle: usize, books: Arc<Books>) {
     HELD.write().get_or_insert_default().insert(handle, books);
+}
+
+/// Stores books under the handle at `out`; a split may leave a rank without one.
+///
+/// # Safety
+/// `out` is valid, and the real NCCL has written it.
+pub(crate) unsafe fn hold_at(out: *const usize, books: Arc<Books>) {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { out.read_unaligned() };
+    if handle != 0 {
+        hold(handle, books);
+    }
 }
 
 /// Takes books out: the real NCCL may use the handle again.

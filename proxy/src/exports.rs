@@ -165,7 +165,7 @@ unsafe extern "C" fn ncclCommInitRank(out: *mut usize, size: c_int, id: UniqueId
         let real = real!("ncclCommInitRank", fn(*mut usize, c_int, UniqueId, c_int) -> c_uint)?;
         let books = begin(id, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, || real(out, size, id, rank)) }
+        unsafe { group::make(out, books, None, || real(out, size, id, rank)) }
     })
 }
 
@@ -182,7 +182,7 @@ unsafe extern "C" fn ncclCommInitRankConfig(
         let real = real!("ncclCommInitRankConfig", fn(*mut usize, c_int, UniqueId, c_int, Config) -> c_uint)?;
         let books = begin(id, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, || real(out, size, id, rank, config)) }
+        unsafe { group::make(out, books, None, || real(out, size, id, rank, config)) }
     })
 }
 
@@ -206,7 +206,7 @@ unsafe extern "C" fn ncclCommInitRankScalable(
         // SAFETY: there is at least one.
         let books = begin(unsafe { ids.read_unaligned() }, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, || real(out, size, rank, id_count, ids, config)) }
+        unsafe { group::make(out, books, None, || real(out, size, rank, id_count, ids, config)) }
     })
 }
 
@@ -246,7 +246,7 @@ unsafe extern "C" fn ncclCommSplit(
         // NCCL_SPLIT_NOCOLOR is -1.
         let child = books.split(part::process()?, u32::try_from(color).ok(), key)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, child, || real(parent, color, key, out, config)) }
+        unsafe { group::make(out, child, Some(books), || real(parent, color, key, out, config)) }
     })
 }
 
@@ -278,8 +278,18 @@ unsafe extern "C" fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint
         let real = real!("ncclCommGetAsyncError", fn(usize, *mut c_uint) -> c_uint)?;
         // SAFETY: the caller's promises are NCCL's.
         let code = trouble::theirs(unsafe { real(communicator, out) })?;
+        let books = books::of(communicator)?;
+        // SAFETY: NCCL wrote there.
+        let state = unsafe { out.read_unaligned() };
+        if ![trouble::SUCCESS, trouble::IN_PROGRESS].contains(&state) {
+            books.real_failed();
+        }
+        if state != trouble::IN_PROGRESS {
+            // SAFETY: what NCCL wrote to while it was in progress is valid.
+            unsafe { books.hold_expected() };
+        }
         // Whatever the real NCCL reports after that is a consequence: a peer that gave up.
-        if let Some(failure) = books::of(communicator)?.failure() {
+        if let Some(failure) = books.failure() {
             // If ranks disagree, the real NCCL waits forever; this tells a watchdog.
             // SAFETY: NCCL wrote there.
             unsafe { out.write_unaligned(trouble::of(&failure)) };

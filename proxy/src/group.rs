@@ -8,10 +8,11 @@ use dataplane::call::Call;
 use crate::books::{self, Books};
 use crate::trouble;
 
-/// A communicator that the real NCCL is creating: where it writes the handle, and the books.
+/// A communicator that the real NCCL is creating: where it writes the handle, the books, and those of the communicator that is split.
 struct Made {
     out: *mut usize,
     books: Arc<Books>,
+    parent: Option<Arc<Books>>,
 }
 
 #[derive(Default)]
@@ -49,21 +50,23 @@ pub(crate) unsafe fn ends(real: impl FnOnce() -> u32) -> Result<u32, u32> {
     let result = trouble::theirs(real());
     match result {
         // SAFETY: the caller's promise.
-        Ok(_) => group.made.into_iter().for_each(|made| unsafe { made.hold() }),
+        Ok(code) => group.made.into_iter().for_each(|made| unsafe { made.hold(code) }),
         Err(_) => noted.iter().chain(group.made.iter().map(|made| &made.books)).for_each(|books| books.abort()),
     }
     result
 }
 
 impl Made {
+    /// After the real NCCL returned `code`. If it is in progress, a split's handle may be written later, before the parent's state
+    /// becomes success.
+    ///
     /// # Safety
-    /// `out` is valid.
-    unsafe fn hold(self) {
-        // SAFETY: the caller's promise.
-        let handle = unsafe { self.out.read_unaligned() };
-        // A split may leave a rank without a communicator.
-        if handle != 0 {
-            books::hold(handle, self.books);
+    /// `out` is valid, and remains so while the real NCCL is in progress.
+    unsafe fn hold(self, code: u32) {
+        match self.parent.filter(|_| code == trouble::IN_PROGRESS) {
+            Some(parent) => parent.expect(self.out, self.books),
+            // SAFETY: the caller's promise.
+            None => unsafe { books::hold_at(self.out, self.books) },
         }
     }
 }
@@ -86,15 +89,20 @@ pub(crate) fn operate(books: &Arc<Books>, call: Call, real: impl FnOnce() -> u32
 /// A communicator. The real NCCL writes its handle to `out`, now or when the group ends.
 ///
 /// # Safety
-/// `out` is valid until then.
-pub(crate) unsafe fn make(out: *mut usize, books: Arc<Books>, real: impl FnOnce() -> u32) -> Result<u32, u32> {
+/// `out` is valid until then, and while the real NCCL is in progress.
+pub(crate) unsafe fn make(
+    out: *mut usize,
+    books: Arc<Books>,
+    parent: Option<Arc<Books>>,
+    real: impl FnOnce() -> u32,
+) -> Result<u32, u32> {
     let code = trouble::theirs(real()).inspect_err(|_| books.abort())?;
-    let made = Made { out, books };
+    let made = Made { out, books, parent };
     if is_open() {
         GROUP.with_borrow_mut(|group| group.made.push(made));
     } else {
         // SAFETY: the caller's promise.
-        unsafe { made.hold() };
+        unsafe { made.hold(code) };
     }
     Ok(code)
 }
