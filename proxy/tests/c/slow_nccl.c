@@ -22,7 +22,9 @@ int ncclGetUniqueId(char *out) {
     return success;
 }
 
-int ncclCommInitRankConfig(comm **out, int size, struct { char bytes[128]; } id, int rank, void *config) {
+typedef struct { char bytes[128]; } unique_id;
+
+int ncclCommInitRankConfig(comm **out, int size, unique_id id, int rank, void *config) {
     (void)size, (void)id, (void)rank, (void)config;
     *out = calloc(1, sizeof **out);
     return begin(*out);
