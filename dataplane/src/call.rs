@@ -97,7 +97,7 @@ pub struct Call {
     /// When the program issued it.
     pub issue: Issue,
     /// The program's operation, if this call only carries a description of it.
-    pub(crate) carries: Option<Operation>,
+    pub carries: Option<Operation>,
 }
 
 impl Call {

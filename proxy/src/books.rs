@@ -1,7 +1,6 @@
 //! A communicator's books at the coordinator: they bring its ranks together, compare their calls and note what completed, on a
 //! separate thread. The program never waits for them.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
-use dataplane::lock::{Condvar, Mutex, RwLock};
+use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
 use protocol::ids::Sequence;
 use protocol::record::ErrorCode;
@@ -65,8 +64,6 @@ pub(crate) struct Books {
     behind: Arc<Behind>,
     /// The real NCCL has reported a failure.
     failed: AtomicBool,
-    /// Splits of this communicator that are in progress: where the real NCCL writes the handle, and the books.
-    expected: Mutex<Vec<(usize, Arc<Books>)>>,
     pub(crate) participant: Participant,
 }
 
@@ -105,7 +102,13 @@ impl Books {
         let formed = Arc::new(OnceLock::new());
         let behind = Arc::new(Behind::default());
         behind.count(true);
-        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), behind: Arc::clone(&behind), failed: AtomicBool::new(false), expected: Mutex::default(), participant });
+        let books = Arc::new(Self {
+            jobs,
+            formed: Arc::clone(&formed),
+            behind: Arc::clone(&behind),
+            failed: AtomicBool::new(false),
+            participant,
+        });
         let open = Open::begin();
         let work = move || {
             let result = form();
@@ -149,21 +152,6 @@ impl Books {
         if let Some(Ok(Some(ranks))) = self.formed.get() {
             ranks.abort();
         }
-    }
-
-    /// A split of this communicator, whose handle the real NCCL will write to `out`.
-    pub(crate) fn expect(&self, out: *mut usize, books: Arc<Self>) {
-        self.expected.lock().push((out.expose_provenance(), books));
-    }
-
-    /// The real NCCL has written the handles of all splits.
-    ///
-    /// # Safety
-    /// The pointers given to [`Self::expect`] are still valid.
-    pub(crate) unsafe fn hold_expected(&self) {
-        let expected = std::mem::take(&mut *self.expected.lock());
-        // SAFETY: the caller's promise.
-        expected.into_iter().for_each(|(out, books)| unsafe { hold_at(std::ptr::with_exposed_provenance(out), books) });
     }
 
     /// The first thing that went wrong between its ranks.
@@ -220,40 +208,4 @@ fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Be
     }
     // Given up before it formed.
     ranks.abort();
-}
-
-/// The books by the handle that the real NCCL returned.
-static HELD: RwLock<Option<HashMap<usize, Arc<Books>>>> = RwLock::new(None);
-
-/// The books of a communicator.
-///
-/// # Errors
-/// `ncclInvalidArgument` for a communicator that was not made here.
-pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
-    let held = HELD.read();
-    held.as_ref().and_then(|held| held.get(&handle)).cloned().ok_or_else(|| {
-        trouble::refuse(trouble::INVALID_ARGUMENT, &format!("{handle:#x} is not a communicator that the books know"))
-    })
-}
-
-/// Stores books under the `handle` that the real NCCL returned for them.
-pub(crate) fn hold(handle: usize, books: Arc<Books>) {
-    HELD.write().get_or_insert_default().insert(handle, books);
-}
-
-/// Stores books under the handle at `out`; a split may leave a rank without one.
-///
-/// # Safety
-/// `out` is valid, and the real NCCL has written it.
-pub(crate) unsafe fn hold_at(out: *const usize, books: Arc<Books>) {
-    // SAFETY: the caller's promise.
-    let handle = unsafe { out.read_unaligned() };
-    if handle != 0 {
-        hold(handle, books);
-    }
-}
-
-/// Takes books out: the real NCCL may use the handle again.
-pub(crate) fn release(handle: usize) -> Option<Arc<Books>> {
-    HELD.write().as_mut()?.remove(&handle)
 }

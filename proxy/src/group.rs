@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use dataplane::call::Call;
 
-use crate::books::{self, Books};
-use crate::trouble;
+use crate::books::Books;
+use crate::{handles, trouble};
 
-/// A communicator that the real NCCL is creating: where it writes the handle, the books, and those of the communicator that is split.
+/// A communicator that the real NCCL is creating: where it writes the handle, the books, and those of the communicator that is split
+/// if this rank gets a part.
 struct Made {
     out: *mut usize,
     books: Arc<Books>,
@@ -57,16 +58,19 @@ pub(crate) unsafe fn ends(real: impl FnOnce() -> u32) -> Result<u32, u32> {
 }
 
 impl Made {
-    /// After the real NCCL returned `code`. If it is in progress, a split's handle may be written later, before the parent's state
-    /// becomes success.
+    /// After the real NCCL returned `code`. While it is in progress, it may not have written a split's handle.
     ///
     /// # Safety
-    /// `out` is valid, and remains so while the real NCCL is in progress.
+    /// `out` is valid, and if a split is in progress, it remains so until the program has used the handle.
     unsafe fn hold(self, code: u32) {
-        match self.parent.filter(|_| code == trouble::IN_PROGRESS) {
-            Some(parent) => parent.expect(self.out, self.books),
+        // SAFETY: the caller's promise.
+        let handle = unsafe { self.out.read_volatile() };
+        match self.parent {
+            _ if handle != 0 => handles::hold(handle, self.books),
             // SAFETY: the caller's promise.
-            None => unsafe { books::hold_at(self.out, self.books) },
+            Some(parent) if code == trouble::IN_PROGRESS => unsafe { handles::expect(self.out, parent, self.books) },
+            // A split may leave a rank without a communicator.
+            _ => {}
         }
     }
 }
@@ -89,7 +93,7 @@ pub(crate) fn operate(books: &Arc<Books>, call: Call, real: impl FnOnce() -> u32
 /// A communicator. The real NCCL writes its handle to `out`, now or when the group ends.
 ///
 /// # Safety
-/// `out` is valid until then, and while the real NCCL is in progress.
+/// `out` is valid until then, and if a split is in progress, until the program has used the handle.
 pub(crate) unsafe fn make(
     out: *mut usize,
     books: Arc<Books>,

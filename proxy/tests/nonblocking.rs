@@ -55,9 +55,9 @@ fn the_books_follow_communicators_that_do_not_block() {
     assert!(output.status.success() && out.contains("nonblocking: ok"), "{}\n{out}\n{error}", output.status);
 
     let report: Value = serde_json::from_slice(&fs::read(file("report.json")).unwrap()).unwrap();
-    // The world, the pair and the one of a single rank; each made one all_reduce, of 7, 3 and 1 floats on each rank.
-    assert_eq!(report["cluster"]["communicators"], 3, "{report:#}");
-    assert_eq!(report["collectives"]["all_reduce"]["calls"], 3);
-    assert_eq!(report["collectives"]["all_reduce"]["bytes"], (7 + 3) * 4 * 2 + 4);
+    // The world, two of both ranks and the one of a single rank; each made one all_reduce, of 7, 3, 2 and 1 floats on each rank.
+    assert_eq!(report["cluster"]["communicators"], 4, "{report:#}");
+    assert_eq!(report["collectives"]["all_reduce"]["calls"], 4);
+    assert_eq!(report["collectives"]["all_reduce"]["bytes"], (7 + 3 + 2) * 4 * 2 + 4);
     assert_eq!(report["resilience"]["failure_count"], 0);
 }

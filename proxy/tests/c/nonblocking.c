@@ -7,6 +7,7 @@ typedef struct comm *comm;
 typedef struct { char bytes[128]; } id;
 enum { success = 0, in_progress = 7, float32 = 7, sum = 0, no_color = -1 };
 
+int ncclGetVersion(int *version);
 int ncclGetUniqueId(id *out);
 int ncclCommInitRankConfig(comm *out, int size, id unique, int rank, void *config);
 int ncclCommSplit(comm parent, int color, int key, comm *out, void *config);
@@ -42,7 +43,8 @@ static void reduce(comm self, size_t count) {
 }
 
 int main(void) {
-    comm world[2], pair[2], single[2];
+    comm world[2], pair[2], late[2], single[2];
+    int version, config = 0;
     id unique = {{0}};
     EXPECT(ncclGetUniqueId(&unique), success);
     for (int rank = 0; rank < 2; rank++)
@@ -59,6 +61,16 @@ int main(void) {
     for (int rank = 0; rank < 2; rank++)
         reduce(pair[rank], 3);
 
+    /* As PyTorch's comments say, a handle may be written after the communicator that is split is no longer in progress. */
+    for (int rank = 0; rank < 2; rank++)
+        EXPECT(ncclCommSplit(world[rank], 0, rank, &late[rank], &config), in_progress);
+    for (int rank = 0; rank < 2; rank++)
+        finish(world[rank]);
+    EXPECT(late[0] == NULL && late[1] == NULL, 1);
+    EXPECT(ncclGetVersion(&version), success);
+    for (int rank = 0; rank < 2; rank++)
+        reduce(late[rank], 2);
+
     /* In a group, whose end is in progress; rank 1 is left without a communicator. */
     EXPECT(ncclGroupStart(), success);
     for (int rank = 0; rank < 2; rank++)
@@ -69,8 +81,8 @@ int main(void) {
     reduce(single[0], 1);
     EXPECT(single[1] == NULL, 1);
 
-    comm all[] = {single[0], pair[0], pair[1], world[0], world[1]};
-    for (int index = 0; index < 5; index++) {
+    comm all[] = {single[0], pair[0], pair[1], late[0], late[1], world[0], world[1]};
+    for (int index = 0; index < 7; index++) {
         EXPECT(ncclCommFinalize(all[index]), in_progress);
         finish(all[index]);
         EXPECT(ncclCommDestroy(all[index]), success);
