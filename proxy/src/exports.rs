@@ -244,11 +244,12 @@ unsafe extern "C" fn ncclCommSplit(
         let books = handles::books(parent)?;
         books.usable()?;
         // NCCL_SPLIT_NOCOLOR is -1.
-        let color_given = u32::try_from(color).ok();
-        let child = books.split(part::process()?, color_given, key)?;
-        let parent_of_part = color_given.map(|_| books);
+        let color_or_none = u32::try_from(color).ok();
+        let child = books.split(part::process()?, color_or_none, key)?;
+        // A rank without a color gets no handle.
+        let expects_from = color_or_none.map(|_| books);
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, child, parent_of_part, || real(parent, color, key, out, config)) }
+        unsafe { group::make(out, child, expects_from, || real(parent, color, key, out, config)) }
     })
 }
 
