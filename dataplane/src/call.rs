@@ -96,6 +96,8 @@ pub struct Call {
     pub site: SiteId,
     /// When the program issued it.
     pub issue: Issue,
+    /// The program's operation, if this call only carries a description of it.
+    pub carries: Option<Operation>,
 }
 
 impl Call {
@@ -114,7 +116,13 @@ impl Call {
             receive: Buffer::NONE,
             site: SiteId::default(),
             issue: Issue::default(),
+            carries: None,
         }
+    }
+
+    /// The operation that the program called, for messages.
+    pub(crate) fn called(&self) -> Operation {
+        self.carries.unwrap_or(self.operation)
     }
 
     /// Bytes of `count` elements.

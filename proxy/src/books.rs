@@ -1,8 +1,8 @@
 //! A communicator's books at the coordinator: they bring its ranks together, compare their calls and note what completed, on a
 //! separate thread. The program never waits for them.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
-use dataplane::lock::{Condvar, Mutex, RwLock};
+use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
 use protocol::ids::Sequence;
 use protocol::record::ErrorCode;
@@ -27,8 +27,8 @@ enum Job {
     Leave,
 }
 
-/// How long an abort lets the books catch up: a call that they have not compared yet may be why the program gives up.
-const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long an abort, or the first failure of the real NCCL, lets the books catch up: a call that they have not compared yet may be why.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many jobs of a communicator are not done yet.
 #[derive(Default)]
@@ -62,6 +62,8 @@ pub(crate) struct Books {
     jobs: Sender<(Job, Open)>,
     formed: Arc<OnceLock<Result<Option<Arc<Communicator>>, Failure>>>,
     behind: Arc<Behind>,
+    /// The real NCCL has reported a failure.
+    failed: AtomicBool,
     pub(crate) participant: Participant,
 }
 
@@ -100,7 +102,13 @@ impl Books {
         let formed = Arc::new(OnceLock::new());
         let behind = Arc::new(Behind::default());
         behind.count(true);
-        let books = Arc::new(Self { jobs, formed: Arc::clone(&formed), behind: Arc::clone(&behind), participant });
+        let books = Arc::new(Self {
+            jobs,
+            formed: Arc::clone(&formed),
+            behind: Arc::clone(&behind),
+            failed: AtomicBool::new(false),
+            participant,
+        });
         let open = Open::begin();
         let work = move || {
             let result = form();
@@ -140,7 +148,7 @@ impl Books {
 
     /// The program gives the communicator up, or the real NCCL could not do what was noted.
     pub(crate) fn abort(&self) {
-        self.behind.wait(ABORT_PATIENCE);
+        self.behind.wait(PATIENCE);
         if let Some(Ok(Some(ranks))) = self.formed.get() {
             ranks.abort();
         }
@@ -152,6 +160,13 @@ impl Books {
             Ok(Some(ranks)) => ranks.failure(),
             Ok(None) => None,
             Err(failure) => Some(failure.clone()),
+        }
+    }
+
+    /// The real NCCL has failed, usually a consequence of what the books are about to learn. They get time for that, once.
+    pub(crate) fn real_failed(&self) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            self.behind.wait(PATIENCE);
         }
     }
 
@@ -193,28 +208,4 @@ fn work_off(ranks: &Arc<Communicator>, jobs: &Receiver<(Job, Open)>, behind: &Be
     }
     // Given up before it formed.
     ranks.abort();
-}
-
-/// The books by the handle that the real NCCL returned.
-static HELD: RwLock<Option<HashMap<usize, Arc<Books>>>> = RwLock::new(None);
-
-/// The books of a communicator.
-///
-/// # Errors
-/// `ncclInvalidArgument` for a communicator that was not made here.
-pub(crate) fn of(handle: usize) -> Result<Arc<Books>, u32> {
-    let held = HELD.read();
-    held.as_ref().and_then(|held| held.get(&handle)).cloned().ok_or_else(|| {
-        trouble::refuse(trouble::INVALID_ARGUMENT, &format!("{handle:#x} is not a communicator that the books know"))
-    })
-}
-
-/// Stores books under the `handle` that the real NCCL returned for them.
-pub(crate) fn hold(handle: usize, books: Arc<Books>) {
-    HELD.write().get_or_insert_default().insert(handle, books);
-}
-
-/// Takes books out: the real NCCL may use the handle again.
-pub(crate) fn release(handle: usize) -> Option<Arc<Books>> {
-    HELD.write().as_mut()?.remove(&handle)
 }

@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use protocol::datatype::Operation;
 
-use crate::books::{self, Books};
+use crate::books::Books;
 use crate::guard::guard;
 use crate::operations::Arguments;
 use crate::trouble::{self, INVALID_ARGUMENT, INVALID_USAGE};
-use crate::{group, part, real};
+use crate::{group, handles, part, real};
 
 /// `real` recognizes this library by this symbol.
 #[unsafe(no_mangle)]
@@ -99,7 +99,7 @@ macro_rules! operations {
                 let real = real!(stringify!($name), fn($($type,)* usize, usize) -> c_uint)?;
                 let call = Arguments { $($field: $value,)* ..Arguments::default() }.call(Operation::$operation)?;
                 // SAFETY: the caller's promises are NCCL's.
-                group::operate(&books::of(communicator)?, call, || unsafe { real($($argument,)* communicator, stream) })
+                group::operate(&handles::books(communicator)?, call, || unsafe { real($($argument,)* communicator, stream) })
             })
         }
     )*};
@@ -165,7 +165,7 @@ unsafe extern "C" fn ncclCommInitRank(out: *mut usize, size: c_int, id: UniqueId
         let real = real!("ncclCommInitRank", fn(*mut usize, c_int, UniqueId, c_int) -> c_uint)?;
         let books = begin(id, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, || real(out, size, id, rank)) }
+        unsafe { group::make(out, books, None, || real(out, size, id, rank)) }
     })
 }
 
@@ -182,7 +182,7 @@ unsafe extern "C" fn ncclCommInitRankConfig(
         let real = real!("ncclCommInitRankConfig", fn(*mut usize, c_int, UniqueId, c_int, Config) -> c_uint)?;
         let books = begin(id, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, || real(out, size, id, rank, config)) }
+        unsafe { group::make(out, books, None, || real(out, size, id, rank, config)) }
     })
 }
 
@@ -206,7 +206,7 @@ unsafe extern "C" fn ncclCommInitRankScalable(
         // SAFETY: there is at least one.
         let books = begin(unsafe { ids.read_unaligned() }, size, rank, None)?;
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, || real(out, size, rank, id_count, ids, config)) }
+        unsafe { group::make(out, books, None, || real(out, size, rank, id_count, ids, config)) }
     })
 }
 
@@ -225,7 +225,7 @@ unsafe extern "C" fn ncclCommInitAll(out: *mut usize, count: c_int, devices: *co
                 let device = if devices.is_null() { rank } else { devices.add(rank as usize).read_unaligned() };
                 (device, out.add(rank as usize).read_unaligned())
             };
-            books::hold(handle, begin(UniqueId(id), count, rank, Some(device))?);
+            handles::hold(handle, begin(UniqueId(id), count, rank, Some(device))?);
         }
         Ok(code)
     })
@@ -241,12 +241,15 @@ unsafe extern "C" fn ncclCommSplit(
 ) -> c_uint {
     guard("ncclCommSplit", || {
         let real = real!("ncclCommSplit", fn(usize, c_int, c_int, *mut usize, *mut c_void) -> c_uint)?;
-        let books = books::of(parent)?;
+        let books = handles::books(parent)?;
         books.usable()?;
         // NCCL_SPLIT_NOCOLOR is -1.
-        let child = books.split(part::process()?, u32::try_from(color).ok(), key)?;
+        let color_or_none = u32::try_from(color).ok();
+        let child = books.split(part::process()?, color_or_none, key)?;
+        // A rank without a color gets no handle.
+        let expects_from = color_or_none.map(|_| books);
         // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, child, || real(parent, color, key, out, config)) }
+        unsafe { group::make(out, child, expects_from, || real(parent, color, key, out, config)) }
     })
 }
 
@@ -254,7 +257,7 @@ unsafe extern "C" fn ncclCommSplit(
 unsafe extern "C" fn ncclCommDestroy(communicator: usize) -> c_uint {
     guard("ncclCommDestroy", || {
         let real = real!("ncclCommDestroy", fn(usize) -> c_uint)?;
-        let books = books::release(communicator);
+        let books = handles::release(communicator);
         // SAFETY: the caller's promises are NCCL's.
         let result = trouble::theirs(unsafe { real(communicator) });
         books.inspect(|books| books.leave());
@@ -266,7 +269,7 @@ unsafe extern "C" fn ncclCommDestroy(communicator: usize) -> c_uint {
 unsafe extern "C" fn ncclCommAbort(communicator: usize) -> c_uint {
     guard("ncclCommAbort", || {
         let real = real!("ncclCommAbort", fn(usize) -> c_uint)?;
-        books::release(communicator).inspect(|books| books.abort());
+        handles::release(communicator).inspect(|books| books.abort());
         // SAFETY: the caller's promises are NCCL's.
         trouble::theirs(unsafe { real(communicator) })
     })
@@ -278,8 +281,17 @@ unsafe extern "C" fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint
         let real = real!("ncclCommGetAsyncError", fn(usize, *mut c_uint) -> c_uint)?;
         // SAFETY: the caller's promises are NCCL's.
         let code = trouble::theirs(unsafe { real(communicator, out) })?;
+        let books = handles::books(communicator)?;
+        // SAFETY: NCCL wrote there.
+        let state = unsafe { out.read_unaligned() };
+        if ![trouble::SUCCESS, trouble::IN_PROGRESS].contains(&state) {
+            books.real_failed();
+        }
+        if state != trouble::IN_PROGRESS {
+            handles::settled(&books, state != trouble::SUCCESS);
+        }
         // Whatever the real NCCL reports after that is a consequence: a peer that gave up.
-        if let Some(failure) = books::of(communicator)?.failure() {
+        if let Some(failure) = books.failure() {
             // If ranks disagree, the real NCCL waits forever; this tells a watchdog.
             // SAFETY: NCCL wrote there.
             unsafe { out.write_unaligned(trouble::of(&failure)) };

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use dataplane::call::Call;
 
-use crate::books::{self, Books};
-use crate::trouble;
+use crate::books::Books;
+use crate::{handles, trouble};
 
-/// A communicator that the real NCCL is creating: where it writes the handle, and the books.
+/// A communicator that the real NCCL is creating: where it writes the handle, the books, and those of the communicator that is split
+/// if this rank gets a part.
 struct Made {
     out: *mut usize,
     books: Arc<Books>,
+    parent: Option<Arc<Books>>,
 }
 
 #[derive(Default)]
@@ -49,21 +51,26 @@ pub(crate) unsafe fn ends(real: impl FnOnce() -> u32) -> Result<u32, u32> {
     let result = trouble::theirs(real());
     match result {
         // SAFETY: the caller's promise.
-        Ok(_) => group.made.into_iter().for_each(|made| unsafe { made.hold() }),
+        Ok(code) => group.made.into_iter().for_each(|made| unsafe { made.hold(code) }),
         Err(_) => noted.iter().chain(group.made.iter().map(|made| &made.books)).for_each(|books| books.abort()),
     }
     result
 }
 
 impl Made {
+    /// After the real NCCL returned `code`. While it is in progress, it may not have written a split's handle.
+    ///
     /// # Safety
-    /// `out` is valid.
-    unsafe fn hold(self) {
+    /// `out` is valid, and if a split is in progress, it remains so until the program has used the handle.
+    unsafe fn hold(self, code: u32) {
         // SAFETY: the caller's promise.
-        let handle = unsafe { self.out.read_unaligned() };
-        // A split may leave a rank without a communicator.
-        if handle != 0 {
-            books::hold(handle, self.books);
+        let handle = unsafe { self.out.read_volatile() };
+        match self.parent {
+            _ if handle != 0 => handles::hold(handle, self.books),
+            // SAFETY: the caller's promise.
+            Some(parent) if code == trouble::IN_PROGRESS => unsafe { handles::expect(self.out, parent, self.books) },
+            // A split may leave a rank without a communicator.
+            _ => {}
         }
     }
 }
@@ -86,15 +93,20 @@ pub(crate) fn operate(books: &Arc<Books>, call: Call, real: impl FnOnce() -> u32
 /// A communicator. The real NCCL writes its handle to `out`, now or when the group ends.
 ///
 /// # Safety
-/// `out` is valid until then.
-pub(crate) unsafe fn make(out: *mut usize, books: Arc<Books>, real: impl FnOnce() -> u32) -> Result<u32, u32> {
+/// `out` is valid until then, and if a split is in progress, until the program has used the handle.
+pub(crate) unsafe fn make(
+    out: *mut usize,
+    books: Arc<Books>,
+    parent: Option<Arc<Books>>,
+    real: impl FnOnce() -> u32,
+) -> Result<u32, u32> {
     let code = trouble::theirs(real()).inspect_err(|_| books.abort())?;
-    let made = Made { out, books };
+    let made = Made { out, books, parent };
     if is_open() {
         GROUP.with_borrow_mut(|group| group.made.push(made));
     } else {
         // SAFETY: the caller's promise.
-        unsafe { made.hold() };
+        unsafe { made.hold(code) };
     }
     Ok(code)
 }

@@ -12,6 +12,7 @@ mod books;
 mod exports;
 mod group;
 mod guard;
+mod handles;
 mod operations;
 mod part;
 mod real;

@@ -7,6 +7,8 @@ use dataplane::Failure;
 use dataplane::lock::Mutex;
 use protocol::record::ErrorCode;
 
+/// `ncclSuccess`.
+pub(crate) const SUCCESS: u32 = 0;
 /// `ncclSystemError`.
 pub(crate) const SYSTEM: u32 = 2;
 /// `ncclInternalError`.
@@ -74,7 +76,7 @@ fn code(code: ErrorCode) -> u32 {
 /// # Errors
 /// Any code except success and in progress.
 pub(crate) fn theirs(code: u32) -> Result<u32, u32> {
-    if code == 0 || code == IN_PROGRESS {
+    if code == SUCCESS || code == IN_PROGRESS {
         return Ok(code);
     }
     LAST.lock().clear();

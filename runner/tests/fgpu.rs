@@ -119,6 +119,12 @@ fn on_real_gpus_nccl_alone_is_preloaded() {
     let named = printed(&mode("passthrough"), &[("FAKEGPU_REAL_NCCL_PATH", real)]);
     assert_eq!(named["environment"]["LD_PRELOAD"], real);
     assert!(printed(&mode("passthrough"), &[])["environment"].get("LD_PRELOAD").is_none());
+    // The first one gets the calls.
+    let variables =
+        [("FAKEGPU_REAL_NCCL_PATH", real), ("LD_PRELOAD", "/lib/libother.so /opt/libnccl.so.2.26.2:/lib/libthird.so")];
+    let before = printed(&mode("passthrough"), &variables);
+    let order = format!("/lib/libother.so:{real}:/opt/libnccl.so.2.26.2:/lib/libthird.so");
+    assert_eq!(before["environment"]["LD_PRELOAD"], order);
 }
 
 #[test]

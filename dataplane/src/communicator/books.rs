@@ -14,7 +14,8 @@ type Bytes = [u8; Descriptor::BYTES];
 fn travels(call: &Call, operation: Operation, send: *mut u8, receive: *mut u8) -> Call {
     let bytes = Call::new(operation, Descriptor::BYTES as u64, Datatype::Uint8);
     let (send, receive) = (Buffer::host(send), Buffer::host(receive));
-    Call { peer: call.peer, send, receive, site: call.site, issue: call.issue, ..bytes }
+    let carries = Some(call.operation);
+    Call { peer: call.peer, send, receive, site: call.site, issue: call.issue, carries, ..bytes }
 }
 
 /// A rank's description of its call. It contains no addresses of the program: its buffers are on a GPU, and nothing here
@@ -79,7 +80,7 @@ mod tests {
     use protocol::datatype::ReductionOp;
     use protocol::ids::{Rank, SiteId};
 
-    /// Runs a list of calls on each of two ranks whose buffers are addresses that must not be dereferenced.
+    /// Runs a list of calls on each of two ranks whose buffers are addresses that must not be dereferenced. A rank without calls aborts.
     fn run(calls: [Vec<Call>; 2]) -> [Result<(), Failure>; 2] {
         let settings = Settings { keeps_books: true, ..Settings::default() };
         let process = &Process::join(settings).unwrap();
@@ -92,6 +93,10 @@ mod tests {
                         let participant = Participant { global_rank: rank, device: rank, gpu, arena: None, site };
                         let communicator = process.init_communicator(b"books", 2, rank, participant).unwrap();
                         assert_eq!(communicator.transport(), protocol::record::BufferTransport::ProxyOnly);
+                        if calls.is_empty() {
+                            communicator.abort();
+                            return Ok(());
+                        }
                         communicator.run(&calls)
                     })
                 })
@@ -115,6 +120,13 @@ mod tests {
         assert_eq!(run([large(), large()]), [Ok(()), Ok(())]);
         let transfers = [vec![call(Operation::Send, 5, Some(1))], vec![call(Operation::Recv, 5, Some(0))]];
         assert_eq!(run(transfers), [Ok(()), Ok(())]);
+    }
+
+    #[test]
+    fn a_collective_that_nobody_joins_has_the_name_that_the_program_knows() {
+        let [failed, _] = run([vec![call(Operation::AllReduce, 4, None)], Vec::new()]);
+        let detail = failed.unwrap_err().detail;
+        assert!(detail.starts_with("all_reduce (collective 1) needs rank 1"), "{detail}");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Exchange<'_> {
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
-        let (context, operation) = (self.context, self.call.operation);
+        let (context, operation) = (self.context, self.call.called());
         self.mesh.finish(context).map_err(|stop: Stop| {
             let what = format!("{operation} (collective {})", context.sequence);
             stop.failure(context, &what, |missing| context.late(operation, missing))

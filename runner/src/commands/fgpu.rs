@@ -140,7 +140,7 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
                 }
             }
             if let Some(library) = real_gpus::nccl(&environment)? {
-                environment.append("LD_PRELOAD", &library);
+                real_gpus::preload_nccl(&mut environment, &library);
             }
             Ok(Prepared { environment, simulated: None, hybrid })
         }

@@ -1,6 +1,8 @@
 //! `fgpu` on real GPUs (`FAKEGPU_MODE=passthrough` and `hybrid`): which libraries are preloaded, and what is refused.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use protocol::{env, real_cuda};
 
@@ -71,4 +73,21 @@ pub(super) fn nccl(environment: &Environment) -> Result<Option<PathBuf>, Trouble
         }
         None => Ok(None),
     }
+}
+
+/// Preloads `library`, in front of an NCCL that is preloaded already: the first one gets the calls. What else is there stays first, as
+/// sanitizers must.
+pub(super) fn preload_nccl(environment: &mut Environment, library: &Path) {
+    let present = environment.get("LD_PRELOAD").unwrap_or_default();
+    let mut entries: Vec<&OsStr> = present
+        .as_bytes()
+        .split(|byte| b": ".contains(byte))
+        .filter(|entry| !entry.is_empty())
+        .map(OsStr::from_bytes)
+        .collect();
+    let is_nccl =
+        |entry: &&OsStr| Path::new(entry).file_name().is_some_and(|name| name.as_bytes().starts_with(b"libnccl"));
+    let place = entries.iter().position(is_nccl).unwrap_or(entries.len());
+    entries.insert(place, library.as_os_str());
+    environment.set("LD_PRELOAD", entries.join(OsStr::new(":")));
 }
