@@ -1,6 +1,6 @@
 //! Arrays: `cuArray*`, and the copies to and from them by bytes.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 
 use crate::boundary::args::Out;
 use crate::boundary::gap;
@@ -112,6 +112,25 @@ pub(crate) fn descriptor(out: Out<Description>, handle: usize) -> CudaResult {
 
 pub(crate) fn descriptor_3d(out: Out<Description3D>, handle: usize) -> CudaResult {
     Ok(out.set(described(handle)?)?)
+}
+
+/// The memory of an array that is mapped later.
+///
+/// # Errors
+/// `INVALID_VALUE`: no array here is made for deferred mapping, so every array has its memory already.
+pub(crate) fn requirements(_out: usize, handle: usize, ordinal: c_int) -> CudaResult {
+    context::required()?;
+    crate::device::get(ordinal)?;
+    array::find(handle)?;
+    Err(CudaError::INVALID_VALUE)
+}
+
+/// As [`requirements`], of a mipmapped array.
+pub(crate) fn requirements_mipmapped(_out: usize, handle: usize, ordinal: c_int) -> CudaResult {
+    context::required()?;
+    crate::device::get(ordinal)?;
+    mipmap::find(handle)?;
+    Err(CudaError::INVALID_VALUE)
 }
 
 /// One side of a copy.

@@ -1,6 +1,6 @@
 //! Arrays: `cudaMallocArray` and kin, and the copies to and from them.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
 use super::abi::{ChannelFormat, Three};
@@ -116,6 +116,25 @@ pub(crate) fn info(format: Out<ChannelFormat>, extent: Out<Three>, flags: Out<c_
     extent.set_if_wanted(Three { x, y, z });
     flags.set_if_wanted(found.flags);
     Ok(())
+}
+
+/// The memory of an array that is mapped later.
+///
+/// # Errors
+/// `INVALID_VALUE`: no array here is made for deferred mapping, so every array has its memory already.
+pub(crate) fn requirements(_out: usize, handle: usize, ordinal: c_int) -> CudaResult {
+    context::enter()?;
+    crate::device::get(ordinal)?;
+    array::find(handle).map_err(invalid)?;
+    Err(CudaError::INVALID_VALUE)
+}
+
+/// As [`requirements`], of a mipmapped array.
+pub(crate) fn requirements_mipmapped(_out: usize, handle: usize, ordinal: c_int) -> CudaResult {
+    context::enter()?;
+    crate::device::get(ordinal)?;
+    mipmap::find(handle).map_err(invalid)?;
+    Err(CudaError::INVALID_VALUE)
 }
 
 pub(crate) fn channels(format: Out<ChannelFormat>, handle: usize) -> CudaResult {

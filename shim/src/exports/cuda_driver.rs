@@ -121,6 +121,8 @@ exports! {
         fn cuMipmappedArrayDestroy(mipmapped: usize) = array::destroy_mipmapped;
         fn cuArrayGetDescriptor_v2(out: Out<array::Description>, handle: usize) = array::descriptor;
         fn cuArray3DGetDescriptor_v2(out: Out<array::Description3D>, handle: usize) = array::descriptor_3d;
+        fn cuArrayGetMemoryRequirements(out: usize, handle: usize, ordinal: c_int) = array::requirements;
+        fn cuMipmappedArrayGetMemoryRequirements(out: usize, handle: usize, ordinal: c_int) = array::requirements_mipmapped;
         fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None);
         fn cuMemcpyHtoA_v2_ptds(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| per_thread(|| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None));
         fn cuMemcpyDtoA_v2(to: usize, offset: usize, from: usize, bytes: usize) = |to, offset, from, bytes| array::copy(Side::Array(to, offset), Side::Memory(from), bytes, None);
@@ -440,7 +442,7 @@ exports! {
     stub {
         cuArray3DCreate cuArray3DGetDescriptor cuArrayCreate
         cuArrayGetDescriptor
-        cuArrayGetMemoryRequirements cuArrayGetPlane cuArrayGetSparseProperties cuCheckpointOperationComplete
+        cuArrayGetPlane cuArrayGetSparseProperties cuCheckpointOperationComplete
         cuCtxAttach cuCtxCreate cuCtxDestroy cuCtxDetach cuCtxFromGreenCtx cuCtxGetDevResource
         cuCtxGetExecAffinity cuCtxGetSharedMemConfig cuCtxPopCurrent cuCtxPushCurrent cuCtxRecordEvent
         cuCtxSetFlags cuCtxSetSharedMemConfig cuCtxWaitEvent cuDestroyExternalMemory
@@ -496,7 +498,7 @@ exports! {
         cuMemsetD2D32 cuMemsetD2D32Async cuMemsetD2D32Async_ptsz cuMemsetD2D32_v2 cuMemsetD2D32_v2_ptds
         cuMemsetD2D8 cuMemsetD2D8Async cuMemsetD2D8Async_ptsz cuMemsetD2D8_v2 cuMemsetD2D8_v2_ptds cuMemsetD32
         cuMemsetD8
-        cuMipmappedArrayGetMemoryRequirements cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
+        cuMipmappedArrayGetSparseProperties cuModuleEnumerateFunctions
         cuModuleGetGlobal
         cuOccupancyMaxActiveClusters
         cuOccupancyMaxPotentialClusterSize cuParamSetSize cuParamSetf

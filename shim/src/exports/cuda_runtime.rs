@@ -118,6 +118,8 @@ exports! {
         fn cudaGetMipmappedArrayLevel(out: Out<usize>, mipmapped: usize, level: c_uint) = array::level;
         fn cudaFreeMipmappedArray(mipmapped: usize) = array::free_mipmapped;
         fn cudaArrayGetInfo(format: Out<ChannelFormat>, extent: Out<Three>, flags: Out<c_uint>, array: usize) = array::info;
+        fn cudaArrayGetMemoryRequirements(out: usize, array: usize, ordinal: c_int) = array::requirements;
+        fn cudaMipmappedArrayGetMemoryRequirements(out: usize, mipmapped: usize, ordinal: c_int) = array::requirements_mipmapped;
         fn cudaGetChannelDesc(format: Out<ChannelFormat>, array: usize) = array::channels;
         fn cudaMemcpy2DToArray(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint) = |array, x, y, from, pitch, width, height, kind| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, None);
         fn cudaMemcpy2DToArray_ptds(array: usize, x: usize, y: usize, from: usize, pitch: usize, width: usize, height: usize, kind: c_uint) = |array, x, y, from, pitch, width, height, kind| per_thread(|| array::rows_to(Part { array, x, y }, from, pitch, width, height, kind, None));
@@ -379,7 +381,7 @@ exports! {
     }
     stub {
         __cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable
-        cudaArrayGetMemoryRequirements cudaArrayGetPlane cudaArrayGetSparseProperties cudaChooseDevice
+        cudaArrayGetPlane cudaArrayGetSparseProperties cudaChooseDevice
          cudaDestroyExternalMemory
         cudaDestroyExternalSemaphore
         cudaDevResourceGenerateDesc cudaDevSmResourceSplit cudaDevSmResourceSplitByCount
@@ -418,7 +420,7 @@ exports! {
         cudaMemcpy3DBatchAsync
         cudaMemcpy3DBatchAsync_ptsz cudaMemcpy3DWithAttributesAsync cudaMemcpy3DWithAttributesAsync_ptsz
         cudaMemcpyBatchAsync cudaMemcpyBatchAsync_ptsz
-        cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz cudaMipmappedArrayGetMemoryRequirements
+        cudaMemcpyWithAttributesAsync cudaMemcpyWithAttributesAsync_ptsz
         cudaMipmappedArrayGetSparseProperties
         cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize cudaSetDoubleForDevice
         cudaSetDoubleForHost cudaSetValidDevices cudaSignalExternalSemaphoresAsync

@@ -228,6 +228,12 @@ static void mipmaps(void) {
     size_t before, after, total;
     /* 20 x 12, 10 x 6, 5 x 3, 2 x 1, 1 x 1: not more than 1 + floor(log2(20)). */
     SAME(cudaMallocMipmappedArray(&mipmapped, &format, extent, 100, cudaArraySurfaceLoadStore), cudaSuccess);
+    /* Only arrays whose memory is mapped later have requirements. */
+    struct cudaArrayMemoryRequirements wants;
+    SAME(cudaGetMipmappedArrayLevel(&level, mipmapped, 0), cudaSuccess);
+    SAME(cudaArrayGetMemoryRequirements(&wants, level, 0), cudaErrorInvalidValue);
+    SAME(cudaMipmappedArrayGetMemoryRequirements(&wants, mipmapped, 0), cudaErrorInvalidValue);
+    SAME(cudaArrayGetMemoryRequirements(&wants, level, 99), cudaErrorInvalidDevice);
     struct { size_t width, height; } expected[] = {{20, 12}, {10, 6}, {5, 3}, {2, 1}, {1, 1}};
     for (unsigned i = 0; i < 5; i++) {
         SAME(cudaGetMipmappedArrayLevel(&level, mipmapped, i), cudaSuccess);
@@ -471,7 +477,11 @@ static void by_the_driver(void) {
     SAME(cuMipmappedArrayGetLevel(&to, mipmapped, 1), CUDA_ERROR_INVALID_VALUE);
     SAME(cuArray3DGetDescriptor(&said, line), CUDA_SUCCESS);
     EXPECT(said.Width == WIDTH && said.Height == HEIGHT && said.Depth == 0 && said.NumChannels == 2);
+    CUDA_ARRAY_MEMORY_REQUIREMENTS wants;
+    SAME(cuArrayGetMemoryRequirements(&wants, line, 0), CUDA_ERROR_INVALID_VALUE);
+    SAME(cuMipmappedArrayGetMemoryRequirements(&wants, mipmapped, 0), CUDA_ERROR_INVALID_VALUE);
     SAME(cuMipmappedArrayDestroy(mipmapped), CUDA_SUCCESS);
+    SAME(cuMipmappedArrayGetMemoryRequirements(&wants, mipmapped, 0), CUDA_ERROR_INVALID_HANDLE);
     SAME(cuMipmappedArrayDestroy(mipmapped), CUDA_ERROR_INVALID_HANDLE);
     SAME(cuArray3DGetDescriptor(&said, line), CUDA_ERROR_INVALID_HANDLE);
 }
