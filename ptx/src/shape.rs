@@ -102,11 +102,16 @@ pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
                 *old = Some(old.map_or(new, |old| old.join(new)));
             }
         }
-        if found == before {
+        if found != before {
+            continue;
+        }
+        if found.iter().all(Option::is_some) {
             break;
         }
+        // What is left depends on registers that nobody writes, which are zero, as in a pair of which only one half is used.
+        found.iter_mut().for_each(|shape| *shape = shape.or(Some(Shape::SAME)));
     }
-    let registers: Vec<Shape> = found.into_iter().map(|shape| shape.unwrap_or(Shape::SAME)).collect();
+    let registers: Vec<Shape> = found.into_iter().flatten().collect();
     let mut shapes = Shapes { registers, local, guarded: Vec::new() };
     shapes.guarded = (0..program.blocks.len()).map(|block| shapes.guard(program, block)).collect();
     let by_lane = |block: &Block| match &block.end {

@@ -259,3 +259,22 @@ fn a_block_that_asks_at_a_barrier_lets_the_others_arrive() {
     });
     assert_eq!(receiver.recv_timeout(std::time::Duration::from_secs(60)), Ok((true, 5)), "no block gave way");
 }
+
+#[test]
+fn halves_of_pairs_are_those_of_their_lanes() {
+    let input = random(5);
+    let pair =
+        ".reg .b64 %w, %x, %y, %z;\ncvt.u64.u32 %w, %a;\ncvt.u64.u32 %x, %b;\nshl.b64 %x, %x, 32;\nor.b64 %y, %w, %x;";
+    for (body, model) in [
+        ("mov.b64 {_, %d}, %x;\nmov.b64 {%e, _}, %w;", (|a, b| [b, a]) as fn(u32, u32) -> [u32; 2]),
+        ("mov.b64 {%d, %e}, %y;", |a, b| [a, b]),
+        ("xor.b64 %z, %y, -9223372034707292160;\nmov.b64 {%d, %e}, %z;", |a, b| [a ^ 1 << 31, b ^ 1 << 31]),
+        // Nobody writes %m, or only from itself.
+        ("mov.b64 %z, {%a, %m};\ncvt.u32.u64 %d, %z;\nmov.b32 %e, %b;", |a, b| [a, b]),
+        ("mov.b64 %z, {%m, %b};\nmov.b64 {_, %e}, %z;\nmov.b32 %d, %a;", |a, b| [a, b]),
+        ("@%p add.u32 %m, %m, %a;\nmov.b64 %z, {%b, %m};\nmov.b64 {%e, _}, %z;\nmov.b32 %d, %a;", |a, b| [a, b]),
+    ] {
+        let got = warp(&format!("{pair}\n{body}"), &input);
+        assert_eq!(got, input.map(|[a, b]| model(a, b)), "{body}");
+    }
+}
