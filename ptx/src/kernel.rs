@@ -14,13 +14,12 @@ use crate::error::Refusal;
 use crate::flow;
 use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
-use crate::ir::{Convergence, Inst, Op, Program, Terminator, Val};
+use crate::ir::{Inst, Op, Program};
 use crate::lower;
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
+use crate::point::{Point, points};
 use crate::shape::{self, Shapes};
-use crate::shuffle::{Partners, partners};
-use crate::slot::{Slot, Source};
 use crate::state::{APART, Context, Warp};
 use crate::store::{self, Key};
 use crate::sync::SyncOp;
@@ -64,17 +63,21 @@ impl Code {
     }
 
     /// Runs the lanes of the mask to their next synchronization or end. `known` is where all 32 lanes continue, if the caller knows
-    /// that they continue at one place.
-    pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32, known: Option<u32>) {
+    /// that they continue at one place. Returns where all 32 lanes have stopped, if they all ran and that is one place.
+    pub(crate) fn call(&self, context: &mut Context, warp: &mut Warp, mask: u32, known: Option<u32>) -> Option<u32> {
         let step = match known.or_else(|| warp.one_place()) {
             Some(place) if mask == u32::MAX && context.together != 0 => place,
             _ => APART,
         };
         // SAFETY: the memory holds the function that `lower` made, of this signature; context and warp belong to one launch of this
         // kernel, so that all that the code reaches through them is there.
-        unsafe {
-            let function: extern "C" fn(*mut Context, *mut Warp, u32, u32) = std::mem::transmute(self.start);
-            function(context, warp, mask, step);
+        let place = unsafe {
+            let function: extern "C" fn(*mut Context, *mut Warp, u32, u32) -> u32 = std::mem::transmute(self.start);
+            function(context, warp, mask, step)
+        };
+        match step {
+            APART if mask == u32::MAX => warp.one_place(),
+            _ => (place != APART).then_some(place),
         }
     }
 }
@@ -86,22 +89,6 @@ impl Drop for Code {
             libc::munmap(self.start.cast(), self.length);
         }
     }
-}
-
-/// A synchronization as the machine needs it.
-#[derive(Debug)]
-pub(crate) struct Point {
-    pub(crate) op: SyncOp,
-    pub(crate) convergence: Convergence,
-    pub(crate) dst: Vec<Option<Slot>>,
-    pub(crate) src: Vec<Source>,
-    pub(crate) site: u32,
-    /// `resume` of the point that follows with nothing between, or 0.
-    pub(crate) chain: u32,
-    /// The same for points that threads of a warp may reach at different places, else 0.
-    pub(crate) key: u32,
-    /// Of a shuffle by the same numbers in all lanes.
-    pub(crate) partners: Option<Box<Partners>>,
 }
 
 #[derive(Clone, Debug)]
@@ -178,11 +165,12 @@ fn processor(isa: &OwnedTargetIsa) -> String {
 fn generate(
     program: &Program,
     flow: &flow::Flow,
+    points: &[Point],
     shapes: Option<&Shapes>,
     checks: Checks,
     isa: &OwnedTargetIsa,
 ) -> Result<Vec<u8>, String> {
-    let function = lower::lower(program, flow, shapes, checks, &**isa);
+    let function = lower::lower(program, flow, points, shapes, checks, &**isa);
     let mut compiler = Compiler::for_function(function);
     let compiled =
         compiler.compile(&**isa, &mut ControlPlane::default()).map_err(|error| format!("{:?}", error.inner))?;
@@ -261,6 +249,7 @@ impl Image {
         // Checks work lane by lane.
         let shapes = if checks.any() { None } else { shape::shapes(&program) };
         let flow = flow::analyse(&program, &owners, shapes.as_ref());
+        let syncs = points(&program, &flow);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
         let operations: usize = program.blocks.iter().map(|block| block.insts.len()).sum();
         let isa = isa(operations > LONG).map_err(failed)?;
@@ -268,14 +257,13 @@ impl Image {
         let bytes = match store::load(key) {
             Some(bytes) => bytes,
             None => {
-                let bytes = generate(&program, &flow, shapes.as_ref(), checks, &isa).map_err(failed)?;
+                let bytes = generate(&program, &flow, &syncs, shapes.as_ref(), checks, &isa).map_err(failed)?;
                 store::save(key, &bytes);
                 bytes
             }
         };
         let code = Code::new(&bytes).map_err(|error| failed(error.to_string()))?;
         let code_bytes = bytes.len();
-        let syncs = points(&program, &flow);
         let places = program
             .sites
             .iter()
@@ -304,56 +292,6 @@ impl Image {
             code_bytes,
         })
     }
-}
-
-fn points(program: &Program, flow: &flow::Flow) -> Vec<Point> {
-    let slot = |reg: u32| {
-        if reg == crate::ir::SINK {
-            return None;
-        }
-        let offset = flow.homes[reg as usize]?;
-        Some(Slot { offset, shift: flow::size_of(program, reg).trailing_zeros() })
-    };
-    let mut keys: Vec<SyncOp> = Vec::new();
-    let mut key = |op: SyncOp, convergence: Convergence| match convergence {
-        Convergence::Mask(_) | Convergence::Block => match keys.iter().position(|known| *known == op) {
-            Some(at) => at as u32 + 1,
-            None => {
-                keys.push(op);
-                keys.len() as u32
-            }
-        },
-        _ => 0,
-    };
-    program
-        .syncs
-        .iter()
-        .map(|sync| {
-            let resume = &program.blocks[sync.resume as usize];
-            let chain = match resume.end {
-                Terminator::Sync(next) if resume.insts.is_empty() && flow.restores[sync.resume as usize].is_empty() => {
-                    next + 1
-                }
-                _ => 0,
-            };
-            let source = |value: &Val| match value {
-                Val::Reg(reg) => slot(*reg).map_or(Source::Imm(0), Source::Slot),
-                Val::Imm(value) => Source::Imm(*value),
-                _ => Source::Imm(0),
-            };
-            let src: Vec<Source> = sync.src.iter().map(source).collect();
-            Point {
-                op: sync.op,
-                convergence: sync.convergence,
-                dst: sync.dst.iter().map(|reg| slot(*reg)).collect(),
-                partners: partners(sync.op, &src),
-                src,
-                site: sync.site,
-                chain,
-                key: key(sync.op, sync.convergence),
-            }
-        })
-        .collect()
 }
 
 impl Kernel {

@@ -164,8 +164,11 @@ impl Warp {
     pub(crate) fn one_place(&self) -> Option<u32> {
         let first = self.resume[0];
         // Without a branch for each, so that it is done in vectors.
-        let differ = self.resume.iter().fold(0, |all, lane| all | (lane ^ first));
-        (differ == 0).then_some(first)
+        let mut differ = [0; 8];
+        for eight in self.resume.as_chunks::<8>().0 {
+            differ.iter_mut().zip(eight).for_each(|(differ, lane)| *differ |= lane ^ first);
+        }
+        (differ == [0; 8]).then_some(first)
     }
 
     pub(crate) fn live(&self) -> u32 {

@@ -22,7 +22,7 @@ impl<'a> Lowering<'a> {
     /// Leaves the function: the context says why.
     pub(super) fn leave(&mut self) {
         self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
-        self.b.ins().return_(&[]);
+        self.come_back(None);
     }
 
     pub(super) fn site_value(&mut self) -> Value {
@@ -84,7 +84,7 @@ impl<'a> Lowering<'a> {
         self.b.set_cold_block(bad);
         self.b.ins().brif(trap, bad, &[], good, &[]);
         self.b.switch_to_block(bad);
-        self.b.ins().return_(&[]);
+        self.come_back(None);
         self.b.switch_to_block(good);
         if let Some(dst) = inst.dst.first().filter(|d| **d != SINK) {
             let kind = int_type(self.program.regs[*dst as usize].scalar.bits());

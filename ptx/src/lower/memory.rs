@@ -75,7 +75,7 @@ impl<'a> Lowering<'a> {
         self.b.set_cold_block(bad);
         self.b.ins().brif(host, good, &[BlockArg::Value(host)], bad, &[]);
         self.b.switch_to_block(bad);
-        self.b.ins().return_(&[]);
+        self.come_back(None);
     }
 
     /// Whether this many consecutive accesses are inside memory that begins at 0, with the first aligned to their size.

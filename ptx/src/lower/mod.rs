@@ -27,8 +27,9 @@ use crate::flow::{self, Flow, sync_of_yield};
 use crate::helper::Helper;
 use crate::ir::*;
 use crate::mistake::Checks;
+use crate::point::Point;
 use crate::shape::Shapes;
-use crate::state::{Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
+use crate::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
 use crate::types::Scalar;
 
 use four::View;
@@ -38,6 +39,7 @@ use registers::classes;
 pub(crate) fn lower(
     program: &Program,
     flow: &Flow,
+    points: &[Point],
     shapes: Option<&Shapes>,
     checks: Checks,
     isa: &dyn TargetIsa,
@@ -47,16 +49,18 @@ pub(crate) fn lower(
     for kind in [types::I64, types::I64, types::I32, types::I32] {
         signature.params.push(AbiParam::new(kind));
     }
+    signature.returns.push(AbiParam::new(types::I32));
     let mut function = Function::with_name_signature(UserFuncName::user(0, 0), signature);
     let mut context = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut function, &mut context);
-    Lowering::new(program, flow, shapes, checks, builder, call_conv).run(isa);
+    Lowering::new(program, flow, points, shapes, checks, builder, call_conv).run(isa);
     function
 }
 
 struct Lowering<'a> {
     program: &'a Program,
     flow: &'a Flow,
+    points: &'a [Point],
     shapes: Option<&'a Shapes>,
     checks: Checks,
     b: FunctionBuilder<'a>,
@@ -129,6 +133,7 @@ impl<'a> Lowering<'a> {
     fn new(
         program: &'a Program,
         flow: &'a Flow,
+        points: &'a [Point],
         shapes: Option<&'a Shapes>,
         checks: Checks,
         mut b: FunctionBuilder<'a>,
@@ -152,6 +157,7 @@ impl<'a> Lowering<'a> {
         Self {
             program,
             flow,
+            points,
             shapes,
             checks,
             b,
@@ -210,7 +216,10 @@ impl<'a> Lowering<'a> {
         let mask = self.b.block_params(head)[0];
         self.b.ins().brif(mask, body, &[], done, &[]);
         self.b.switch_to_block(done);
-        self.b.ins().return_(&[]);
+        match self.entry {
+            Some(entry) => self.meet(entry),
+            None => self.come_back(None),
+        }
         self.b.switch_to_block(body);
         let (mut mask, mut lane) = (mask, self.b.ins().ctz(mask));
         if self.entry.is_some() {
@@ -241,6 +250,12 @@ impl<'a> Lowering<'a> {
         self.second_body(local, local_bytes);
         self.b.seal_all_blocks();
         self.b.finalize(isa.frontend_config());
+    }
+
+    /// Returns where all lanes of the warp are, if that is one place and known.
+    fn come_back(&mut self, place: Option<Value>) {
+        let place = place.unwrap_or_else(|| self.b.ins().iconst(types::I32, i64::from(APART)));
+        self.b.ins().return_(&[place]);
     }
 
     fn new_block(&mut self) -> ir::Block {

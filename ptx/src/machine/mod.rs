@@ -144,13 +144,11 @@ impl Machine<'_> {
                 self.context.fuel = FUEL;
                 self.context.warp = warp;
                 warp.runnable = 0;
-                self.code.call(&mut self.context, warp, mask, known.take());
+                let place = self.code.call(&mut self.context, warp, mask, known.take());
                 if self.context.trap != 0 {
                     let lane = self.context.lane as u32;
                     return Err(self.stop(&unit.blocks[block], index, lane));
                 }
-                let warp = &mut unit.blocks[block].warps[index];
-                let place = if mask == u32::MAX { warp.one_place() } else { None };
                 let is_whole = place.is_some_and(|place| place != EXITED);
                 if is_whole && !self.shape.checks.any() && self.in_step(unit, block, index)? {
                     turn.progress = true;

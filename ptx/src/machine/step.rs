@@ -1,7 +1,7 @@
 //! The fast path for warps whose 32 lanes are all at one place, as they nearly always are: no per-lane checks.
 
 use super::*;
-use crate::kernel::Point;
+use crate::point::Point;
 use crate::slot::Source;
 use crate::state::NUMBERED;
 
@@ -15,12 +15,9 @@ impl Machine<'_> {
             let warp = &mut unit.blocks[block].warps[index];
             let sync = warp.resume[0] - 1;
             let point = &kernel.syncs[sync as usize];
-            match point.convergence {
-                Convergence::Warp | Convergence::Arrived => {}
-                Convergence::Mask(which) if matches!(point.src[which as usize], Source::Imm(mask) if mask as u32 == ALL) =>
-                    {}
-                Convergence::Block => return Ok(self.arrive_in_step(unit, block, index, sync)),
-                Convergence::Mask(_) | Convergence::Alone | Convergence::Cluster => return Ok(false),
+            if !point.is_met_by_warp() {
+                let counts = point.convergence == Convergence::Block;
+                return Ok(counts && self.arrive_in_step(unit, block, index, sync));
             }
             if !shuffle(warp, point) {
                 self.execute(unit, block, index, sync, ALL, ALL)?;

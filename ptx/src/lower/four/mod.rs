@@ -2,12 +2,12 @@
 //! where the shape determines the others. If they do not all take the same path, each continues alone in the first body.
 
 mod access;
+mod exchange;
 mod operation;
 mod value;
 
 use super::*;
 use crate::shape::{LANES, Shape};
-use crate::state::APART;
 
 /// Which lanes the operands' values belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     block: ir::Block,
     /// The first body, with the lanes that are still to run, and the one that is running.
     single: ir::Block,
-    /// All lanes of the warp continue at this place, or [`APART`].
+    /// All lanes of the warp began at this place, or [`APART`].
     step: Value,
     done: ir::Block,
 }
@@ -122,11 +122,11 @@ impl<'a> Lowering<'a> {
                 self.block(index);
             }
         }
-        self.go_to_next(entry, mask, lane);
+        self.go_to_next(entry, [mask, lane, resume]);
     }
 
     /// After four lanes: goes on to the next four if the warp is in step.
-    fn go_to_next(&mut self, entry: Entry, mask: Value, lane: Value) {
+    fn go_to_next(&mut self, entry: Entry, [mask, lane, resume]: [Value; 3]) {
         let [apart, next, more] = [(); 3].map(|()| self.b.create_block());
         self.b.switch_to_block(self.after);
         let is_apart = self.b.ins().icmp_imm_s(IntCC::Equal, entry.step, i64::from(APART as i32));
@@ -138,7 +138,7 @@ impl<'a> Lowering<'a> {
         self.b.switch_to_block(more);
         let all = self.b.ins().iconst(types::I32, 0xffff_ffff);
         let left = self.b.ins().ishl(all, lane_after);
-        self.jump(entry.block, &[left, lane_after, entry.step]);
+        self.jump(entry.block, &[left, lane_after, resume]);
         self.b.switch_to_block(apart);
         let four = self.b.ins().iconst(types::I32, (1 << LANES) - 1);
         let four = self.b.ins().ishl(four, lane);

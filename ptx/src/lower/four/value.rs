@@ -103,7 +103,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// A vector of four numbers, zero-extended to words.
-    fn together(&mut self, kind: Type, lanes: [Value; 4]) -> Value {
+    pub(super) fn together(&mut self, kind: Type, lanes: [Value; 4]) -> Value {
         let lanes = lanes.map(|lane| self.coerce(lane, kind.lane_type(), false));
         let mut four = self.b.ins().scalar_to_vector(kind, lanes[0]);
         for (index, lane) in lanes.iter().enumerate().skip(1) {
