@@ -66,6 +66,12 @@ struct Segment {
 }
 
 impl Segment {
+    /// Bytes that only `work` has touched.
+    fn of(end: usize, writes: bool, work: Work) -> Self {
+        let (writer, readers) = if writes { (Some(work), Vec::new()) } else { (None, vec![work]) };
+        Self { end, writer, readers }
+    }
+
     /// An access before `now`'s that conflicts with it. Work that was submitted later knows better.
     fn conflict(&self, writes: bool, now: Work, clock: &Clock) -> Option<Conflict> {
         let unordered =
@@ -73,6 +79,21 @@ impl Segment {
         let writer = self.writer.as_ref().filter(unordered).map(|work| Conflict { work: *work, writes: true });
         let reader = || self.readers.iter().find(unordered).map(|work| Conflict { work: *work, writes: false });
         writer.or_else(|| if writes { reader() } else { None })
+    }
+
+    /// Records `work`, unless the bytes were written by work that was submitted later. Returns an earlier access that conflicts.
+    fn touch_late(&mut self, writes: bool, work: Work, clock: &Clock) -> Option<Conflict> {
+        let conflict = self.conflict(writes, work, clock);
+        if self.writer.is_some_and(|writer| writer.order > work.order) {
+            return conflict;
+        }
+        if writes {
+            self.writer = Some(work);
+            self.readers.retain(|reader| reader.order > work.order);
+        } else {
+            self.read_by(work);
+        }
+        conflict
     }
 
     fn read_by(&mut self, work: Work) {
@@ -118,7 +139,7 @@ impl Shadow {
             conflict = conflict.or_else(|| segment.conflict(writes, work, clock));
         }
         self.clear(start, end);
-        self.segments.insert(start, Segment { end, writer: Some(work), readers: Vec::new() });
+        self.segments.insert(start, Segment::of(end, writes, work));
         conflict
     }
 
@@ -126,6 +147,17 @@ impl Shadow {
     pub(super) fn touch_late(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
         let Access { address: start, bytes, writes } = access;
         let end = start.checked_add(bytes).filter(|end| *end > start)?;
+        // Mostly nobody has touched them since they were handed out, or the same bytes were touched.
+        match self.segments.range_mut(..end).next_back() {
+            Some((at, segment)) if *at == start && segment.end == end => {
+                return segment.touch_late(writes, work, clock);
+            }
+            Some((_, segment)) if segment.end > start => {}
+            _ => {
+                self.segments.insert(start, Segment::of(end, writes, work));
+                return None;
+            }
+        }
         self.split(start);
         self.split(end);
         let (mut from, mut holes, mut conflict) = (start, Vec::new(), None);
@@ -134,23 +166,14 @@ impl Shadow {
                 holes.push((from, *at));
             }
             from = segment.end;
-            conflict = conflict.or_else(|| segment.conflict(writes, work, clock));
-            if segment.writer.is_some_and(|writer| writer.order > work.order) {
-                continue;
-            }
-            if writes {
-                segment.writer = Some(work);
-                segment.readers.retain(|reader| reader.order > work.order);
-            } else {
-                segment.read_by(work);
-            }
+            let found = segment.touch_late(writes, work, clock);
+            conflict = conflict.or(found);
         }
         if from < end {
             holes.push((from, end));
         }
         for (from, end) in holes {
-            let (writer, readers) = if writes { (Some(work), Vec::new()) } else { (None, vec![work]) };
-            self.segments.insert(from, Segment { end, writer, readers });
+            self.segments.insert(from, Segment::of(end, writes, work));
         }
         conflict
     }
@@ -172,9 +195,7 @@ impl Shadow {
     }
 
     fn clear(&mut self, start: usize, end: usize) {
-        while let Some(at) = self.segments.range(start..end).next().map(|(at, _)| *at) {
-            self.segments.remove(&at);
-        }
+        self.segments.extract_if(start..end, |_, _| true).for_each(drop);
     }
 
     /// Splits the segment around `at`, if any, so that `at` is a boundary.
