@@ -1,5 +1,7 @@
 //! The fields of `--query-gpu`, as data: names, unit, how each is read, and what `--help-query-gpu` says about it.
 
+mod newer;
+
 use crate::gpu::Gpu;
 use crate::gpu::Read::{self, *};
 
@@ -534,7 +536,7 @@ fn addressing(gpu: &Gpu<'_>) -> crate::gpu::Reading {
 
 /// All fields of `--query-gpu`, in the order of its help.
 pub(crate) fn all() -> impl Iterator<Item = &'static Field> {
-    BEFORE_ECC.iter().chain(ECC.iter().flatten()).chain(SRAM).chain(AFTER_ECC)
+    BEFORE_ECC.iter().chain(ECC.iter().flatten()).chain(SRAM).chain(AFTER_ECC).chain(newer::NEWER)
 }
 
 /// The field of this name.
