@@ -249,6 +249,14 @@ fn it_becomes_the_command() {
     // Flags after the command are the command's.
     let printed = machine.fgpu(&["--mode=passthrough", "echo", "--mode", "x"], &[]);
     assert_eq!(text(&printed.stdout), "--mode x\n");
+    // A word that looks like an option is one, unless `--` says that the command begins.
+    let unknown = machine.fgpu(&["--python=3.12", "echo"], &[]);
+    assert_eq!(
+        (unknown.status.code(), text(&unknown.stderr).contains("unexpected argument '--python'")),
+        (Some(2), true)
+    );
+    let dashed = machine.fgpu(&["--mode=passthrough", "--", "--no-such-program"], &[]);
+    assert_eq!(dashed.status.code(), Some(127), "{}", text(&dashed.stderr));
     let missing = machine.fgpu(&["no-such-program-anywhere"], &[]);
     assert_eq!((missing.status.code(), text(&missing.stderr).contains("not found in PATH=")), (Some(127), true));
     assert_eq!(machine.fgpu(&[], &[]).status.code(), Some(2));

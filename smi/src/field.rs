@@ -1,5 +1,7 @@
 //! The fields of `--query-gpu`, as data: names, unit, how each is read, and what `--help-query-gpu` says about it.
 
+mod newer;
+
 use crate::gpu::Gpu;
 use crate::gpu::Read::{self, *};
 
@@ -56,6 +58,65 @@ static ECC: [[Field; 9]; 4] = [
     ecc!("ecc.errors.uncorrected.aggregate.", 1, 1),
 ];
 
+/// Errors in SRAM by kind and place, from `nvmlEccSramErrorStatus_v1_t`.
+static SRAM: &[Field] = &[
+    field(
+        &["ecc.errors.uncorrected.volatile.sram.parity"],
+        "",
+        Of(|gpu| gpu.sram_errors(3)),
+        "Parity errors in SRAM since the driver was loaded.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.volatile.sram.secded"],
+        "",
+        Of(|gpu| gpu.sram_errors(4)),
+        "SEC-DED errors in SRAM since the driver was loaded.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.parity"],
+        "",
+        Of(|gpu| gpu.sram_errors(0)),
+        "Parity errors in SRAM in the life of the GPU.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.secded"],
+        "",
+        Of(|gpu| gpu.sram_errors(1)),
+        "SEC-DED errors in SRAM in the life of the GPU.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"],
+        "",
+        Of(|gpu| gpu.sram_threshold()),
+        "Whether SRAM has so many errors that the GPU should be replaced.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.l2"],
+        "",
+        Of(|gpu| gpu.sram_errors(6)),
+        "SRAM errors in the L2 cache.",
+    ),
+    field(&["ecc.errors.uncorrected.aggregate.sram.sm"], "", Of(|gpu| gpu.sram_errors(7)), "SRAM errors in the SMs."),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.mcu"],
+        "",
+        Of(|gpu| gpu.sram_errors(9)),
+        "SRAM errors in the microcontrollers.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.pcie"],
+        "",
+        Of(|gpu| gpu.sram_errors(8)),
+        "SRAM errors in the PCIe engine.",
+    ),
+    field(
+        &["ecc.errors.uncorrected.aggregate.sram.other"],
+        "",
+        Of(|gpu| gpu.sram_errors(10)),
+        "SRAM errors elsewhere.",
+    ),
+];
+
 static BEFORE_ECC: &[Field] = &[
     field(&["timestamp"], "", Of(|gpu| gpu.timestamp()), "When the query was made, as YYYY/MM/DD HH:MM:SS.msec."),
     field(
@@ -63,6 +124,12 @@ static BEFORE_ECC: &[Field] = &[
         "",
         Of(|gpu| gpu.nvml.system_text("nvmlSystemGetDriverVersion")),
         "Version of the driver.",
+    ),
+    field(
+        &["kmd_version"],
+        "",
+        Of(|gpu| gpu.nvml.system_text("nvmlSystemGetDriverVersion")),
+        "Version of the kernel-mode driver.",
     ),
     field(
         &["vgpu_driver_capability.heterogenous_multivGPU"],
@@ -152,6 +219,7 @@ static BEFORE_ECC: &[Field] = &[
     field(&["inforom.oem"], "", Nothing, "Version of the OEM configuration data."),
     field(&["inforom.ecc"], "", Nothing, "Version of the ECC recording data."),
     field(&["inforom.pwr", "inforom.power"], "", Nothing, "Version of the power management data."),
+    field(&["inforom.checksum_validation"], "", Nothing, "Whether the infoROM's checksums are right: valid, invalid."),
     field(&["reset_status.reset_required"], "", Of(|gpu| yes(gpu, 226)), "Whether the GPU has to be reset."),
     field(
         &["reset_status.drain_and_reset_recommended"],
@@ -380,6 +448,7 @@ static AFTER_ECC: &[Field] = &[
     ),
     field(&["power.min_limit"], "W", WattsOf(187), "The lowest power limit that can be set."),
     field(&["power.max_limit"], "W", WattsOf(188), "The highest power limit that can be set."),
+    field(&["edpp_multiplier"], "%", Nothing, "The EDPp multiplier."),
     field(&["module.power.draw.average"], "W", Nothing, "Average power draw of the module."),
     field(&["module.power.draw.instant"], "W", Nothing, "Power draw of the module now."),
     field(&["module.power.limit"], "W", Nothing, "Power limit of the module."),
@@ -441,6 +510,14 @@ static AFTER_ECC: &[Field] = &[
     field(&["fabric.cliqueId"], "", Nothing, "Clique of the GPU in the fabric."),
     field(&["fabric.clusterUuid"], "", Nothing, "Cluster of the GPU in the fabric."),
     field(&["fabric.health.summary"], "", Nothing, "Health of the GPU's fabric."),
+    field(&["platform.chassis_serial_number"], "", Nothing, "Serial number of the chassis."),
+    field(&["platform.slot_number"], "", Nothing, "Slot of the tray in the rack."),
+    field(&["platform.tray_index"], "", Nothing, "Index of the tray within its kind in the chassis."),
+    field(&["platform.host_id"], "", Nothing, "The host's number in the slot."),
+    field(&["platform.peer_type"], "", Nothing, "Whether the NVLink peer is a GPU or a switch."),
+    field(&["platform.module_id"], "", Number("GetModuleId"), "The GPU's number in the host."),
+    field(&["platform.gpu_fabric_guid"], "", Nothing, "The GPU's identifier in the fabric."),
+    field(&["hostname"], "", Nothing, "Host name that was set for the GPU."),
 ];
 
 fn yes(gpu: &Gpu<'_>, field: u32) -> crate::gpu::Reading {
@@ -459,7 +536,7 @@ fn addressing(gpu: &Gpu<'_>) -> crate::gpu::Reading {
 
 /// All fields of `--query-gpu`, in the order of its help.
 pub(crate) fn all() -> impl Iterator<Item = &'static Field> {
-    BEFORE_ECC.iter().chain(ECC.iter().flatten()).chain(AFTER_ECC)
+    BEFORE_ECC.iter().chain(ECC.iter().flatten()).chain(SRAM).chain(AFTER_ECC).chain(newer::NEWER)
 }
 
 /// The field of this name.

@@ -242,6 +242,60 @@ fn every_documented_field_has_a_value_or_is_not_available() {
     }
 }
 
+/// Fields that NVIDIA's manual lists for drivers 580, 590 and newer. The T4 has no SRAM counters, and no module.
+#[test]
+fn the_fields_of_nvidia_smi_580_and_newer() {
+    let expected = [
+        ("kmd_version", "580.65.06", "580.65.06"),
+        ("inforom.checksum_validation", "[N/A]", "[N/A]"),
+        ("ecc.errors.corrected.volatile.sram", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.dram", "0", "0"),
+        ("ecc.errors.uncorrected.volatile.sram.parity", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.volatile.sram.secded", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.parity", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.secded", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded", "No", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.l2", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.sm", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.mcu", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.pcie", "0", "[N/A]"),
+        ("ecc.errors.uncorrected.aggregate.sram.other", "0", "[N/A]"),
+        ("dramEncryption.mode.current", "[N/A]", "[N/A]"),
+        ("dramEncryption.mode.pending", "[N/A]", "[N/A]"),
+        ("temperature.gpu.tlimit", "55", "[N/A]"),
+        ("power.draw.average", "70.00 W", "7.00 W"),
+        ("power.draw.instant", "70.00 W", "7.00 W"),
+        ("edpp_multiplier", "[N/A]", "[N/A]"),
+        ("module.power.draw.average", "[N/A]", "[N/A]"),
+        ("gsp.mode.current", "Enabled", "Enabled"),
+        ("gsp.mode.default", "Enabled", "Enabled"),
+        ("c2c.mode", "Disabled", "Disabled"),
+        ("protected_memory.total", "0 MiB", "0 MiB"),
+        ("fabric.state", "[N/A]", "[N/A]"),
+        ("fabric.cliqueId", "[N/A]", "[N/A]"),
+        ("platform.chassis_serial_number", "[N/A]", "[N/A]"),
+        ("platform.slot_number", "[N/A]", "[N/A]"),
+        ("platform.tray_index", "[N/A]", "[N/A]"),
+        ("platform.host_id", "[N/A]", "[N/A]"),
+        ("platform.peer_type", "[N/A]", "[N/A]"),
+        ("platform.module_id", "1", "[N/A]"),
+        ("platform.gpu_fabric_guid", "[N/A]", "[N/A]"),
+        ("hostname", "[N/A]", "[N/A]"),
+        ("bbx.time_run", "[N/A]", "[N/A]"),
+        ("gpu.base.current", "[N/A]", "[N/A]"),
+        ("power_smoothing.enabled", "[N/A]", "[N/A]"),
+        ("power_smoothing.window_multiplier", "[N/A]", "[N/A]"),
+        ("power_smoothing.admin_override.ramp_up_rate", "[N/A]", "[N/A]"),
+    ];
+    let names: Vec<&str> = expected.iter().map(|(name, ..)| *name).collect();
+    let query = format!("--query-gpu={}", names.join(","));
+    let values = text(&[&query, "--format=csv,noheader", "-i", "0,2"]);
+    let [h100, t4] = [0, 1].map(|row| values.lines().nth(row).unwrap().split(", ").collect::<Vec<_>>());
+    let actual: Vec<(&str, &str, &str)> =
+        names.iter().enumerate().map(|(nth, name)| (*name, h100[nth], t4[nth])).collect();
+    assert_eq!(actual, expected);
+}
+
 #[test]
 fn the_topology() {
     let matrix = text(&["topo", "-m"]);

@@ -70,7 +70,7 @@ pub struct ExecArgs {
     #[command(flatten)]
     pub alone: AloneArgs,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 

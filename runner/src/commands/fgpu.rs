@@ -67,12 +67,7 @@ pub struct FgpuArgs {
     #[arg(long, conflicts_with = "command")]
     pub print_environment: bool,
     /// The command and its arguments
-    #[arg(
-        required_unless_present = "print_environment",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required_unless_present = "print_environment", trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 

@@ -33,7 +33,7 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
     let all: Vec<Arc<Case>> = suites.into_iter().flat_map(|suite| suite.cases).collect();
     let filter = filter.settled(&|id| all.iter().any(|case| case.full_id() == id));
     warn_of_axes(&filter, &all);
-    let mut cases: Vec<Arc<Case>> = all.into_iter().filter(|case| filter.accepts(case)).collect();
+    let mut cases: Vec<Arc<Case>> = all.iter().filter(|case| filter.accepts(case)).cloned().collect();
     if let Some(open) = &open {
         cases.retain(|case| open.cases.contains(&case.full_id()));
         if cases.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
         }
     }
     if cases.is_empty() {
-        return select_args::nothing(arguments).map(|()| cases);
+        return select_args::nothing(arguments, &parts_of_ids(&filter, &all)).map(|()| cases);
     }
     if let Some(shard) = arguments.shard {
         let ids: Vec<String> = cases.iter().map(|case| case.full_id()).collect();
@@ -99,6 +99,12 @@ impl Open {
             run: run.info.run,
         })
     }
+}
+
+/// What to write instead if the names in the filter are parts of ids, such as those of cases with a matrix.
+fn parts_of_ids(filter: &Filter, cases: &[Arc<Case>]) -> Vec<String> {
+    let (loosened, written) = filter.loosened();
+    if cases.iter().any(|case| loosened.accepts(case)) { written } else { Vec::new() }
 }
 
 /// A misspelled axis accepts nothing, and its negation accepts everything; neither is ever intended.

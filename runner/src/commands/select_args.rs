@@ -62,11 +62,16 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The effect of `--no-tests` on an empty selection.
-pub(super) fn nothing(arguments: &SelectArgs) -> Result<(), ExitCode> {
+/// The effect of `--no-tests` on an empty selection. `parts` would select something.
+pub(super) fn nothing(arguments: &SelectArgs, parts: &[String]) -> Result<(), ExitCode> {
     let filters: Vec<String> = arguments.filters.iter().map(|filter| format!("`{filter}`")).collect();
     let accepted = if filters.is_empty() { String::new() } else { format!(" that {} accepts", filters.join(" or ")) };
-    let message = format!("there is no case{accepted}; `ftest run --list {}` shows them", arguments.suites.join(" "));
+    let parts: Vec<String> = parts.iter().map(|part| format!("`{part}`")).collect();
+    let hint = match parts.join(" and ") {
+        parts if parts.is_empty() => format!("`ftest run --list {}` shows them", arguments.suites.join(" ")),
+        parts => format!("did you mean {parts}? Without `~` a name is the whole id, with its matrix"),
+    };
+    let message = format!("there is no case{accepted}; {hint}");
     match arguments.no_tests {
         NoTests::Pass => Ok(()),
         NoTests::Warn => {

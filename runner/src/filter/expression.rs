@@ -61,6 +61,31 @@ impl Filter {
         }
     }
 
+    /// The filter in which a whole name of a case may be a part of one, as it is if the case has a matrix, and these parts
+    /// as they are written: `case(~x)` for `case(x)`. Names with wildcards, and what is negated, stay.
+    pub fn loosened(&self) -> (Filter, Vec<String>) {
+        let several = |parts: &[Filter]| {
+            let (filters, written): (Vec<Filter>, Vec<Vec<String>>) = parts.iter().map(Filter::loosened).unzip();
+            (filters, written.concat())
+        };
+        let part = |name: &str| Matcher::Part(name.to_owned());
+        match self {
+            Filter::Case(Matcher::Glob(name)) if is_plain(name) => {
+                (Filter::Case(part(name)), vec![format!("case(~{name})")])
+            }
+            Filter::Id(Matcher::Glob(name)) if is_plain(name) => (Filter::Id(part(name)), vec![format!("id(~{name})")]),
+            Filter::And(parts) => {
+                let (filters, written) = several(parts);
+                (Filter::And(filters), written)
+            }
+            Filter::Or(parts) => {
+                let (filters, written) = several(parts);
+                (Filter::Or(filters), written)
+            }
+            other => (other.clone(), Vec::new()),
+        }
+    }
+
     /// The axes that the filter names, including repetitions.
     pub fn axes(&self) -> Vec<&str> {
         match self {
@@ -70,6 +95,11 @@ impl Filter {
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether a name has no wildcards, and no signs that need quotes.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|sign: char| sign.is_whitespace() || "*?()&|!\"'\\".contains(sign))
 }
 
 /// The filter that accepts exactly the case with this full id.
