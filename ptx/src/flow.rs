@@ -87,7 +87,7 @@ pub(crate) fn size_of(program: &Program, reg: Reg) -> u32 {
     program.regs[reg as usize].scalar.bytes().max(1)
 }
 
-fn successors(program: &Program, block: usize) -> (Vec<u32>, Option<u32>) {
+pub(crate) fn successors(program: &Program, block: usize) -> (Vec<u32>, Option<u32>) {
     match &program.blocks[block].end {
         Terminator::Open | Terminator::Exit | Terminator::Trap(_) => (vec![], None),
         Terminator::Jump(next) => (vec![*next], None),

@@ -144,6 +144,8 @@ pub(crate) struct Memory {
     pub(crate) strong: bool,
     /// Strong by `volatile` alone.
     pub(crate) volatile: bool,
+    /// A store that only the last thread of a block makes, see [`crate::once`].
+    pub(crate) once: bool,
 }
 
 impl Memory {

@@ -18,6 +18,7 @@ use crate::ir::{Inst, Op, Program};
 use crate::lower;
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
+use crate::once;
 use crate::point::{Point, points};
 use crate::shape::{self, Shapes};
 use crate::state::{APART, Context, Warp};
@@ -244,6 +245,7 @@ impl Image {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
+        once::mark(&mut program);
         flow::insert_yields(&mut program);
         chains::interleave(&mut program);
         // Checks work lane by lane.

@@ -75,6 +75,7 @@ mod machine;
 mod matrix;
 mod memory_ops;
 mod mistake;
+mod once;
 mod parser;
 mod point;
 mod shape;

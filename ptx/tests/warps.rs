@@ -278,3 +278,45 @@ fn halves_of_pairs_are_those_of_their_lanes() {
         assert_eq!(got, input.map(|[a, b]| model(a, b)), "{body}");
     }
 }
+
+#[test]
+fn what_a_block_has_read_it_overwrites_once() {
+    let kernel = |body: &str| {
+        image(&format!(
+            "{HEADER}.visible .entry k(.param .u64 p0)\n{{\n.reg .b64 %p, %q;\n.reg .b32 %t, %a, %b, %c;\n.reg .pred %m;\n\
+             ld.param.u64 %p, [p0];\nmov.u32 %t, %tid.x;\nmov.u32 %c, %ctaid.x;\n{body}\nret;\n}}\n"
+        ))
+    };
+    // A counter of a block; of each block; only one block has it.
+    for (body, blocks, wanted) in [
+        ("ld.global.u32 %a, [%p];\nadd.u32 %a, %a, 1;\nst.global.u32 [%p], %a;\nst.global.u32 [%p], %a;", 1, [8, 7, 7]),
+        (
+            "mul.wide.u32 %q, %c, 4;\nadd.u64 %p, %p, %q;\nld.global.u32 %a, [%p];\nadd.u32 %a, %a, 1;\nst.global.u32 [%p], %a;",
+            2,
+            [8, 8, 7],
+        ),
+        (
+            "setp.ne.u32 %m, %c, 1;\n@%m bra END;\nld.global.u32 %a, [%p];\nadd.u32 %a, %a, 1;\nst.global.u32 [%p], %a;\nEND:",
+            3,
+            [8, 7, 7],
+        ),
+        // Each thread sees what it has stored itself.
+        (
+            "st.global.u32 [%p], %t;\nld.global.u32 %a, [%p];\nsub.u32 %a, %a, %t;\nst.global.u32 [%p+4], %a;",
+            1,
+            [249, 0, 7],
+        ),
+        // Not all threads come here.
+        ("setp.ge.u32 %m, %t, 5;\n@%m bra END;\nst.global.u32 [%p], %t;\nEND:", 1, [4, 7, 7]),
+    ] {
+        for threads in [250, 256] {
+            let mut device = Device::new();
+            let memory = device.put(&[7u32; 3]);
+            device
+                .run(&kernel(body), "k", blocks, threads, &[memory])
+                .unwrap_or_else(|error| panic!("{body}: {error}"));
+            let wanted = wanted.map(|word| if word == 249 { threads - 1 } else { word });
+            assert_eq!(device.get::<u32>(memory, 3), wanted, "{body}, {threads} threads");
+        }
+    }
+}

@@ -155,6 +155,32 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn store(&mut self, memory: &Memory, inst: &Inst) {
+        if !memory.once {
+            return self.store_now(memory, inst);
+        }
+        let last = self.is_last_thread();
+        let (store, next) = (self.new_block(), self.new_block());
+        self.b.ins().brif(last, store, &[], next, &[]);
+        self.b.switch_to_block(store);
+        self.store_now(memory, inst);
+        self.jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// Of the block.
+    fn is_last_thread(&mut self) -> Value {
+        let warp = self.load_from(types::I32, constant(), self.warp, offset_of!(Warp, index));
+        let first = self.b.ins().ishl_imm_u(warp, 5);
+        let lane = self.b.ins().ireduce(types::I32, self.lane);
+        let number = self.b.ins().iadd(first, lane);
+        let [x, y, z] = [0, 4, 8].map(|axis| self.load_context(types::I32, offset_of!(Context, ntid) + axis));
+        let plane = self.b.ins().imul(x, y);
+        let count = self.b.ins().imul(plane, z);
+        let last = self.b.ins().iadd_imm_s(count, -1);
+        self.b.ins().icmp(IntCC::Equal, number, last)
+    }
+
+    fn store_now(&mut self, memory: &Memory, inst: &Inst) {
         let bits = memory.scalar.bits();
         let each = memory.scalar.bytes();
         let values = &inst.src[1..];

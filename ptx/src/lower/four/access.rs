@@ -41,6 +41,9 @@ impl<'a> Lowering<'a> {
 
     pub(super) fn store_together(&mut self, memory: &Memory, inst: &Inst) {
         let count = inst.src.len() as u32 - 1;
+        if memory.once {
+            return self.one_lane(inst, LANES - 1);
+        }
         let is_shared = self.shapes.is_some_and(|shapes| shapes.is_shared_by_lanes(memory.space));
         if is_shared && self.shape_of(inst.src[0], 64).is_same() {
             // All lanes write to one place; the last one's value stays.
@@ -69,6 +72,9 @@ impl<'a> Lowering<'a> {
     /// Accesses memory by `together` if the lanes' places are consecutive, else lane by lane. If the shape of the address does
     /// not tell, this is decided each time.
     fn where_in_a_row(&mut self, memory: &Memory, inst: &Inst, count: u32, together: impl FnOnce(&mut Self, &Inst)) {
+        if memory.once {
+            return self.one_lane(inst, LANES - 1);
+        }
         let is_shared = self.shapes.is_some_and(|shapes| shapes.is_shared_by_lanes(memory.space));
         let bytes = u64::from(memory.scalar.bytes() * count);
         if !is_shared {
