@@ -13,7 +13,7 @@ typedef struct comm {
 } comm;
 
 static comm *late[8];
-static int lates;
+static int late_count;
 
 static int begin(comm *self) {
     if (self->left > 0)
@@ -51,7 +51,7 @@ int ncclCommSplit(comm *self, int color, int key, comm **out, void *config) {
 int ncclCommGetAsyncError(comm *self, int *state) {
     if (self->left > 0 && --self->left == 0 && self->out) {
         if (self->is_late)
-            late[lates++] = self;
+            late[late_count++] = self;
         else
             *self->out = self->child;
     }
@@ -61,8 +61,8 @@ int ncclCommGetAsyncError(comm *self, int *state) {
 
 int ncclGetVersion(int *version) {
     *version = 23007;
-    while (lates > 0) {
-        comm *parent = late[--lates];
+    while (late_count > 0) {
+        comm *parent = late[--late_count];
         *parent->out = parent->child;
     }
     return success;
