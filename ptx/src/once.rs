@@ -18,9 +18,7 @@ pub(crate) fn mark(program: &mut Program) {
         for (at, inst) in block.insts.iter().enumerate().rev() {
             match &inst.op {
                 Op::Store(memory) if memory.space == AddressSpace::Global && !memory.strong => {
-                    if !differ.value(inst.src[0]) {
-                        found.push((number, at));
-                    }
+                    found.extend((!differ.value(inst.src[0])).then_some((number, at)));
                 }
                 _ if may_read(inst) => break,
                 _ => {}
@@ -124,8 +122,8 @@ fn who_reads(program: &Program) -> Vec<bool> {
         program.blocks.iter().map(|block| !goes_on(&block.end) || block.insts.iter().any(may_read)).collect();
     loop {
         let before = reads.clone();
-        for block in 0..reads.len() {
-            reads[block] = reads[block] || next(program, block).any(|next| before[next]);
+        for (block, reads) in reads.iter_mut().enumerate() {
+            *reads = *reads || next(program, block).any(|next| before[next]);
         }
         if reads == before {
             return reads;

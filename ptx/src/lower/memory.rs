@@ -155,32 +155,6 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn store(&mut self, memory: &Memory, inst: &Inst) {
-        if !memory.once {
-            return self.store_now(memory, inst);
-        }
-        let last = self.is_last_thread();
-        let (store, next) = (self.new_block(), self.new_block());
-        self.b.ins().brif(last, store, &[], next, &[]);
-        self.b.switch_to_block(store);
-        self.store_now(memory, inst);
-        self.jump(next, &[]);
-        self.b.switch_to_block(next);
-    }
-
-    /// Of the block.
-    fn is_last_thread(&mut self) -> Value {
-        let warp = self.load_from(types::I32, constant(), self.warp, offset_of!(Warp, index));
-        let first = self.b.ins().ishl_imm_u(warp, 5);
-        let lane = self.b.ins().ireduce(types::I32, self.lane);
-        let number = self.b.ins().iadd(first, lane);
-        let [x, y, z] = [0, 4, 8].map(|axis| self.load_context(types::I32, offset_of!(Context, ntid) + axis));
-        let plane = self.b.ins().imul(x, y);
-        let count = self.b.ins().imul(plane, z);
-        let last = self.b.ins().iadd_imm_s(count, -1);
-        self.b.ins().icmp(IntCC::Equal, number, last)
-    }
-
-    fn store_now(&mut self, memory: &Memory, inst: &Inst) {
         let bits = memory.scalar.bits();
         let each = memory.scalar.bytes();
         let values = &inst.src[1..];
@@ -199,6 +173,8 @@ impl<'a> Lowering<'a> {
             stored.push(value);
         }
         self.track(memory, host, bytes, Some(&stored));
+        // The address is checked for every thread, so the first one that goes wrong is named.
+        let next = memory.once.then(|| self.only_last_thread());
         for (index, value) in stored.into_iter().enumerate() {
             let offset = (index as u32 * each) as i32;
             if ordered {
@@ -208,5 +184,30 @@ impl<'a> Lowering<'a> {
                 self.b.ins().store(checked(), value, host, offset);
             }
         }
+        if let Some(next) = next {
+            self.jump(next, &[]);
+            self.b.switch_to_block(next);
+        }
+    }
+
+    /// What follows runs in the block's last thread. Returns where all go on.
+    fn only_last_thread(&mut self) -> ir::Block {
+        let last = self.is_last_thread();
+        let (run, next) = (self.new_block(), self.new_block());
+        self.b.ins().brif(last, run, &[], next, &[]);
+        self.b.switch_to_block(run);
+        next
+    }
+
+    fn is_last_thread(&mut self) -> Value {
+        let warp = self.load_from(types::I32, constant(), self.warp, offset_of!(Warp, index));
+        let first = self.b.ins().ishl_imm_u(warp, 5);
+        let lane = self.b.ins().ireduce(types::I32, self.lane);
+        let number = self.b.ins().iadd(first, lane);
+        let [x, y, z] = [0, 4, 8].map(|axis| self.load_context(types::I32, offset_of!(Context, ntid) + axis));
+        let plane = self.b.ins().imul(x, y);
+        let count = self.b.ins().imul(plane, z);
+        let last = self.b.ins().iadd_imm_s(count, -1);
+        self.b.ins().icmp(IntCC::Equal, number, last)
     }
 }
