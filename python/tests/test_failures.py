@@ -145,8 +145,8 @@ import ctypes, pytest
 def use():
     cuda = ctypes.CDLL("libcuda.so.1")
     assert cuda.cuInit(0) == 0
-    array = ctypes.c_void_p()
-    assert cuda.cuArrayGetMemoryRequirements(None, ctypes.byref(array), 0) == 801
+    memory = ctypes.c_void_p()
+    assert cuda.cuImportExternalMemory(ctypes.byref(memory), None) == 801
 
 @pytest.mark.cluster
 def test_gap():
@@ -157,14 +157,14 @@ def test_gap():
 def test_known():
     use()
 
-@pytest.mark.cluster(allow_gaps=["libcuda.cuArrayGetMemoryRequirements"])
+@pytest.mark.cluster(allow_gaps=["libcuda.cuImportExternalMemory"])
 def test_allowed():
     use()
 """
     )
     result = session.run()
     result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuArrayGetMemoryRequirements used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuArrayGetMemoryRequirements*"])
+    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuImportExternalMemory used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuImportExternalMemory*"])
 
 
 def test_skips_and_expected_failures(session):
