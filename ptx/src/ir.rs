@@ -149,6 +149,11 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// A weak access at an address itself.
+    pub(crate) fn weak(space: AddressSpace, scalar: Scalar) -> Self {
+        Self { space, scalar, offset: 0, strong: false, volatile: false, once: false }
+    }
+
     /// Others see it in the order that its scope wants: made by atomic accesses.
     pub(crate) fn is_ordered(&self) -> bool {
         self.strong && !matches!(self.space, AddressSpace::Shared | AddressSpace::Local) && self.scalar.bits() <= 64

@@ -1,5 +1,5 @@
 //! Stores of a whole block to one address, after which no thread reads. Inductor writes them for numbers that all threads have
-//! read before, as the step counters of PyTorch 2.9.1's optimizers: nothing orders the stores behind the other threads' loads,
+//! read before, such as the step counters of PyTorch 2.9.1's optimizers: nothing orders the stores behind the other threads' loads,
 //! but threads of hardware are far enough in step. Here one thread runs after the other, so only the last one stores.
 
 use crate::flow::successors;

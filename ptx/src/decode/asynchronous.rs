@@ -57,7 +57,7 @@ impl<'a> Decoder<'a> {
         for value in list {
             src.push(self.src(value, scalar)?);
         }
-        self.push(Op::Store(Memory { space, scalar, offset, strong: true, volatile: false, once: false }), vec![], src);
+        self.push(Op::Store(Memory { offset, strong: true, ..Memory::weak(space, scalar) }), vec![], src);
         let (barrier, _) = self.whole_address(barrier, Some(Space::Shared))?;
         let bytes = Val::Imm(u64::from(scalar.bytes()) * count as u64);
         self.push(Op::System(Helper::Mbarrier, mem::MBARRIER_COMPLETE_TX), vec![], vec![barrier, bytes]);

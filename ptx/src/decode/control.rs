@@ -139,14 +139,7 @@ impl<'a> Decoder<'a> {
 
     /// Between a variable (or a register) and the shared area.
     fn copy_argument(&mut self, symbol: &Symbol, variable: &Variable, offset: u64, from_area: bool) -> Check<()> {
-        let memory = |scalar| Memory {
-            space: AddressSpace::Local,
-            scalar,
-            offset: 0,
-            strong: false,
-            volatile: false,
-            once: false,
-        };
+        let memory = |scalar| Memory::weak(AddressSpace::Local, scalar);
         let area = |at: u64| Val::Imm(at);
         match symbol {
             Symbol::Reg(reg) => {
@@ -307,14 +300,7 @@ impl<'a> Decoder<'a> {
         if sizes.len() != arguments.len() {
             return invalid(format!("{name} takes {} arguments", sizes.len()));
         }
-        let memory = |scalar| Memory {
-            space: AddressSpace::Local,
-            scalar,
-            offset: 0,
-            strong: false,
-            volatile: false,
-            once: false,
-        };
+        let memory = |scalar| Memory::weak(AddressSpace::Local, scalar);
         let mut src = Vec::new();
         for (operand, size) in arguments.iter().zip(*sizes) {
             if *size == 12 {

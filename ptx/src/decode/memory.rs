@@ -227,7 +227,7 @@ impl<'a> Decoder<'a> {
         }
         let dst = destinations.into_iter().map(|d| self.dst_wide(d, untyped(scalar))).collect::<Check<Vec<_>>>()?;
         let (value, offset, space) = self.address(&ops[1], space)?;
-        self.push(Op::Load(Memory { space, scalar, offset, strong, volatile, once: false }), dst, vec![value]);
+        self.push(Op::Load(Memory { offset, strong, volatile, ..Memory::weak(space, scalar) }), dst, vec![value]);
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl<'a> Decoder<'a> {
         for source in sources {
             src.push(self.src_wide(source, untyped_keep_float(scalar))?);
         }
-        self.push(Op::Store(Memory { space, scalar, offset, strong, volatile, once: false }), vec![], src);
+        self.push(Op::Store(Memory { offset, strong, volatile, ..Memory::weak(space, scalar) }), vec![], src);
         Ok(())
     }
 

@@ -47,8 +47,7 @@ impl<'a> Lowering<'a> {
         self.by_helper(Helper::CopyAsync, u64::from(bytes), inst);
         self.jump(join, &[]);
         self.b.switch_to_block(whole);
-        let memory =
-            |space| Memory { space, scalar: Scalar::B8, offset: 0, strong: false, volatile: false, once: false };
+        let memory = |space| Memory::weak(space, Scalar::B8);
         let target = self.resolve(&memory(AddressSpace::Shared), inst.src[0], bytes, true, 1);
         let source = self.resolve(&memory(AddressSpace::Generic), inst.src[1], bytes, false, 1);
         let kind = match bytes {

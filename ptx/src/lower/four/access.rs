@@ -72,9 +72,6 @@ impl<'a> Lowering<'a> {
     /// Accesses memory by `together` if the lanes' places are consecutive, else lane by lane. If the shape of the address does
     /// not tell, this is decided each time.
     fn where_in_a_row(&mut self, memory: &Memory, inst: &Inst, count: u32, together: impl FnOnce(&mut Self, &Inst)) {
-        if memory.once {
-            return self.one_lane(inst, LANES - 1);
-        }
         let is_shared = self.shapes.is_some_and(|shapes| shapes.is_shared_by_lanes(memory.space));
         let bytes = u64::from(memory.scalar.bytes() * count);
         if !is_shared {
