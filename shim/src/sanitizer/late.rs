@@ -62,12 +62,12 @@ impl Log {
         }
     }
 
-    /// Whether a kernel other than this one has not run.
-    pub(super) fn has_other(&self, order: u64) -> bool {
-        self.open.iter().any(|open| *open != order)
+    /// Whether a kernel submitted before this one has not run.
+    pub(super) fn has_earlier(&self, order: u64) -> bool {
+        self.open.first().is_some_and(|open| *open < order)
     }
 
-    /// Called when other work is submitted, or another kernel ran.
+    /// Called when other work is submitted, or another kernel ran, and it may not be ordered after the outstanding kernels.
     pub(super) fn work(&mut self, work: Work, clock: &Clock, accesses: &[Access]) {
         if !self.open.is_empty() && !accesses.is_empty() {
             self.add(Event::Work { work, clock: clock.clone(), accesses: accesses.to_vec() });
@@ -86,6 +86,14 @@ impl Log {
             self.events.pop_front();
         }
         self.events.push_back(event);
+    }
+
+    /// Whether there is anything with which the kernel has to be compared.
+    pub(super) fn concerns(&self, kernel: Work) -> bool {
+        self.since(kernel).any(|event| match event {
+            Event::Gone { .. } => true,
+            Event::Work { clock, .. } => !kernel.is_before(clock),
+        })
     }
 
     /// Whether these bytes were freed since the kernel was submitted.

@@ -7,6 +7,7 @@ mod clock;
 mod coming;
 pub(crate) mod finite;
 pub(crate) mod forward;
+mod history;
 pub(crate) mod init;
 pub(crate) mod lane;
 mod late;

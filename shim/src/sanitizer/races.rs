@@ -13,11 +13,12 @@ use protocol::ids::SiteId;
 use rustc_hash::FxHashMap;
 
 pub(crate) use super::clock::Clock;
+use super::history::{History, Toucher};
 pub(crate) use super::lane::{Lane, Order};
 use super::late::Log;
 pub(crate) use super::late::Touch;
 pub(crate) use super::shadow::Access;
-use super::shadow::{Conflict, Shadow, Work};
+use super::shadow::{Conflict, Work};
 use super::{coming, forward, lane, owner, pinned, place};
 use crate::call_site;
 use crate::process::fork;
@@ -39,7 +40,7 @@ struct Known {
 struct State {
     host: Clock,
     streams: FxHashMap<u64, Known>,
-    shadow: Shadow,
+    history: History,
     /// Pieces of work so far.
     count: u64,
     late: Log,
@@ -88,6 +89,8 @@ pub(crate) struct Submitted {
     lane: Lane,
     work: Work,
     clock: Clock,
+    /// Whether that is everything submitted before it.
+    knows_all: bool,
 }
 
 /// Called when the kernel `name` is submitted to `lane`. Call [`Submitted::touched`] with what it touches.
@@ -97,7 +100,8 @@ pub(crate) fn kernel(lane: Lane, name: &'static str) -> Option<Submitted> {
         let mut state = STATE.lock();
         let (work, _) = state.submit(&[lane], name, site.unwrap_or_default(), &[]);
         state.late.open(work.order);
-        Submitted { lane, work, clock: state.enter(lane).clone() }
+        let clock = state.enter(lane).clone();
+        Submitted { lane, work, knows_all: state.is_all(&clock), clock }
     })
 }
 
@@ -105,25 +109,27 @@ impl Submitted {
     /// Called when the kernel has run, and touched these bytes and possibly others. `site` is where it was launched, if it did
     /// not run in that call.
     pub(crate) fn touched(&self, touches: &[Touch], site: Option<SiteId>) {
-        let Self { work, clock, .. } = self;
+        let Self { work, clock, knows_all, .. } = self;
         let mut races = Vec::new();
         let mut state = STATE.lock();
+        let concerns = state.late.concerns(*work);
         for Touch { access, is_atomic } in touches {
             let work = Work { is_atomic: *is_atomic, ..*work };
-            if state.late.is_gone(work, *access) {
+            if concerns && state.late.is_gone(work, *access) {
                 continue;
             }
-            if let Some(conflict) = state.shadow.touch_late(*access, work, clock) {
+            let toucher = Toucher { work, clock, knows_all: *knows_all, is_late: true };
+            if let Some(conflict) = state.history.touch(*access, toucher) {
                 let site = site.or((work.site != SiteId::default()).then_some(work.site));
                 races.extend(state.race(access, "memory", work, conflict).map(|sentence| (work.name, sentence, site)));
             }
-            if let Some((later, touched)) = state.late.conflict(work, *access) {
+            if let Some((later, touched)) = concerns.then(|| state.late.conflict(work, *access)).flatten() {
                 let conflict = Conflict { work, writes: access.writes };
                 let sentence = state.race(&touched, &bytes(touched), later, conflict);
                 races.extend(sentence.map(|sentence| (later.name, sentence, Some(later.site))));
             }
         }
-        if state.late.has_other(work.order) {
+        if !knows_all && state.late.has_earlier(work.order) {
             for is_atomic in [false, true] {
                 let of_kind = touches.iter().filter(|touch| touch.is_atomic == is_atomic).map(|touch| touch.access);
                 state.late.work(Work { is_atomic, ..*work }, clock, &of_kind.collect::<Vec<_>>());
@@ -161,7 +167,7 @@ pub(crate) fn reads_pinned(lane: Lane, name: &'static str, address: usize, bytes
     }
     let mut state = STATE.lock();
     // If other work may still write there, the host has not caused anything.
-    if state.shadow.writer(address, bytes, &state.host).is_some() {
+    if state.comes(address, bytes).is_some() {
         return;
     }
     let number = state.enter(lane).of(lane.id);
@@ -216,7 +222,7 @@ pub(crate) fn host_touches(name: &'static str, address: usize, bytes: usize, wri
         return;
     }
     let mut state = STATE.lock();
-    let Some(work) = state.shadow.writer(address, bytes, &state.host) else { return };
+    let Some(work) = state.comes(address, bytes) else { return };
     let sentence = state.is_new(name, work.name, work.site).then(|| {
         format!(
             "{name} on the host {} {bytes} bytes that {} on {} writes{}, and nothing orders the two",
@@ -286,6 +292,10 @@ pub(crate) fn host_waited_for_device(device: u32) {
 fn hosts(learns: impl FnOnce(&mut State)) {
     let mut state = STATE.lock();
     learns(&mut state);
+    // Whatever is submitted from now on is ordered after what the host knows.
+    if state.is_all(&state.host) {
+        state.history.clear();
+    }
     if pinned::is_any() || coming::is_any() {
         let host = state.host.clone();
         drop(state);
@@ -315,7 +325,7 @@ pub(crate) fn forget(address: usize, bytes: usize) {
     }
     if are_wanted() {
         let mut state = STATE.lock();
-        state.shadow.forget(address, bytes);
+        state.history.forget(address, bytes);
         let order = state.count + 1;
         state.count = order;
         state.late.gone(order, Access { address, bytes, writes: true });
@@ -358,6 +368,16 @@ impl State {
         &mut known.clock
     }
 
+    /// Whether `clock` knows of everything submitted so far.
+    fn is_all(&self, clock: &Clock) -> bool {
+        self.streams.iter().all(|(id, known)| clock.of(*id) >= known.clock.of(*id))
+    }
+
+    /// Work that writes some of these bytes, and for which the host has not waited.
+    fn comes(&mut self, address: usize, bytes: usize) -> Option<Work> {
+        if self.is_all(&self.host) { None } else { self.history.writer(address, bytes, &self.host) }
+    }
+
     /// Processes a piece of work; returns a message for each new race.
     fn work(&mut self, lanes: &[Lane], name: &'static str, site: SiteId, accesses: &[Access]) -> Vec<String> {
         self.submit(lanes, name, site, accesses).1
@@ -373,12 +393,15 @@ impl State {
         let (stream, number, order) = (first.id, clock.tick(first.id), self.count);
         let work = Work { stream, number, name, site, forward: forward::now(), order, is_atomic: false };
         let mut races = Vec::new();
+        let toucher = Toucher { work, clock: &clock, knows_all: self.is_all(&clock), is_late: false };
         for access in accesses {
-            if let Some(conflict) = self.shadow.touch(*access, work, &clock) {
+            if let Some(conflict) = self.history.touch(*access, toucher) {
                 races.extend(self.race(access, &bytes(*access), work, conflict));
             }
         }
-        self.late.work(work, &clock, accesses);
+        if !toucher.knows_all {
+            self.late.work(work, &clock, accesses);
+        }
         for other in others {
             self.enter(*other).join(&clock);
         }
@@ -550,7 +573,7 @@ mod tests {
     fn freed_memory_has_no_history() {
         let mut state = State::default();
         state.does(&[SIDE], "fill", WRITE);
-        state.shadow.forget(96, 16);
+        state.history.forget(96, 16);
         assert_eq!(state.does(&[DEFAULT], "mul", READ), [""; 0]);
     }
 }
