@@ -6,6 +6,7 @@ use crate::footprint::Sampler;
 use crate::host::{Host, Memory};
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::Checks;
+use crate::slot::lanes;
 use crate::texture::{Texels, Texture};
 use crate::unwritten::Unwritten;
 use crate::watch::Watch;
@@ -202,6 +203,8 @@ pub(crate) struct Block {
     pub(crate) shared: Vec<u128>,
     pub(crate) shared_bytes: u64,
     pub(crate) barriers: Vec<Barrier>,
+    /// Barriers at which threads have arrived since all were new, one bit each.
+    pub(crate) begun: u32,
     pub(crate) alive: u32,
     pub(crate) watch: Option<Box<Watch>>,
 }
@@ -252,6 +255,7 @@ impl Block {
             shared,
             shared_bytes: shape.shared_bytes,
             barriers: vec![Barrier::default(); BARRIERS],
+            begun: 0,
             alive: 0,
             watch: shape.checks.any().then(|| {
                 let Shape { checks, threads, shared_bytes, ordered, cell_shift, .. } = *shape;
@@ -272,7 +276,8 @@ impl Block {
             warp.phase = [0; 32];
             (warp.runnable, warp.exited, warp.counted) = (warp.exists, 0, 0);
         }
-        for barrier in &mut self.barriers {
+        for id in lanes(std::mem::take(&mut self.begun)) {
+            let barrier = &mut self.barriers[id as usize];
             if barrier.arrived != 0 || !barrier.waiting.is_empty() {
                 *barrier = Barrier::default();
             }

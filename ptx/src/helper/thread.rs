@@ -176,16 +176,19 @@ fn local_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> {
     Some(base.wrapping_add((context.lane * limit + address) as usize))
 }
 
-fn global_place(context: &Context, address: u64, bytes: u64) -> Option<*mut u8> {
+fn global_place(context: &mut Context, address: u64, bytes: u64) -> Option<*mut u8> {
     let params = context.params as u64;
     if address >= params && address - params <= context.param_bytes && bytes <= context.param_bytes - (address - params)
     {
         return Some(address as *mut u8);
     }
-    // SAFETY: the launch holds the map as long as it runs.
-    let range = unsafe { &*context.memory }.range(address)?;
-    let fits = range.start <= address && address < range.end && bytes <= range.end - address;
-    fits.then_some(address as *mut u8)
+    let fits = |range: &Range<u64>| range.start <= address && address < range.end && bytes <= range.end - address;
+    let known = &mut context.ranges[context.site as usize];
+    if !fits(known) {
+        // SAFETY: the launch holds the map as long as it runs.
+        *known = unsafe { &*context.memory }.range(address).filter(fits)?;
+    }
+    Some(address as *mut u8)
 }
 
 /// The slow path of a load or store; remembers the range for the next time.
@@ -193,24 +196,18 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
     let (bytes, space) = (mode & 0xffff, AddressSpace::of(mode >> 16 & 0xff));
     let access = Access::of(mode >> 24 & 0xff);
     context.site = site;
-    let known = context.ranges[site as usize].clone();
-    // Most misses are at the end of a piece that the sampler has seen, not of an allocation.
-    let is_known = known.start <= address && address < known.end && bytes <= known.end - address;
-    let is_known = is_known && is_global(space, address) && address.is_multiple_of(bytes);
-    let place = if is_known { Some(address as *mut u8) } else { locate(context, address, bytes, bytes, space, access) };
-    let Some(place) = place else { return 0 };
+    let Some(place) = locate(context, address, bytes, bytes, space, access) else { return 0 };
     if is_global(space, address) {
         let piece = sample(context, address, bytes, access);
         // SAFETY: as in `global_place`; there is a cache for every site.
         unsafe {
-            let whole = if is_known { Some(known) } else { (*context.memory).range(address) };
-            if let Some(whole) = whole {
+            let whole = &context.ranges[site as usize];
+            if whole.contains(&address) {
                 let range = whole.start.max(piece.start)..whole.end.min(piece.end);
                 let low = range.start.next_multiple_of(bytes);
                 let count = if range.end >= low + bytes { (range.end - low - bytes) / bytes + 1 } else { 0 };
                 *context.sites.add(site as usize) =
                     SiteCache { low, count, rows: count.saturating_sub(u64::from(LANES) - 1) };
-                context.ranges[site as usize] = whole;
             }
         }
     }

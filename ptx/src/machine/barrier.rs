@@ -1,7 +1,7 @@
 //! Barriers of blocks and clusters: which threads have arrived, which wait, and when all continue.
 
 use super::*;
-use crate::state::{BARRIERS, NUMBERED};
+use crate::state::NUMBERED;
 
 impl Machine<'_> {
     pub(super) fn deadlock(&mut self, unit: &Unit) -> Stop {
@@ -53,6 +53,7 @@ impl Machine<'_> {
             }
             barrier.expected = count;
             barrier.arrived += 1;
+            block_state.begun |= 1 << id;
             if let Some(value) = value {
                 barrier.reds += 1;
                 barrier.popc += u32::from(value & 1 != 0);
@@ -80,8 +81,8 @@ impl Machine<'_> {
 
     pub(super) fn check_barriers(&mut self, unit: &mut Unit, block: usize, only: Option<usize>) {
         let state = &mut unit.blocks[block];
-        let range = only.map_or(0..BARRIERS, |id| id..id + 1);
-        for id in range {
+        for id in lanes(only.map_or(state.begun, |id| 1 << id)) {
+            let id = id as usize;
             let barrier = &mut state.barriers[id];
             let expected = if barrier.expected == 0 { state.alive } else { barrier.expected };
             if barrier.arrived == 0 || barrier.arrived < expected {

@@ -50,6 +50,7 @@ impl Machine<'_> {
         barrier.expected = count;
         barrier.arrived += 32;
         barrier.waiting.push((index as u32, ALL, sync));
+        state.begun |= 1 << id;
         state.warps[index].counted = ALL;
         self.check_barriers(unit, block, Some(id));
         true
