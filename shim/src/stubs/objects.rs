@@ -13,6 +13,7 @@ pub(super) mod kind {
     pub(crate) const CUBLASLT: u8 = 0x41;
     pub(crate) const CUBLASLT_OBJECT: u8 = 0x42;
     pub(crate) const CUDNN: u8 = 0x43;
+    pub(crate) const CUDNN_TENSOR: u8 = 0x4a;
     pub(crate) const CUSOLVER: u8 = 0x44;
     pub(crate) const CUSOLVER_OBJECT: u8 = 0x45;
     pub(crate) const CUSPARSE: u8 = 0x46;
