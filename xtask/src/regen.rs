@@ -61,7 +61,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "exports",
         files: &["shim/exports"],
-        from: "the tables of shim/src; needs-*.txt only with FTEST_TORCH_LIB or FTEST_NVIDIA",
+        from: "the tables of shim/src; needs-*.txt from wheels, as shim/tests/exports.rs says",
         tests: &["-p", "shim", "--test", "exports"],
         programs: false,
     },
