@@ -77,7 +77,9 @@ impl Segment {
         let unordered =
             |work: &&Work| work.order < now.order && !work.is_before(clock) && !(work.is_atomic && now.is_atomic);
         let writer = self.writer.as_ref().filter(unordered).map(|work| Conflict { work: *work, writes: true });
-        let reader = || self.readers.iter().find(unordered).map(|work| Conflict { work: *work, writes: false });
+        // The first of several, so that it does not depend on what was read before those.
+        let reader = || self.readers.iter().filter(unordered).min_by_key(|work| work.order);
+        let reader = || reader().map(|work| Conflict { work: *work, writes: false });
         writer.or_else(|| if writes { reader() } else { None })
     }
 
