@@ -6,7 +6,6 @@ use crate::footprint::Sampler;
 use crate::host::{Host, Memory};
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::Checks;
-use crate::slot::lanes;
 use crate::texture::{Texels, Texture};
 use crate::unwritten::Unwritten;
 use crate::watch::Watch;
@@ -276,8 +275,10 @@ impl Block {
             warp.phase = [0; 32];
             (warp.runnable, warp.exited, warp.counted) = (warp.exists, 0, 0);
         }
-        for id in lanes(std::mem::take(&mut self.begun)) {
-            let barrier = &mut self.barriers[id as usize];
+        let mut begun = std::mem::take(&mut self.begun);
+        while begun != 0 {
+            let barrier = &mut self.barriers[begun.trailing_zeros() as usize];
+            begun &= begun - 1;
             if barrier.arrived != 0 || !barrier.waiting.is_empty() {
                 *barrier = Barrier::default();
             }
