@@ -5,7 +5,7 @@
 use super::clock::Clock;
 use super::shadow::{Access, Conflict, Shadow, Work};
 
-/// Maximum number of accesses listed: 3 MiB.
+/// Maximum number of accesses listed, 3 MiB, and of entries.
 const MOST: usize = 1 << 17;
 
 /// Work whose accesses are entered once it is known what they are compared with.
@@ -46,7 +46,7 @@ impl History {
     /// Records an access. Returns an earlier one that it races with.
     pub(super) fn touch(&mut self, access: Access, by: Toucher<'_>) -> Option<Conflict> {
         let Toucher { work, clock, knows_all, is_late } = by;
-        if knows_all && self.accesses.len() < MOST {
+        if knows_all && self.accesses.len().max(self.entries.len()) < MOST {
             self.list(access, work, is_late);
             return None;
         }
@@ -62,6 +62,9 @@ impl History {
 
     /// Forgets these bytes, as if nobody had touched them.
     pub(super) fn forget(&mut self, start: usize, bytes: usize) {
+        if self.entries.len() == MOST {
+            self.enter();
+        }
         if self.entries.is_empty() {
             self.shadow.forget(start, bytes);
         } else {
