@@ -65,26 +65,27 @@ exports! {
         cudnnConvolutionBiasActivationForward cudnnConvolutionForward cudnnCreateActivationDescriptor
         cudnnCreateCTCLossDescriptor cudnnCreateConvolutionDescriptor cudnnCreateDropoutDescriptor
         cudnnCreateFilterDescriptor cudnnCreatePoolingDescriptor cudnnCreateRNNDataDescriptor cudnnCreateRNNDescriptor
-        cudnnCreateReduceTensorDescriptor cudnnCreateSpatialTransformerDescriptor         cudnnDestroyActivationDescriptor cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor
-        cudnnDestroyDropoutDescriptor cudnnDestroyFilterDescriptor cudnnDestroyPoolingDescriptor
-        cudnnDestroyRNNDataDescriptor cudnnDestroyRNNDescriptor cudnnDestroySpatialTransformerDescriptor
-        cudnnDropoutBackward cudnnDropoutForward cudnnDropoutGetStatesSize
-        cudnnFindConvolutionBackwardDataAlgorithmEx cudnnFindConvolutionBackwardFilterAlgorithmEx
-        cudnnFindConvolutionForwardAlgorithmEx cudnnGetBatchNormalizationBackwardExWorkspaceSize
-        cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize         cudnnGetCTCLossWorkspaceSize cudnnGetCTCLossWorkspaceSize_v8 cudnnGetCallback
+        cudnnCreateReduceTensorDescriptor cudnnCreateSpatialTransformerDescriptor cudnnDestroyActivationDescriptor
+        cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor cudnnDestroyDropoutDescriptor
+        cudnnDestroyFilterDescriptor cudnnDestroyPoolingDescriptor cudnnDestroyRNNDataDescriptor
+        cudnnDestroyRNNDescriptor cudnnDestroySpatialTransformerDescriptor cudnnDropoutBackward cudnnDropoutForward
+        cudnnDropoutGetStatesSize cudnnFindConvolutionBackwardDataAlgorithmEx
+        cudnnFindConvolutionBackwardFilterAlgorithmEx cudnnFindConvolutionForwardAlgorithmEx
+        cudnnGetBatchNormalizationBackwardExWorkspaceSize cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize
+        cudnnGetCTCLossWorkspaceSize cudnnGetCTCLossWorkspaceSize_v8 cudnnGetCallback
         cudnnGetConvolutionBackwardDataAlgorithm_v7 cudnnGetConvolutionBackwardDataWorkspaceSize
         cudnnGetConvolutionBackwardFilterAlgorithm_v7 cudnnGetConvolutionBackwardFilterWorkspaceSize
         cudnnGetConvolutionForwardAlgorithm_v7 cudnnGetConvolutionForwardWorkspaceSize cudnnGetFilterNdDescriptor
-        cudnnGetRNNTempSpaceSizes cudnnGetRNNWeightParams cudnnGetRNNWeightSpaceSize         cudnnGraphVersionCheck cudnnOpsVersionCheck cudnnPoolingBackward cudnnPoolingForward cudnnQueryRuntimeError
-        cudnnRNNBackwardData_v8 cudnnRNNBackwardWeights_v8 cudnnRNNForward cudnnReduceTensor
-        cudnnRestoreDropoutDescriptor cudnnScaleTensor cudnnSetActivationDescriptor cudnnSetCTCLossDescriptorEx
-        cudnnSetCTCLossDescriptor_v9 cudnnSetCallback cudnnSetConvolution2dDescriptor cudnnSetConvolutionGroupCount
-        cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor cudnnSetDropoutDescriptor cudnnSetFilter4dDescriptor
-        cudnnSetFilterNdDescriptor cudnnSetPooling2dDescriptor cudnnSetRNNDataDescriptor cudnnSetRNNDescriptor_v8
+        cudnnGetRNNTempSpaceSizes cudnnGetRNNWeightParams cudnnGetRNNWeightSpaceSize cudnnGraphVersionCheck
+        cudnnOpsVersionCheck cudnnPoolingBackward cudnnPoolingForward cudnnQueryRuntimeError cudnnRNNBackwardData_v8
+        cudnnRNNBackwardWeights_v8 cudnnRNNForward cudnnReduceTensor cudnnRestoreDropoutDescriptor cudnnScaleTensor
+        cudnnSetActivationDescriptor cudnnSetCTCLossDescriptorEx cudnnSetCTCLossDescriptor_v9 cudnnSetCallback
+        cudnnSetConvolution2dDescriptor cudnnSetConvolutionGroupCount cudnnSetConvolutionMathType
+        cudnnSetConvolutionNdDescriptor cudnnSetDropoutDescriptor cudnnSetFilter4dDescriptor cudnnSetFilterNdDescriptor
+        cudnnSetPooling2dDescriptor cudnnSetRNNDataDescriptor cudnnSetRNNDescriptor_v8
         cudnnSetSpatialTransformerNdDescriptor cudnnSetTensor cudnnSetTensor4dDescriptor cudnnSetTensor4dDescriptorEx
-        cudnnSoftmaxBackward cudnnSoftmaxForward cudnnSpatialTfGridGeneratorBackward
-        cudnnSpatialTfGridGeneratorForward cudnnSpatialTfSamplerBackward cudnnSpatialTfSamplerForward
-        cudnnTransformTensor
+        cudnnSoftmaxBackward cudnnSoftmaxForward cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfGridGeneratorForward
+        cudnnSpatialTfSamplerBackward cudnnSpatialTfSamplerForward cudnnTransformTensor
     }
 }
 
