@@ -1,8 +1,9 @@
-//! The CUDA version we report: as a runtime, the one that the process loaded, so that versions and layouts match its headers; as
+//! The CUDA version we report: as a runtime, the one that the process loaded or contains, so that versions and layouts match its headers; as
 //! a driver, the one that the machine claims to have.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::settings;
 
@@ -11,10 +12,26 @@ const NEWEST: i32 = 13050;
 /// CUDA 12.8, which PyTorch 2.9 is built with.
 const TWELVE: i32 = 12080;
 
+/// Major version of the runtime that the program contains; 0 if it contains none.
+static CONTAINED: AtomicI32 = AtomicI32::new(0);
+
 /// Version of the runtime, 1000 x major + 10 x minor.
 pub(crate) fn runtime() -> i32 {
     static VERSION: OnceLock<i32> = OnceLock::new();
-    *VERSION.get_or_init(|| if loads("libcudart.so.12") { TWELVE } else { NEWEST })
+    *VERSION.get_or_init(|| {
+        let is_twelve = match CONTAINED.load(Ordering::Relaxed) {
+            _ if loads("libcudart.so.12") => true,
+            _ if loads("libcudart.so.13") => false,
+            contained => contained == 12,
+        };
+        if is_twelve { TWELVE } else { NEWEST }
+    })
+}
+
+/// Notes that the program contains a runtime of this major version; false if the process uses another already.
+pub(crate) fn contain(major: i32) -> bool {
+    CONTAINED.store(major, Ordering::Relaxed);
+    runtime() / 1000 == major
 }
 
 /// True for CUDA 12, whose layouts differ.

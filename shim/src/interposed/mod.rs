@@ -1,5 +1,5 @@
 //! The libc functions that we replace: those that check files (`device_files`), `dlopen` of NVIDIA's libraries (`libraries`),
-//! and `pthread_exit`, for programs whose exit would otherwise depend on luck.
+//! `__libc_start_main` and `dlsym` for programs that contain CUDA's runtime (`static_runtime`), and `pthread_exit`, for programs whose exit would otherwise depend on luck.
 //!
 //! Up to 3.13, CPython uses `pthread_exit` to end a thread that requests the interpreter during finalization, and the forced
 //! unwinding ends in `std::terminate` at the first `noexcept` C++ frame. PyTorch's autograd threads get there whenever the main
@@ -12,6 +12,7 @@ mod hybrid;
 mod late;
 mod libraries;
 mod slots;
+mod static_runtime;
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -25,12 +26,14 @@ use crate::settings;
 pub const INTERPOSED: &[&str] = &[
     "__fxstatat",
     "__fxstatat64",
+    "__libc_start_main",
     "__lxstat",
     "__lxstat64",
     "__xstat",
     "__xstat64",
     "access",
     "dlopen",
+    "dlsym",
     "fstatat",
     "fstatat64",
     "ftest_forked",

@@ -1,0 +1,81 @@
+//! The first instructions of functions that a program contains: overwritten, they lead here.
+
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// `jmp` to an absolute address that follows it, and `jmp` by a 32-bit distance.
+const FAR: [u8; 6] = [0xff, 0x25, 0, 0, 0, 0];
+const FAR_SIZE: usize = FAR.len() + size_of::<usize>();
+const NEAR: u8 = 0xe9;
+const NEAR_SIZE: usize = 1 + size_of::<i32>();
+
+/// A function in memory, and the one that takes its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replaced {
+    /// Address of the function.
+    pub(super) start: usize,
+    /// Bytes of its code.
+    pub(super) size: usize,
+    /// Address of the function to run instead.
+    pub(super) by: usize,
+}
+
+/// Whether functions start with a jump to those in their place; the first that is large enough stands for all.
+///
+/// # Safety
+/// Their code can be read.
+pub(super) unsafe fn are_replaced(functions: &[Replaced]) -> bool {
+    functions.iter().find(|function| function.size >= FAR_SIZE).is_none_or(|function| {
+        // SAFETY: the caller's promise.
+        unsafe { (function.start as *const [u8; FAR_SIZE]).read_unaligned() == far(function.by) }
+    })
+}
+
+fn far(to: usize) -> [u8; FAR_SIZE] {
+    let mut code = [0; FAR_SIZE];
+    code[..FAR.len()].copy_from_slice(&FAR);
+    code[FAR.len()..].copy_from_slice(&to.to_le_bytes());
+    code
+}
+
+/// Makes each function lead to the one in its place. Where a far jump does not fit, a near one leads to a far one in the largest
+/// function, whose code no longer runs. Returns false, with nothing changed, if the code cannot be written.
+///
+/// # Safety
+/// `code` is mapped, to be read and executed; the functions can be replaced, and nothing runs in `code` meanwhile.
+pub(super) unsafe fn replace(functions: &[Replaced], code: &Range<usize>) -> bool {
+    let starts = functions.iter().map(|function| function.start);
+    let ends = functions.iter().map(|function| function.start + function.size);
+    let (Some(first), Some(last)) = (starts.min(), ends.max()) else { return true };
+    if first < code.start || last > code.end || !cfg!(target_arch = "x86_64") {
+        return false;
+    }
+    // SAFETY: `sysconf` reads a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let pages = first & !(page - 1)..last.next_multiple_of(page);
+    // SAFETY: pages of the code, which stays mapped.
+    let protect = |access| unsafe { libc::mprotect(pages.start as *mut c_void, pages.len(), access) == 0 };
+    if !protect(libc::PROT_READ | libc::PROT_WRITE) {
+        return false;
+    }
+    // Room for far jumps: behind the jump at the start of the largest function.
+    let mut room = functions
+        .iter()
+        .max_by_key(|function| function.size)
+        .map_or(0..0, |function| function.start + FAR_SIZE..function.start + function.size.max(FAR_SIZE));
+    for function in functions {
+        // SAFETY: all writes stay in code of `functions`, on pages that can be written now.
+        unsafe {
+            if function.size >= FAR_SIZE {
+                (function.start as *mut [u8; FAR_SIZE]).write_unaligned(far(function.by));
+            } else if function.size >= NEAR_SIZE && room.len() >= FAR_SIZE {
+                (room.start as *mut [u8; FAR_SIZE]).write_unaligned(far(function.by));
+                let distance = (room.start as i64 - (function.start + NEAR_SIZE) as i64) as i32;
+                (function.start as *mut u8).write(NEAR);
+                ((function.start + 1) as *mut [u8; 4]).write_unaligned(distance.to_le_bytes());
+                room.start += FAR_SIZE;
+            }
+        }
+    }
+    protect(libc::PROT_READ | libc::PROT_EXEC)
+}
