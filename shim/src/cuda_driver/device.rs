@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::boundary::args::{Out, Text, fill};
+use crate::boundary::gap;
 use crate::boundary::handle::Handles;
+use crate::boundary::library::Library;
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, context, version};
 
@@ -23,6 +25,14 @@ pub(crate) fn init(flags: c_uint) -> CudaResult {
 
 pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
     Ok(out.set(version::driver())?)
+}
+
+/// `cuGetExportTable`, which NVIDIA does not document: a gap. A CUDA runtime that was not led to ours asks for tables first.
+pub(crate) fn export_table(_table: Out<usize>, _id: Out<[u8; 16]>) -> CudaResult {
+    let advice = "asked for by a CUDA runtime that is part of a program or library without symbols; leave its symbols in \
+                  (no strip, no -s), or link it with -cudart shared";
+    gap::record(Library::CudaDriver, "cuGetExportTable", advice);
+    Err(CudaError::NOT_SUPPORTED)
 }
 
 /// `cuProfilerInitialize`: "starting with CUDA 12.0, it always returns error code CUDA_ERROR_NOT_SUPPORTED" (cudaProfiler.h).

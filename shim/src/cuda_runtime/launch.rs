@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
+use dataplane::lock::Mutex;
+
 use super::abi::{FunctionAttributes, LaunchConfig};
 use crate::boundary::args::{Out, Text};
 use crate::boundary::library::Library;
@@ -15,17 +17,33 @@ use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel};
 use crate::device::launch::{Arguments, Launch};
 use crate::device::submit;
-use crate::device::{context, memory, stream, symbol};
+use crate::device::{context, memory, program, stream, symbol};
+
+/// Fat binaries of libraries that were closed.
+static CLOSED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// `__cudaRegisterFatBinary`. The image is read when one of its kernels or variables is needed; the result is a handle
 /// to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
+    // This library may be where one of those was.
+    let closed = std::mem::take(&mut *CLOSED.lock());
+    if !closed.is_empty() {
+        kernel::forget(&closed);
+        symbol::forget(&closed);
+        program::forget(&closed);
+    }
     Box::into_raw(Box::new(image.cast_mut()))
 }
 
-/// Does nothing: the little that was kept may still be requested.
+/// `__cudaRegisterFatBinaryEnd`
 pub(crate) fn registered(_handle: *mut *mut c_void) {}
+
+/// `__cudaUnregisterFatBinary`, when a library is closed or the program ends. What was kept for the fat binary goes when
+/// another is registered: at its end, a program may still use it.
+pub(crate) fn unregister_fat_binary(handle: *mut *mut c_void) {
+    CLOSED.lock().push(image_of(handle));
+}
 
 #[expect(clippy::too_many_arguments, reason = "the compiler's interface")]
 pub(crate) fn register_function(

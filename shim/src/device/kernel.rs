@@ -56,6 +56,13 @@ pub(crate) fn register(host: usize, name: *const c_char, image: usize) {
     registered.functions.push(Function { host, name: name as usize, image });
 }
 
+/// Drops the kernels of fat binaries that are no longer in memory.
+pub(crate) fn forget(images: &[usize]) {
+    let mut registered = REGISTERED.lock();
+    registered.functions.retain(|function| !images.contains(&function.image));
+    registered.sorted = 0;
+}
+
 /// A kernel.
 #[derive(Clone, Debug)]
 pub(crate) enum Kernel {

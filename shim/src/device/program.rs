@@ -260,9 +260,15 @@ pub(crate) enum Found {
 /// Fat binaries by the address of their wrapper and compute capability.
 type FatBinaries = HashMap<(usize, (i32, i32)), Found>;
 
+static KNOWN: OnceLock<Mutex<FatBinaries>> = OnceLock::new();
+
+/// Drops the programs of fat binaries that are no longer in memory.
+pub(crate) fn forget(wrappers: &[usize]) {
+    KNOWN.get_or_init(Mutex::default).lock().retain(|(wrapper, _), _| !wrappers.contains(wrapper));
+}
+
 /// The code for `device` in the fat binary that the program registered; read at the first call.
 pub(crate) fn of_fat_binary(wrapper: usize, device: &Device) -> Found {
-    static KNOWN: OnceLock<Mutex<FatBinaries>> = OnceLock::new();
     let capability = attribute::capability(device);
     let mut known = KNOWN.get_or_init(Mutex::default).lock();
     let read = || {

@@ -44,6 +44,23 @@ pub(crate) fn register_managed(address: usize, name: *const c_char, size: usize,
     VARIABLES.lock().insert(address, variable);
 }
 
+/// Drops the variables of fat binaries that are no longer in memory, and their memory.
+pub(crate) fn forget(images: &[usize]) {
+    let mut variables = VARIABLES.lock();
+    let gone: Vec<usize> =
+        variables.iter().filter(|(_, variable)| images.contains(&variable.image)).map(|(host, _)| *host).collect();
+    for host in &gone {
+        if variables.remove(host).is_some_and(|variable| variable.is_managed) {
+            let _ = memory::free_host(*host, &[memory::HostKind::Managed]);
+        }
+    }
+    drop(variables);
+    let mut places = PLACES.lock();
+    for (_, address) in places.iter_mut().flat_map(|places| places.extract_if(|(host, _), _| gone.contains(host))) {
+        memory::free_internal(address);
+    }
+}
+
 /// A variable on a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Symbol {

@@ -406,6 +406,7 @@ exports! {
         fn cuDriverGetVersion(out: Out<c_int>) = device::driver_version;
         fn cuGetErrorName(code: c_uint, out: Out<*const c_char>) = error::driver_name;
         fn cuGetErrorString(code: c_uint, out: Out<*const c_char>) = error::driver_string;
+        fn cuGetExportTable(table: Out<usize>, id: Out<[u8; 16]>) = device::export_table;
         fn cuGetProcAddress(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong) = entry_point::proc_address_v1;
         fn cuGetProcAddress_v2(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong, status: Out<c_uint>) = entry_point::proc_address;
     }
@@ -455,7 +456,7 @@ exports! {
         cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuFabricCpyBatchAsync
         cuFabricCpyBatchAsync_ptsz cuFlushGPUDirectRDMAWrites
         cuFuncSetBlockShape cuFuncSetSharedMemConfig cuFuncSetSharedSize
-        cuGetExportTable cuGraphAddBatchMemOpNode                 cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
+        cuGraphAddBatchMemOpNode                 cuGraphAddExternalSemaphoresSignalNode cuGraphAddExternalSemaphoresWaitNode
         cuGraphAddNode_v3
         cuGraphBatchMemOpNodeGetParams cuGraphBatchMemOpNodeSetParams           cuGraphExecBatchMemOpNodeSetParams                 cuGraphExecExternalSemaphoresSignalNodeSetParams cuGraphExecExternalSemaphoresWaitNodeSetParams
         cuGraphExecGetId                 cuGraphExecNodeSetParams         cuGraphExternalSemaphoresSignalNodeGetParams cuGraphExternalSemaphoresSignalNodeSetParams

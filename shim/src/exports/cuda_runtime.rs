@@ -358,7 +358,7 @@ exports! {
         fn cudaGetErrorString(code: u32) -> *const c_char = calls::error::string;
         fn __cudaRegisterFatBinary(image: *const c_void) -> *mut *mut c_void = launch::register_fat_binary;
         fn __cudaRegisterFatBinaryEnd(handle: *mut *mut c_void) = launch::registered;
-        fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) = launch::registered;
+        fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) = launch::unregister_fat_binary;
         fn __cudaRegisterFunction(handle: *mut *mut c_void, host: usize, device: *const c_char, name: *const c_char, thread_limit: c_int, thread: *const c_void, block: *const c_void, block_size: *const c_void, grid_size: *const c_void, warp_size: *const c_int) = launch::register_function;
         fn __cudaRegisterVar(handle: *mut *mut c_void, host: usize, address: *const c_char, name: *const c_char, external: c_int, size: usize, constant: c_int, global: c_int) = launch::register_variable;
         fn __cudaRegisterManagedVar(handle: *mut *mut c_void, place: Out<usize>, address: *const c_char, name: *const c_char, external: c_int, size: usize, constant: c_int, global: c_int) = launch::register_managed;

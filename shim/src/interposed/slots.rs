@@ -1,6 +1,7 @@
-//! The slots through which a loaded library calls functions of other libraries, and how to redirect them.
+//! The functions of other libraries that a loaded library calls, the slots through which it does, and how to redirect them.
 
 use std::ffi::{CStr, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{Elf64_Addr, Elf64_Phdr, dl_phdr_info};
@@ -8,14 +9,27 @@ use libc::{Elf64_Addr, Elf64_Phdr, dl_phdr_info};
 /// Tags of the dynamic section, types of relocations and sizes: ELF-64 and the System V ABI for AMD64.
 const DT_NULL: i64 = 0;
 const DT_PLTRELSZ: i64 = 2;
+const DT_HASH: i64 = 4;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const R_X86_64_GLOB_DAT: u64 = 6;
 const R_X86_64_JUMP_SLOT: u64 = 7;
+const SHN_UNDEF: u16 = 0;
 const PAGE: usize = 4096;
+
+/// Addresses of a library's tables, 0 for none; those of relocations with their sizes in bytes.
+#[derive(Default)]
+struct Tables {
+    strings: u64,
+    symbols: u64,
+    hash: u64,
+    gnu_hash: u64,
+    relocations: [(u64, u64); 2],
+}
 
 #[repr(C)]
 struct Dynamic {
@@ -62,35 +76,66 @@ impl<'a> Library<'a> {
         self.path
     }
 
-    /// Addresses of the slots for the functions with the requested names.
-    pub(super) fn slots(&self, mut is_asked: impl FnMut(&CStr) -> bool) -> Vec<u64> {
-        let Some(dynamic) = self.headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else {
-            return Vec::new();
-        };
+    /// The addresses of its code.
+    pub(super) fn code(&self) -> Range<usize> {
+        let segments =
+            self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
+        let starts = segments.clone().map(|header| (self.base + header.p_vaddr) as usize);
+        let ends = segments.map(|header| (self.base + header.p_vaddr + header.p_memsz) as usize);
+        starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
+    }
+
+    /// What its dynamic section names, if glibc has relocated the addresses in it.
+    fn tables(&self) -> Option<Tables> {
+        let dynamic = self.headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
         let mut entry = (self.base + dynamic.p_vaddr) as *const Dynamic;
-        let (mut strings, mut symbols, mut tables) = (0, 0, [(0, 0); 2]);
+        let mut tables = Tables::default();
         // SAFETY: the section of a loaded library, which ends with DT_NULL.
         while let Dynamic { tag, value } = unsafe { &*entry }
             && *tag != DT_NULL
         {
             match *tag {
-                DT_STRTAB => strings = *value,
-                DT_SYMTAB => symbols = *value,
-                DT_RELA => tables[0].0 = *value,
-                DT_RELASZ => tables[0].1 = *value,
-                DT_JMPREL => tables[1].0 = *value,
-                DT_PLTRELSZ => tables[1].1 = *value,
+                DT_STRTAB => tables.strings = *value,
+                DT_SYMTAB => tables.symbols = *value,
+                DT_HASH => tables.hash = *value,
+                DT_GNU_HASH => tables.gnu_hash = *value,
+                DT_RELA => tables.relocations[0].0 = *value,
+                DT_RELASZ => tables.relocations[0].1 = *value,
+                DT_JMPREL => tables.relocations[1].0 = *value,
+                DT_PLTRELSZ => tables.relocations[1].1 = *value,
                 _ => {}
             }
             // SAFETY: not the last entry.
             entry = unsafe { entry.add(1) };
         }
-        let mut found = Vec::new();
-        // glibc has relocated these addresses in the section itself.
-        if strings < self.base || symbols < self.base {
-            return found;
+        (tables.strings >= self.base && tables.symbols >= self.base).then_some(tables)
+    }
+
+    /// Whether it calls a function of that name which it does not contain. Reads what glibc has read to load it.
+    pub(super) fn imports(&self, wanted: &CStr) -> bool {
+        let Some(tables) = self.tables() else { return false };
+        // The second word of a table of hashes: in GNU's the first symbol that the library contains, all others being before it, in
+        // that of System V the number of symbols.
+        let hash = if tables.gnu_hash == 0 { tables.hash } else { tables.gnu_hash };
+        if hash == 0 || hash < self.base {
+            return false;
         }
-        for (table, size) in tables.into_iter().filter(|(table, _)| *table >= self.base && *table != 0) {
+        // SAFETY: the tables that the section names.
+        let end = unsafe { *(hash as *const u32).add(1) } as usize;
+        (1..end).any(|index| {
+            // SAFETY: a symbol of the library's table, with its name in the table of strings.
+            unsafe {
+                (*(tables.symbols as *const Symbol).add(index)).section == SHN_UNDEF
+                    && name(tables.symbols, tables.strings, index) == wanted
+            }
+        })
+    }
+
+    /// Addresses of the slots for the functions with the requested names.
+    pub(super) fn slots(&self, mut is_asked: impl FnMut(&CStr) -> bool) -> Vec<u64> {
+        let Some(Tables { strings, symbols, relocations, .. }) = self.tables() else { return Vec::new() };
+        let mut found = Vec::new();
+        for (table, size) in relocations.into_iter().filter(|(table, _)| *table >= self.base && *table != 0) {
             let count = size as usize / size_of::<Relocation>();
             // SAFETY: the table that the section names, of that size.
             for relocation in unsafe { std::slice::from_raw_parts(table as *const Relocation, count) } {
@@ -99,10 +144,7 @@ impl<'a> Library<'a> {
                 }
                 let index = (relocation.info >> 32) as usize;
                 // SAFETY: a symbol of the library's table, with its name in the table of strings.
-                let called = unsafe {
-                    let symbol = &*(symbols as *const Symbol).add(index);
-                    CStr::from_ptr((strings + u64::from(symbol.name)) as *const _)
-                };
+                let called = unsafe { name(symbols, strings, index) };
                 if is_asked(called) {
                     found.push(self.base + relocation.offset);
                 }
@@ -134,5 +176,17 @@ impl<'a> Library<'a> {
             }
         }
         true
+    }
+}
+
+/// The name of a symbol.
+///
+/// # Safety
+/// `symbols` and `strings` are the addresses of a loaded library's tables, and it has a symbol of that index.
+unsafe fn name<'a>(symbols: u64, strings: u64, index: usize) -> &'a CStr {
+    // SAFETY: the caller's promise; names are C strings.
+    unsafe {
+        let symbol = &*(symbols as *const Symbol).add(index);
+        CStr::from_ptr((strings + u64::from(symbol.name)) as *const _)
     }
 }

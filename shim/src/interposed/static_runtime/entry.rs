@@ -79,3 +79,54 @@ pub(super) unsafe fn replace(functions: &[Replaced], code: &Range<usize>) -> boo
     }
     protect(libc::PROT_READ | libc::PROT_EXEC)
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::mem::transmute;
+    use std::ptr::null_mut;
+
+    use super::*;
+
+    extern "C" fn seven() -> i32 {
+        7
+    }
+
+    extern "C" fn nine() -> i32 {
+        9
+    }
+
+    #[test]
+    fn large_and_small_functions_lead_elsewhere_and_tiny_ones_stay() {
+        const SIZE: usize = 4096;
+        // `mov eax, 1` and `ret`
+        const ONE: [u8; 6] = [0xb8, 1, 0, 0, 0, 0xc3];
+        // SAFETY: a new page, on which the test writes three functions before it can be executed.
+        let page = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let page = libc::mmap(null_mut(), SIZE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            for at in [0, 100, 200] {
+                page.cast::<u8>().add(at).cast::<[u8; 6]>().write_unaligned(ONE);
+            }
+            libc::mprotect(page, SIZE, libc::PROT_READ | libc::PROT_EXEC);
+            page as usize
+        };
+        // SAFETY: a function without arguments.
+        let call = |at: usize| unsafe { transmute::<usize, extern "C" fn() -> i32>(page + at)() };
+        let (seven, nine) = (seven as *const () as usize, nine as *const () as usize);
+        let functions = [
+            Replaced { start: page, size: 40, by: seven },
+            Replaced { start: page + 100, size: 6, by: nine },
+            Replaced { start: page + 200, size: 4, by: nine },
+        ];
+        // SAFETY: the functions above.
+        unsafe {
+            assert!(!replace(&functions, &(page..page + 150)), "the last one is outside");
+            assert!(!are_replaced(&functions));
+            assert_eq!([0, 100, 200].map(call), [1, 1, 1]);
+            assert!(replace(&functions, &(page..page + SIZE)));
+            assert!(are_replaced(&functions));
+            assert_eq!([0, 100, 200].map(call), [7, 9, 1]);
+            libc::munmap(page as *mut c_void, SIZE);
+        }
+    }
+}

@@ -146,21 +146,22 @@ fn look(is_started: bool) {
     }
     let mut seen = SEEN.lock();
     let count = object::count();
-    let objects = object::loaded();
-    seen.retain(|seen| objects.contains(&seen.object) && seen.leads_here());
+    let objects = object::loaded(&|object| seen.iter().any(|seen| seen.object == *object && seen.runtime.is_none()));
+    seen.retain(|seen| objects.iter().any(|(object, _)| seen.object == *object) && seen.leads_here());
     let mut found = Vec::new();
-    for object in objects {
-        if seen.iter().all(|seen| seen.object != object) {
-            match object.runtime() {
-                None => seen.push(Seen { object, runtime: None }),
-                Some(runtime) => found.push((object, runtime)),
-            }
+    for (object, may_contain) in objects {
+        if seen.iter().any(|seen| seen.object == object) {
+            continue;
+        }
+        match may_contain.then(|| object.runtime()).flatten() {
+            None => seen.push(Seen { object, runtime: None }),
+            Some(runtime) => found.push((object, runtime)),
         }
     }
     if !found.is_empty() {
         wait_for_constructors();
-        let objects = object::loaded();
-        found.retain(|(object, _)| objects.contains(object));
+        let objects = object::loaded(&|_| true);
+        found.retain(|(object, _)| objects.iter().any(|(loaded, _)| loaded == object));
     }
     for (object, runtime) in found {
         lead_here(&object, &runtime, is_started || !object.is_program());
@@ -203,6 +204,10 @@ fn lead_here(object: &Object, runtime: &Runtime, has_registered: bool) {
     // started, or has not found a function in the library yet; no constructor is running.
     let is_replaced = unsafe { entry::replace(&runtime.functions, &object.code) };
     if is_replaced && has_registered {
+        for counter in &runtime.counters {
+            // SAFETY: an `int` of the object, which its constructors alone use.
+            unsafe { (*counter as *mut c_int).write(0) };
+        }
         for constructor in &runtime.registrations {
             // SAFETY: a constructor without arguments, which calls functions that lead here, and `atexit`.
             unsafe { transmute::<usize, extern "C" fn()>(*constructor)() };

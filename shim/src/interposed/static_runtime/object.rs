@@ -13,19 +13,24 @@ use object::endian::Endianness;
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, Sym};
 
+use super::super::slots;
 use super::entry::Replaced;
 use crate::exports::cuda_runtime::EXPORTS;
 
+/// A function of libc that every copy of the runtime calls (seen in CUDA 12.1 to 13.5) and hardly any other library, so that the
+/// files of few are read.
+const IMPORTED: &CStr = c"dlvsym";
 /// Every copy of the runtime has it, and nothing else would.
 const MARK: &[u8] = b"cudaGetExportTable";
 /// Only CUDA 12 has it.
 const TWELVE: &[u8] = b"cudaGetDeviceProperties_v2";
 /// The last with it was CUDA 12.
 const BEFORE_THIRTEEN: &[u8] = b"cudaLaunchCooperativeKernelMultiDevice";
-/// The constructor with which nvcc registers the kernels of a translation unit; and what the names of the functions begin with
-/// that it calls where device code of several units is linked (`-rdc=true`). Those count the units, so they cannot be repeated.
+/// The constructor with which nvcc registers the kernels of a translation unit.
 const REGISTER: &[u8] = b"_ZL24__sti____cudaRegisterAllv";
-const REGISTER_LINKED: &[u8] = b"__cudaRegisterLinkedBinary_";
+/// Where device code of several units is linked (`-rdc=true`), it counts them: how the name of the counter, an `int`, begins and
+/// ends (`__i` in nvcc's link.stub).
+const COUNTER: (&[u8], &[u8]) = (b"_ZZL26__cudaRegisterLinkedBinary", b"E3__i");
 
 /// A loaded object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +49,10 @@ pub(super) struct Runtime {
     pub(super) major: i32,
     /// Its functions of which we have one.
     pub(super) functions: Vec<Replaced>,
-    /// Addresses of the object's constructors that register kernels and can be repeated.
+    /// Addresses of the object's constructors that register kernels.
     pub(super) registrations: Vec<usize>,
+    /// Addresses of the `int`s in which they count translation units, from 0.
+    pub(super) counters: Vec<usize>,
 }
 
 /// How many objects this process has loaded in its life.
@@ -61,31 +68,30 @@ pub(super) fn count() -> u64 {
     count
 }
 
-/// All objects that are loaded.
-pub(super) fn loaded() -> Vec<Object> {
+/// All objects that are loaded; and of those that are not `known`, whether they may contain CUDA's runtime.
+pub(super) fn loaded(known: &dyn Fn(&Object) -> bool) -> Vec<(Object, bool)> {
+    struct List<'a> {
+        objects: Vec<(Object, bool)>,
+        known: &'a dyn Fn(&Object) -> bool,
+    }
     unsafe extern "C" fn list(info: *mut dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
         // SAFETY: glibc passes a valid description, and `data` is the list below.
-        let (info, objects) = unsafe { (&*info, &mut *data.cast::<Vec<Object>>()) };
-        // SAFETY: glibc keeps the path as a C string, null for none; `dlpi_phnum` is the number of headers.
-        let (path, headers) = unsafe {
-            let path = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };
-            (path, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
+        let (info, list) = unsafe { (&*info, &mut *data.cast::<List>()) };
+        // SAFETY: the description that glibc passes.
+        let library = unsafe { slots::Library::new(info) };
+        let object = Object {
+            path: OsStr::from_bytes(library.path().to_bytes()).into(),
+            base: info.dlpi_addr as usize,
+            code: library.code(),
         };
-        let base = info.dlpi_addr as usize;
-        let code = headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
-        let starts = code.clone().map(|header| base + header.p_vaddr as usize);
-        let ends = code.map(|header| base + (header.p_vaddr + header.p_memsz) as usize);
-        objects.push(Object {
-            path: PathBuf::from(OsStr::from_bytes(path.to_bytes())),
-            base,
-            code: starts.min().unwrap_or(0)..ends.max().unwrap_or(0),
-        });
+        let may_contain = !(list.known)(&object) && library.imports(IMPORTED);
+        list.objects.push((object, may_contain));
         0
     }
-    let mut objects: Vec<Object> = Vec::new();
-    // SAFETY: the callback gets a pointer to `objects`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(list), (&raw mut objects).cast()) };
-    objects
+    let mut result = List { objects: Vec::new(), known };
+    // SAFETY: the callback gets a pointer to the list, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(list), (&raw mut result).cast()) };
+    result.objects
 }
 
 impl Object {
@@ -110,19 +116,17 @@ impl Object {
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, data).ok()?;
         let table = sections.symbols(endian, data, elf::SHT_SYMTAB).ok()?;
-        let functions = table.iter().filter(|symbol| symbol.st_type() == elf::STT_FUNC && symbol.st_value(endian) != 0);
         let mut named = HashMap::new();
-        let mut registrations = Vec::new();
-        let mut is_linked = false;
-        for function in functions {
-            let name = function.name(endian, table.strings()).ok()?;
-            let place = (self.base + function.st_value(endian) as usize, function.st_size(endian) as usize);
-            match name {
-                REGISTER => registrations.push(place.0),
-                _ if name.starts_with(REGISTER_LINKED) => is_linked = true,
-                _ if name.starts_with(b"cuda") || name.starts_with(b"__cuda") => {
-                    named.insert(name.to_vec(), place);
+        let (mut registrations, mut counters) = (Vec::new(), Vec::new());
+        for symbol in table.iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF) {
+            let name = symbol.name(endian, table.strings()).ok()?;
+            let start = self.base + symbol.st_value(endian) as usize;
+            match symbol.st_type() {
+                elf::STT_FUNC if name == REGISTER => registrations.push(start),
+                elf::STT_FUNC if name.starts_with(b"cuda") || name.starts_with(b"__cuda") => {
+                    named.insert(name.to_vec(), (start, symbol.st_size(endian) as usize));
                 }
+                elf::STT_OBJECT if name.starts_with(COUNTER.0) && name.ends_with(COUNTER.1) => counters.push(start),
                 _ => {}
             }
         }
@@ -133,13 +137,10 @@ impl Object {
             (false, true) => return None,
             (false, false) => 13,
         };
-        if is_linked {
-            registrations.clear();
-        }
         let functions = EXPORTS.iter().filter_map(|export| {
             let (start, size) = *named.get(export.name.as_bytes())?;
             Some(Replaced { start, size, by: export.address.0 as usize })
         });
-        Some(Runtime { major, functions: functions.collect(), registrations })
+        Some(Runtime { major, functions: functions.collect(), registrations, counters })
     }
 }
