@@ -278,7 +278,11 @@ pub(crate) fn of_fat_binary(wrapper: usize, device: &Device) -> Found {
                 Ok(program) => Found::Program(Arc::new(program)),
                 Err(Invalid(why)) => Found::Gap(Some(why)),
             },
-            Ok(Code::Machine) | Err(_) => Found::Gap(None),
+            Ok(Code::Machine { ptx_from: Some(from) }) => {
+                let (major, minor) = (from / 10, from % 10);
+                Found::Gap(Some(format!("machine code, whose PTX needs compute capability {major}.{minor}")))
+            }
+            Ok(Code::Machine { ptx_from: None }) | Err(_) => Found::Gap(None),
             Ok(Code::Nothing) => Found::Nothing,
         }
     };
@@ -306,7 +310,7 @@ impl From<Invalid> for NotLoaded {
 pub(crate) fn load(code: Result<Code, image::Unusable>, device: &Device) -> Result<Option<Arc<Program>>, NotLoaded> {
     let texts = match code {
         Ok(Code::Ptx(texts)) => texts,
-        Ok(Code::Machine) => return Ok(None),
+        Ok(Code::Machine { .. }) => return Ok(None),
         Ok(Code::Nothing) => {
             let why = "nothing in it is for the device's compute capability".to_owned();
             return Err(NotLoaded { error: CudaError::NO_KERNEL_IMAGE, why });

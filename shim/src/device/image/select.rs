@@ -14,7 +14,10 @@ pub(crate) enum Code {
     /// PTX that it runs: one text, or several that were linked.
     Ptx(Vec<String>),
     /// Only machine code, or machine code with PTX that is too new: hardware may run it, but we do not.
-    Machine,
+    Machine {
+        /// The lowest compute capability above the device's that there is PTX for, 10 x major + minor.
+        ptx_from: Option<u32>,
+    },
     /// Nothing that the device could run.
     Nothing,
 }
@@ -76,7 +79,7 @@ pub(crate) unsafe fn of_pointer(image: *const c_void, capability: (i32, i32)) ->
         return choose(unsafe { fat_binary::of_container(image.cast()) }?, capability);
     }
     if begins(ELF) {
-        return Ok(Code::Machine);
+        return Ok(Code::Machine { ptx_from: None });
     }
     // SAFETY: what is left is a text of C.
     text(unsafe { CStr::from_ptr(image.cast::<c_char>()) }.to_bytes())
@@ -91,7 +94,7 @@ pub(crate) fn of_file(bytes: &[u8], capability: (i32, i32)) -> Result<Code, Unus
         return choose(bytes, capability);
     }
     if bytes.starts_with(&ELF) {
-        return Ok(Code::Machine);
+        return Ok(Code::Machine { ptx_from: None });
     }
     text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
@@ -130,7 +133,9 @@ fn choose(container: &[u8], capability: (i32, i32)) -> Result<Code, Unusable> {
         Kind::Other => true,
         Kind::Ptx | Kind::Linked => false,
     });
-    Ok(if has_machine { Code::Machine } else { Code::Nothing })
+    let later = entries.iter().filter(|entry| entry.kind == Kind::Ptx && entry.capability > wanted);
+    let ptx_from = later.map(|entry| entry.capability).min();
+    Ok(if has_machine { Code::Machine { ptx_from } } else { Code::Nothing })
 }
 
 fn ptx_of(bytes: &[u8]) -> Result<&str, Unusable> {
@@ -214,7 +219,7 @@ mod tests {
         assert_eq!(chosen((12, 0)), "sm_80", "neither 9.0 alone nor the family of 10.0");
         assert_eq!(chosen((7, 0)), "Nothing");
         let machine = container(&[(2, 80, ""), (1, 90, "sm_90")]);
-        assert_eq!(of_file(&machine, (8, 6)), Ok(Code::Machine));
+        assert_eq!(of_file(&machine, (8, 6)), Ok(Code::Machine { ptx_from: Some(90) }));
         assert_eq!(of_file(&machine, (7, 5)), Ok(Code::Nothing), "code of another major version");
     }
 
@@ -227,7 +232,7 @@ mod tests {
         let chosen = |parts: &[&[u8]]| choose_linked(parts, (8, 0)).unwrap();
         let Code::Ptx(texts) = chosen(&[&machine, &first, &machine, &second]) else { panic!("no PTX") };
         assert!(texts.len() == 2 && texts[0].contains("first") && texts[1].contains("second"), "{texts:?}");
-        assert_eq!(chosen(&[&machine, &machine]), Code::Machine, "no part has PTX");
+        assert_eq!(chosen(&[&machine, &machine]), Code::Machine { ptx_from: None }, "no part has PTX");
         assert_eq!(chosen(&[&empty]), Code::Nothing);
         let [wrapped, null] = [first.as_ptr(), std::ptr::null()];
         let list = [wrapped, second.as_ptr(), null];
@@ -254,12 +259,12 @@ mod tests {
         assert!(of_file(b"hello", (8, 0)).is_err() && of_file(b"", (8, 0)).is_err());
         assert!(of_file(b".version 8.0 \xff", (8, 0)).is_err());
         assert_eq!(of_file(b".version 8.0\0\xff", (8, 0)), Ok(Code::Ptx(vec![".version 8.0".to_owned()])));
-        assert_eq!(of_file(b"\x7fELF\x02", (8, 0)), Ok(Code::Machine));
+        assert_eq!(of_file(b"\x7fELF\x02", (8, 0)), Ok(Code::Machine { ptx_from: None }));
         // SAFETY: C texts.
         unsafe {
             assert!(of_pointer(c"".as_ptr().cast(), (8, 0)).is_err());
             assert!(of_pointer(c"P".as_ptr().cast(), (8, 0)).is_err());
-            assert_eq!(of_pointer(c"\x7fELF".as_ptr().cast(), (8, 0)), Ok(Code::Machine));
+            assert_eq!(of_pointer(c"\x7fELF".as_ptr().cast(), (8, 0)), Ok(Code::Machine { ptx_from: None }));
         }
     }
 }
