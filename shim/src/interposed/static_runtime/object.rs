@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use libc::dl_phdr_info;
 use object::elf;
 use object::endian::Endianness;
-use object::read::ReadCache;
-use object::read::elf::{FileHeader, Sym};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::read::{ReadCache, StringTable};
 
 use super::super::slots;
 use super::entry::Replaced;
@@ -116,10 +116,13 @@ impl Object {
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, data).ok()?;
         let table = sections.symbols(endian, data, elf::SHT_SYMTAB).ok()?;
+        // Read at once, not name by name.
+        let names = sections.section(table.string_section()).ok()?.data(endian, data).ok()?;
+        let names = StringTable::new(names, 0, names.len() as u64);
         let mut named = HashMap::new();
         let (mut registrations, mut counters) = (Vec::new(), Vec::new());
         for symbol in table.iter().filter(|symbol| symbol.st_shndx(endian) != elf::SHN_UNDEF) {
-            let name = symbol.name(endian, table.strings()).ok()?;
+            let name = symbol.name(endian, names).ok()?;
             let start = self.base + symbol.st_value(endian) as usize;
             match symbol.st_type() {
                 elf::STT_FUNC if name == REGISTER => registrations.push(start),
