@@ -51,9 +51,9 @@ fn its_version_is_where_triton_looks_for_it() {
 
 #[test]
 fn ptx_is_written_as_it_is() {
-    assert_eq!(assembled("plain", TEXT).as_deref(), Ok(TEXT));
+    assert_eq!(assembled("plain", TEXT), Ok(TEXT.to_owned() + "\0"), "C finds the end of an image by its NUL");
     let gap = TEXT.replace("\tret;", "\t.reg .u32 %r<4>;\n\tvadd4.s32.s32.s32 %r0, %r1, %r2, %r3;\n\tret;");
-    assert_eq!(assembled("gap", &gap), Ok(gap), "what is not executed fails when it is launched");
+    assert_eq!(assembled("gap", &gap), Ok(gap + "\0"), "what is not executed fails when it is launched");
 }
 
 #[test]

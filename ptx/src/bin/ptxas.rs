@@ -1,5 +1,5 @@
-//! `fakegpu-ptxas`: run by Triton in place of NVIDIA's assembler (`TRITON_PTXAS_PATH`). It checks the PTX and writes it out
-//! unchanged, because the simulated driver runs PTX.
+//! `fakegpu-ptxas`: run by Triton (`TRITON_PTXAS_PATH`) and XLA in place of NVIDIA's assembler. It checks the PTX and writes it
+//! out with a NUL at its end, because the simulated driver runs PTX: an image is loaded without its size.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -79,5 +79,5 @@ fn assemble(arguments: &[String]) -> Result<(), String> {
             ));
         }
     }
-    fs::write(&output, text).map_err(|error| format!("ptxas fatal   : {output}: {error}"))
+    fs::write(&output, text + "\0").map_err(|error| format!("ptxas fatal   : {output}: {error}"))
 }

@@ -10,6 +10,8 @@ int cublasLtMatmulDescSetAttribute(void *, int, const void *, size_t);
 int cublasLtMatmul(void *, void *, const void *, const void *, void *, const void *, void *, const void *, const void *, void *, void *, void *,
                    const void *, void *, size_t, cudaStream_t);
 
+int cublasLtMatmulAlgoGetHeuristic(void *, void *, void *, void *, void *, void *, void *, int, void *, int *);
+
 static void *lt, *plain, *eights;
 static float *a, *b, *d, *bias, *aux;
 
@@ -38,6 +40,18 @@ static void run(int epilogue, int64_t leading) {
     SAME(cublasLtMatmul(lt, descriptor, &one, a, plain, b, plain, &zero, d, plain, d, plain, NULL, NULL, 0, 0), 0);
 }
 
+/* A product is planned before its bias and auxiliary matrix have addresses, as XLA does. */
+static void plan(int epilogue, int64_t leading) {
+    char result[96];
+    int found = 0;
+    void *descriptor = NULL;
+    SAME(cublasLtMatmulDescCreate(&descriptor, 68, 0), 0);
+    SAME(cublasLtMatmulDescSetAttribute(descriptor, 7, &epilogue, 4), 0);
+    SAME(cublasLtMatmulDescSetAttribute(descriptor, 12, &leading, 8), 0);
+    SAME(cublasLtMatmulAlgoGetHeuristic(lt, descriptor, plain, plain, plain, plain, NULL, 1, result, &found), 0);
+    SAME(found, 1);
+}
+
 #define D(...) same(__LINE__, d, 4, (float[]){__VA_ARGS__})
 #define BIAS(...) same(__LINE__, bias, 2, (float[]){__VA_ARGS__})
 
@@ -46,6 +60,7 @@ int main(void) {
     SAME(cublasLtCreate(&lt), 0);
     SAME(cublasLtMatrixLayoutCreate(&plain, 0, 2, 2, 2), 0);
     a = device(identity, 16), b = device(numbers, 16), d = device(nothing, 16), bias = device(rows, 8), aux = device(nothing, 256);
+    plan(2 | 128 | 4, 128);
     run(2 | 128 | 4, 128); /* ReLU, its bits and a bias: 2 8; -1 1 */
     D(2, 8, 0, 1);
     unsigned char bits[32];

@@ -1,4 +1,5 @@
-//! The directory of soname holders for one library of ours and one wheel, and of `nvidia-smi`: made once, kept in the user's cache.
+//! The directory of soname holders for one library of ours and one wheel, and of the programs that replace NVIDIA's: made once,
+//! kept in the user's cache.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -14,11 +15,14 @@ use crate::host::machine;
 
 /// Subdirectory of a holder directory for programs that replace NVIDIA's.
 pub const PROGRAMS: &str = "bin";
+/// The assembler, which is installed where `fakegpu-smi` is.
+const ASSEMBLER: &str = "fakegpu-ptxas";
 /// The file that marks a complete directory.
 const COMPLETE: &str = ".complete";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The holders for `shim` and, if given, a wheel's `torch/lib`; `smi` is linked as `bin/nvidia-smi`.
+/// The holders for `shim` and, if given, a wheel's `torch/lib`; `smi` is linked as `bin/nvidia-smi`, and the assembler beside it as
+/// `bin/ptxas`.
 ///
 /// # Errors
 /// One sentence: what could not be read or written.
@@ -31,7 +35,8 @@ pub fn directory(shim: &Path, torch_libraries: Option<&Path>, smi: Option<&Path>
 /// # Errors
 /// As for [`directory`].
 pub fn of_nvml(library: &Path, smi: Option<&Path>) -> Result<PathBuf, String> {
-    made(&cache_directory()?, [Some(library), None, smi], smi, |directory| holders::write_nvml(directory, library))
+    let programs: Vec<_> = smi.map(|smi| ("nvidia-smi", smi.to_owned())).into_iter().collect();
+    made(&cache_directory()?, [Some(library), None], &programs, |directory| holders::write_nvml(directory, library))
 }
 
 fn directory_in(
@@ -41,21 +46,27 @@ fn directory_in(
     smi: Option<&Path>,
 ) -> Result<PathBuf, String> {
     let write = |directory: &Path| holders::write(directory, shim, torch_libraries);
-    made(cache, [Some(shim), torch_libraries, smi], smi, write)
+    let mut programs = Vec::new();
+    if let Some(smi) = smi {
+        programs.push(("nvidia-smi", smi.to_owned()));
+        programs.push(("ptxas", smi.with_file_name(ASSEMBLER)));
+    }
+    made(cache, [Some(shim), torch_libraries], &programs, write)
 }
 
-/// The directory for these parts, which `write` fills if it does not exist.
+/// The directory for these parts, which `write` fills if it does not exist, with links to programs by their names there.
 fn made(
     cache: &Path,
-    parts: [Option<&Path>; 3],
-    smi: Option<&Path>,
+    parts: [Option<&Path>; 2],
+    programs: &[(&str, PathBuf)],
     write: impl FnOnce(&Path) -> std::io::Result<()>,
 ) -> Result<PathBuf, String> {
     let mut key = Xxh64::new(0);
     // A holder depends on the library by path: another build at the same path could keep its holders, unless this program,
     // which writes them, changed. So the stamps of both count.
     let parts = parts.map(|path| path.map(Path::to_owned));
-    for path in parts.into_iter().chain([std::env::current_exe().ok()]) {
+    let programs_of = programs.iter().map(|(_, path)| Some(path.clone()));
+    for path in parts.into_iter().chain(programs_of).chain([std::env::current_exe().ok()]) {
         path.hash(&mut key);
         let stamp =
             path.and_then(|path| path.metadata().ok()).map(|meta| (meta.mtime(), meta.mtime_nsec(), meta.ino()));
@@ -68,7 +79,7 @@ fn made(
         return Ok(directory);
     }
     write(&directory)
-        .and_then(|()| smi.map_or(Ok(()), |smi| link(&directory.join(PROGRAMS), smi)))
+        .and_then(|()| programs.iter().try_for_each(|(name, path)| link(&directory.join(PROGRAMS), name, path)))
         .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
         .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;
     remove_unused(&cache.join("holders"));
@@ -102,14 +113,14 @@ fn is_older(path: &Path, age: Duration) -> bool {
     modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|elapsed| elapsed > age))
 }
 
-/// Links `directory/nvidia-smi` to `program` atomically, because several processes may do it at once.
-fn link(directory: &Path, program: &Path) -> std::io::Result<()> {
+/// Links `directory/name` to `program` atomically, because several processes may do it at once.
+fn link(directory: &Path, name: &str, program: &Path) -> std::io::Result<()> {
     let named = |error| holders::at(directory, error);
     std::fs::create_dir_all(directory).map_err(named)?;
     let fresh = tempfile::tempdir_in(directory).map_err(named)?;
-    let link = fresh.path().join("nvidia-smi");
+    let link = fresh.path().join(name);
     std::os::unix::fs::symlink(program, &link).map_err(named)?;
-    std::fs::rename(&link, directory.join("nvidia-smi")).map_err(named)
+    std::fs::rename(&link, directory.join(name)).map_err(named)
 }
 
 #[cfg(test)]

@@ -160,8 +160,8 @@ struct Addresses {
     d: usize,
 }
 
-/// The epilogue of a product whose C and D have these types and D this many rows.
-fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result<Epilogue, String> {
+/// The epilogue of a product whose C and D have these types and D this many rows. Where it is only planned, addresses may be missing.
+fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize, is_planned: bool) -> Result<Epilogue, String> {
     const RELU: i64 = 2;
     const BIAS: i64 = 4;
     const RELU_GRADIENT: i64 = 8;
@@ -195,7 +195,7 @@ fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result
     };
     if has(BIAS) || gradient.is_some() {
         let place = (address(product_attribute::BIAS_POINTER), element(product_attribute::BIAS_DATA_TYPE, plain)?);
-        if place.0 == 0 {
+        if place.0 == 0 && !is_planned {
             return Err("a bias without an address".to_owned());
         }
         result.bias = has(BIAS).then_some(place);
@@ -204,7 +204,7 @@ fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result
     if has(AUXILIARY) {
         let is_bits = has(RELU | RELU_GRADIENT);
         let (place, leading) = (address(product_attribute::AUX_POINTER), address(product_attribute::AUX_LEADING));
-        if place == 0 || leading < rows || (is_bits && leading % 128 != 0) {
+        if (place == 0 && !is_planned) || leading < rows || (is_bits && leading % 128 != 0) {
             return Err("an auxiliary matrix without an address, or whose leading dimension is too short".to_owned());
         }
         let element = element(product_attribute::AUX_DATA_TYPE, d)?;
@@ -221,8 +221,8 @@ fn epilogue(product: &Descriptor, c: Element, d: Element, rows: usize) -> Result
 }
 
 /// The product described by the descriptors, and the batch count; the inner error is the reason why it is not
-/// supported.
-fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result<(Product, usize), String>> {
+/// supported. Without addresses, it is only planned.
+fn describe(product: usize, layouts: [usize; 4], at: Option<Addresses>) -> Answer<Result<(Product, usize), String>> {
     let product = descriptor(product)?;
     let [a, b, c, d] = layouts;
     let (a, b, c, d) = (Layout::read(a)?, Layout::read(b)?, Layout::read(c)?, Layout::read(d)?);
@@ -234,6 +234,8 @@ fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result
     if inner != k || (d.rows, d.columns) != (m, n) || (c.rows, c.columns) != (m, n) {
         return REFUSALS.value();
     }
+    let is_planned = at.is_none();
+    let at = at.unwrap_or_default();
     Ok((|| {
         for (attribute, what) in product_attribute::OTHERS {
             if product.number(attribute, 0) != 0 {
@@ -244,7 +246,7 @@ fn describe(product: usize, layouts: [usize; 4], at: Addresses) -> Answer<Result
             return Err("one triangle of D".to_owned());
         }
         let (c_matrix, d_matrix) = (c.matrix(at.c, Transpose::No)?, d.matrix(at.d, Transpose::No)?);
-        let epilogue = epilogue(&product, c_matrix.element, d_matrix.element, m)?;
+        let epilogue = epilogue(&product, c_matrix.element, d_matrix.element, m, is_planned)?;
         let is_complex = d_matrix.element.is_complex();
         if is_complex && number(product_attribute::EPILOGUE, 1) != 1 {
             return Err("an epilogue of complex numbers".to_owned());
@@ -306,7 +308,7 @@ pub(crate) unsafe fn heuristic(
         return REFUSALS.value();
     }
     found.set_if_wanted(0);
-    if let Err(why) = describe(product, [a, b, c, d], Addresses::default())? {
+    if let Err(why) = describe(product, [a, b, c, d], None)? {
         return refuse(Library::CublasLt, "cublasLtMatmulAlgoGetHeuristic", &why);
     }
     let result = Heuristic { algorithm: [0; 8], workspace: 0, state: 0, waves: 1.0, reserved: [0; 4] };
@@ -338,7 +340,7 @@ pub(crate) unsafe fn multiply(
 ) -> Answer {
     const NAME: &str = "cublasLtMatmul";
     let at = Addresses { a: a as usize, b: b as usize, c: c as usize, d: d as usize };
-    let (mut described, batch) = match describe(product, [layout_a, layout_b, layout_c, layout_d], at)? {
+    let (mut described, batch) = match describe(product, [layout_a, layout_b, layout_c, layout_d], Some(at))? {
         Ok(described) => described,
         Err(why) => return refuse(Library::CublasLt, NAME, &why),
     };
