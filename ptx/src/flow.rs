@@ -1,5 +1,7 @@
 //! Liveness: which registers need a home in the warp's memory, and which are stored and loaded around each synchronization point.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::helper::Helper;
 use crate::ir::*;
 use crate::shape::Shapes;
@@ -112,8 +114,30 @@ fn waits(inst: &Inst) -> bool {
     }
 }
 
-/// Adds a chance to yield to every back edge of a loop that could wait for another thread.
-pub(crate) fn insert_yields(program: &mut Program) {
+/// A loop: the blocks from which its first one is reached again without leaving it.
+pub(crate) struct Loop {
+    pub(crate) header: u32,
+    pub(crate) blocks: BTreeSet<u32>,
+}
+
+impl Loop {
+    /// Whether it is a part of the other one.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self.header != other.header && self.blocks.len() < other.blocks.len() && self.blocks.is_subset(&other.blocks)
+    }
+}
+
+/// All loops of a program, one for each header.
+pub(crate) fn loops(program: &Program) -> Vec<Loop> {
+    let mut loops: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (_, header, blocks) in ways_back(program) {
+        loops.entry(header).or_default().extend(blocks);
+    }
+    loops.into_iter().map(|(header, blocks)| Loop { header, blocks }).collect()
+}
+
+/// By back edge: its two blocks, and those of its loop.
+fn ways_back(program: &Program) -> Vec<(u32, u32, BTreeSet<u32>)> {
     let count = program.blocks.len();
     let edges: Vec<Vec<u32>> = (0..count)
         .map(|block| {
@@ -142,25 +166,31 @@ pub(crate) fn insert_yields(program: &mut Program) {
             state[block as usize] = 2;
         }
     }
-    if back.is_empty() {
-        return;
-    }
     let mut before = vec![Vec::new(); count];
-    for (from, list) in edges.iter().enumerate() {
-        for to in list {
-            before[*to as usize].push(from as u32);
+    if !back.is_empty() {
+        for (from, list) in edges.iter().enumerate() {
+            for to in list {
+                before[*to as usize].push(from as u32);
+            }
         }
     }
-    for (from, header) in back {
-        let mut inside = vec![false; count];
-        inside[header as usize] = true;
+    let inside = |(from, header): (u32, u32)| {
+        let mut blocks = BTreeSet::from([header]);
         let mut queue = vec![from];
         while let Some(block) = queue.pop() {
-            if !std::mem::replace(&mut inside[block as usize], true) {
+            if blocks.insert(block) {
                 queue.extend(&before[block as usize]);
             }
         }
-        let wait = (0..count).any(|block| inside[block] && program.blocks[block].insts.iter().any(waits));
+        (from, header, blocks)
+    };
+    back.into_iter().map(inside).collect()
+}
+
+/// Adds a chance to yield to every back edge of a loop that could wait for another thread.
+pub(crate) fn insert_yields(program: &mut Program) {
+    for (from, header, blocks) in ways_back(program) {
+        let wait = blocks.iter().any(|block| program.blocks[*block as usize].insts.iter().any(waits));
         if !wait {
             continue;
         }

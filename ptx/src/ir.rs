@@ -185,6 +185,8 @@ pub(crate) enum Convergence {
     Cluster,
     /// A single thread, which only lets others go first.
     Alone,
+    /// All threads of the warp, or those that are there once no other one can go on.
+    Pace,
 }
 
 #[derive(Clone, Debug, PartialEq)]

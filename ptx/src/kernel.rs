@@ -19,6 +19,7 @@ use crate::lower;
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
 use crate::once;
+use crate::pace;
 use crate::point::{Point, points};
 use crate::shape::{self, Shapes};
 use crate::state::{APART, Context, Warp};
@@ -246,6 +247,7 @@ impl Image {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         once::mark(&mut program);
+        pace::insert(&mut program);
         flow::insert_yields(&mut program);
         chains::interleave(&mut program);
         // Checks work lane by lane.

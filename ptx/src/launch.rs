@@ -171,6 +171,10 @@ pub enum LaunchError {
 /// Blocks that wait for others and are resident with them, per worker.
 const RESIDENT: usize = 64;
 
+/// The room for a recursive function's frames, per byte of a GPU's stack. Here, a frame has 16 bytes for each register that a call
+/// saves; a GPU's compiler saves 4, and fewer registers.
+const FRAMES: u64 = 4;
+
 /// Parameters may ask for an alignment of up to 128 bytes, tensor maps for 64.
 #[derive(Clone, Copy)]
 #[repr(align(128))]
@@ -236,7 +240,7 @@ impl Kernel {
         let shape = Shape {
             threads: threads as u32,
             shared_bytes,
-            local_bytes: (self.program.local + if self.program.stack { u64::from(launch.stack) } else { 0 })
+            local_bytes: (self.program.local + if self.program.stack { FRAMES * u64::from(launch.stack) } else { 0 })
                 .next_multiple_of(16),
             home_bytes: self.home_bytes,
             cluster: cluster as u32,

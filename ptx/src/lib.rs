@@ -76,6 +76,7 @@ mod matrix;
 mod memory_ops;
 mod mistake;
 mod once;
+mod pace;
 mod parser;
 mod point;
 mod shape;

@@ -26,7 +26,7 @@ impl Point {
     /// Whether the lanes of a whole warp that are here have all that they wait for.
     pub(crate) fn is_met_by_warp(&self) -> bool {
         match self.convergence {
-            Convergence::Warp | Convergence::Arrived => true,
+            Convergence::Warp | Convergence::Arrived | Convergence::Pace => true,
             Convergence::Mask(which) => {
                 matches!(self.src[which as usize], Source::Imm(mask) if mask as u32 == u32::MAX)
             }

@@ -46,6 +46,8 @@ pub(crate) enum BarrierKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SyncOp {
     Yield,
+    /// Nothing: lanes of a warp that run the same loops keep pace.
+    Step,
     Shfl(ShflMode),
     Vote(VoteMode),
     Match {

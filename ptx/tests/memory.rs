@@ -85,6 +85,30 @@ fn generic_addresses_reach_every_space() {
     assert_eq!(device.get::<u32>(a, 10), [5, 6, 7, 30, 20, 1, 1, 0, 1, 5]);
 }
 
+/// `tile[7 - x]`, as NVRTC compiles it: -4x + 28.
+#[test]
+fn addresses_of_32_bits_wrap() {
+    let body = ".shared .align 4 .b32 s[8];\n.reg .b32 %t, %n, %v, %u;\nmov.u32 %t, %tid.x;\nmov.u32 %n, s;\nshl.b32 %v, %t, 2;\n\
+                add.u32 %u, %n, %v;\nst.shared.u32 [%u], %t;\nbar.sync 0;\nsub.u32 %n, %n, %v;\nLOAD\nmul.wide.u32 %x, %t, 8;\n\
+                add.u64 %a, %a, %x;\nst.global.v2.u32 [%a], {%r0, %r1};";
+    let reversed: Vec<u32> = (0..8).flat_map(|x| [7 - x, 7 - x / 2]).collect();
+    for load in [
+        "ld.shared.u32 %r0, [%n+28];\nshr.u32 %v, %t, 1;\nsub.u32 %r1, 7, %v;",
+        // Two loads whose places are checked at once.
+        "shr.u32 %v, %t, 1;\nshl.b32 %v, %v, 2;\nneg.s32 %u, %v;\nshl.b32 %v, %t, 2;\nneg.s32 %n, %v;\n\
+         ld.shared.u32 %r0, [%n+28];\nld.shared.u32 %v, [%n+28];\nld.shared.u32 %r1, [%u+28];",
+        "atom.shared.add.u32 %r0, [%n+28], 0;\nshr.u32 %v, %t, 1;\nsub.u32 %r1, 7, %v;",
+    ] {
+        let mut device = Device::new();
+        let a = device.put(&[0u32; 16]);
+        device.run(&image(&one("", &body.replace("LOAD", load))), "k", 1, 8, &[a, 0, 0]).unwrap();
+        assert_eq!(device.get::<u32>(a, 16), reversed, "{load}");
+    }
+    let outside = ".shared .align 4 .b32 s[8];\nmov.u32 %r0, -64;\nld.shared.u32 %r0, [%r0+28];";
+    let result = Device::new().run(&image(&one("", outside)), "k", 1, 1, &[0, 0, 0]);
+    assert_eq!(trap(result).kind, TrapKind::IllegalAddress);
+}
+
 #[test]
 fn accesses_outside_any_space_stop_the_launch() {
     for (body, kind) in [

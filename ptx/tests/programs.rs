@@ -72,6 +72,8 @@ fn recursion_keeps_each_activation() {
         expected.push(expected[i - 1] + expected[i - 2]);
     }
     assert_eq!(device.get::<i32>(out, 20), expected);
+    // A GPU keeps 20 activations in less than its default of 1024 bytes.
+    device.launch(&image, "fibk", [1; 3], [20, 1, 1], &words(&[out]), |l| l.stack = 640).unwrap();
     let trap = trap(device.launch(&image, "fibk", [1; 3], [20, 1, 1], &words(&[out]), |l| l.stack = 64));
     assert_eq!(trap.kind, TrapKind::StackOverflow);
 }

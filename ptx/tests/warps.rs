@@ -320,3 +320,38 @@ fn what_a_block_has_read_it_overwrites_once() {
         }
     }
 }
+
+/// A merge by one warp without `__syncwarp`, as in CuPy's `partition`: an iteration reads what other lanes wrote in the one before.
+#[test]
+fn lanes_keep_pace_in_loops_of_exchanges() {
+    let body = ".reg .b64 %x, %y;\n.reg .b32 %t, %w, %j, %m, %n, %u, %v;\n.reg .pred %q;\nmov.u32 %t, %tid.x;\nmov.u32 %w, 16;\nW:\nmov.u32 %j, %t;\n\
+                setp.ge.u32 %q, %j, 16;\n@%q bra NEXT;\nJ:\nneg.s32 %m, %w;\nand.b32 %m, %j, %m;\nadd.u32 %n, %j, %m;\nmul.wide.u32 %x, %n, 4;\n\
+                add.u64 %x, %a, %x;\nmul.wide.u32 %y, %w, 4;\nadd.u64 %y, %x, %y;\nld.global.u32 %u, [%x];\nld.global.u32 %v, [%y];\n\
+                setp.le.u32 %q, %u, %v;\n@%q bra SKIP;\nst.global.u32 [%x], %v;\nst.global.u32 [%y], %u;\nSKIP:\nadd.u32 %j, %j, 32;\n\
+                setp.lt.u32 %q, %j, 16;\n@%q bra J;\nNEXT:\nshr.u32 %w, %w, 1;\nsetp.ne.u32 %q, %w, 0;\n@%q bra W;\n";
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p0)\n{{\n.reg .b64 %a;\nld.param.u64 %a, [p0];\n{body}ret;\n}}\n"
+    );
+    let mut device = Device::new();
+    let rising_and_falling: Vec<u32> = (0..16).map(|i| 2 * i).chain((0..16).map(|i| 31 - 2 * i)).collect();
+    let a = device.put(&rising_and_falling);
+    device.run(&image(&text), "k", 1, 32, &[a]).unwrap();
+    assert_eq!(device.get::<u32>(a, 32), (0..32).collect::<Vec<u32>>());
+}
+
+/// The lane that holds the lock waits for nobody who waits for the lock.
+#[test]
+fn lanes_that_keep_pace_release_a_lock() {
+    let body = ".reg .b64 %x;\n.reg .b32 %i, %r, %c, %v;\n.reg .pred %q;\nmov.u32 %i, 0;\nI:\natom.global.cas.b32 %v, [%a+8], 0, 1;\n\
+                setp.ne.u32 %q, %v, 0;\n@%q bra I;\nmov.u32 %r, 0;\nR:\nmov.u32 %c, 0;\nC:\nmul.wide.u32 %x, %c, 4;\nadd.u64 %x, %a, %x;\n\
+                ld.global.u32 %v, [%x];\nadd.u32 %v, %v, 1;\nst.global.u32 [%x], %v;\nadd.u32 %c, %c, 1;\nsetp.lt.u32 %q, %c, 2;\n@%q bra C;\n\
+                add.u32 %r, %r, 1;\nsetp.lt.u32 %q, %r, 2;\n@%q bra R;\natom.global.exch.b32 %v, [%a+8], 0;\nadd.u32 %i, %i, 1;\n\
+                setp.lt.u32 %q, %i, 3;\n@%q bra I;\n";
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p0)\n{{\n.reg .b64 %a;\nld.param.u64 %a, [p0];\n{body}ret;\n}}\n"
+    );
+    let mut device = Device::new();
+    let a = device.put(&[0u32; 3]);
+    device.run(&image(&text), "k", 1, 32, &[a]).unwrap();
+    assert_eq!(device.get::<u32>(a, 3), [192, 192, 0]);
+}

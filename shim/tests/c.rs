@@ -214,6 +214,20 @@ fn linking() {
 }
 
 #[test]
+fn random() {
+    // Where none is installed.
+    check_in(&[("PATH", "/usr/bin:/bin")], "allow", &CUDA_13, "random", &[]);
+    let toolkit = tempfile::tempdir().unwrap();
+    fs::create_dir(toolkit.path().join("lib64")).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/random_library.c");
+    let library = toolkit.path().join("lib64/libcurand.so.10");
+    run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source), "compiling a library");
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&[("CUDA_PATH", toolkit.path().to_str().unwrap())], "allow", cuda, "random", &[]);
+    }
+}
+
+#[test]
 fn registered_kernels() {
     check_with(&CUDA_12, "registered", &[]);
     let said = check_under("error", &CUDA_13, "registered", &[]);

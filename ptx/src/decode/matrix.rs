@@ -87,14 +87,7 @@ impl<'a> Decoder<'a> {
 
     fn matrix_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, AddressSpace)> {
         let (value, offset, place) = self.address(operand, space)?;
-        let value = match value {
-            Val::Reg(reg) if self.scalar_of(reg).bits() == 32 => {
-                self.emit(Op::Int(IntOp::Extend, U32), B64, vec![value])
-            }
-            other => other,
-        };
-        let value = self.emit(Op::Int(IntOp::Add, U64), B64, vec![value, Val::Imm(offset as u64)]);
-        Ok((value, place))
+        Ok((self.sum_of_address(value, offset), place))
     }
 
     fn mma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {

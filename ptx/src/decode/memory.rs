@@ -79,18 +79,19 @@ impl<'a> Decoder<'a> {
     /// The address as one 64-bit value, for helpers.
     pub(super) fn whole_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, u64)> {
         let (value, offset, place) = self.address(operand, space)?;
-        let value = match value {
-            Val::Reg(reg) if self.scalar_of(reg).bits() == 32 => {
-                self.emit(Op::Int(IntOp::Extend, U32), B64, vec![value])
-            }
-            other => other,
-        };
-        let value = if offset == 0 {
-            value
-        } else {
-            self.emit(Op::Int(IntOp::Add, U64), B64, vec![value, Val::Imm(offset as u64)])
-        };
+        let value = self.sum_of_address(value, offset);
         Ok((value, place as u64))
+    }
+
+    /// `a + n` in 64 bits. The sum of a register of 32 bits wraps in those.
+    pub(super) fn sum_of_address(&mut self, base: Val, offset: i64) -> Val {
+        let is_narrow = matches!(base, Val::Reg(reg) if self.scalar_of(reg).bits() == 32);
+        let sum = match (offset, is_narrow) {
+            (0, _) => base,
+            (_, true) => self.emit(Op::Int(IntOp::Add, U32), U32, vec![base, Val::Imm(u64::from(offset as u32))]),
+            (_, false) => self.emit(Op::Int(IntOp::Add, U64), B64, vec![base, Val::Imm(offset as u64)]),
+        };
+        if is_narrow { self.emit(Op::Int(IntOp::Extend, U32), B64, vec![sum]) } else { sum }
     }
 
     /// Whether the access is more than weak, and whether by `volatile` alone.

@@ -63,7 +63,7 @@ impl<'a> Lowering<'a> {
         if members.len() < 2 || places > u64::from(u16::MAX) {
             return;
         }
-        let from = self.int(base, 64);
+        let from = self.base_of_access(AddressSpace::Shared, base);
         let lowest = self.b.ins().iadd_imm_s(from, low);
         let start = self.load_context(types::I64, offset_of!(Context, shared));
         let length = self.load_context(types::I64, offset_of!(Context, shared_bytes));
@@ -78,6 +78,7 @@ impl<'a> Lowering<'a> {
             let Some((_, memory, _)) = shared_load(inst) else { continue };
             self.site = inst.site;
             let address = self.b.ins().iadd_imm_s(from, memory.offset);
+            let address = if self.is_narrow(base) { self.wrapped(address) } else { address };
             let next = self.b.create_block();
             self.b.set_cold_block(next);
             self.b.append_block_param(next, types::I64);

@@ -9,7 +9,8 @@ impl<'a> Lowering<'a> {
         if let Some(place) = self.place_in_group(memory, base, bytes, lanes).filter(|_| !write) {
             return place;
         }
-        let base = self.int(base, 64);
+        let is_narrow = self.is_narrow(base);
+        let base = self.base_of_access(memory.space, base);
         let address = if memory.offset == 0 { base } else { self.b.ins().iadd_imm_s(base, memory.offset) };
         let (slow, good) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(slow);
@@ -45,9 +46,30 @@ impl<'a> Lowering<'a> {
         };
         self.b.ins().brif(fits, good, &[BlockArg::Value(host)], slow, &[]);
         self.b.switch_to_block(slow);
+        let address = if is_narrow { self.wrapped(address) } else { address };
         self.resolve_by_helper(memory, address, bytes, write, lanes, good);
         self.b.switch_to_block(good);
         self.b.block_params(good)[0]
+    }
+
+    /// The base of an access with an offset. In 32 bits, their sum wraps: the base is negative if its sign bit is set, so that
+    /// they add up to the right place in memory that begins at 0. A sum beyond that has to be `wrapped`.
+    pub(super) fn base_of_access(&mut self, space: AddressSpace, base: Val) -> Value {
+        if !self.is_narrow(base) || matches!(space, AddressSpace::Global | AddressSpace::Generic) {
+            return self.int(base, 64);
+        }
+        let base = self.int(base, 32);
+        self.b.ins().sextend(types::I64, base)
+    }
+
+    pub(super) fn is_narrow(&self, base: Val) -> bool {
+        matches!(base, Val::Reg(reg) if self.bits_of(reg) == 32)
+    }
+
+    /// The low 32 bits of an address.
+    pub(super) fn wrapped(&mut self, address: Value) -> Value {
+        let low = self.b.ins().ireduce(types::I32, address);
+        self.b.ins().uextend(types::I64, low)
     }
 
     /// Continues in `good` with the machine's answer about an access. Stops the launch if the access is not good.

@@ -229,7 +229,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            SyncOp::Yield | SyncOp::Barrier { .. } | SyncOp::ClusterArrive | SyncOp::ClusterWait => {}
+            SyncOp::Yield | SyncOp::Step | SyncOp::Barrier { .. } | SyncOp::ClusterArrive | SyncOp::ClusterWait => {}
         }
         let _ = mask;
         Ok(())

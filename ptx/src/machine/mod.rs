@@ -193,6 +193,8 @@ impl Machine<'_> {
             }
             let mut done = 0u32;
             let mut moved = false;
+            // The first place where lanes wait for the others of their warp without need, and the lanes there.
+            let mut pacing: Option<(u32, u32)> = None;
             while let Some(first) = lowest(waiting & !done) {
                 let warp = &unit.blocks[block].warps[index];
                 let sync = warp.resume[first as usize] - 1;
@@ -207,6 +209,9 @@ impl Machine<'_> {
                 done |= group;
                 match self.converge_group(unit, block, index, sync, group)? {
                     Outcome::Wait => {}
+                    Outcome::Ahead => {
+                        pacing = pacing.into_iter().chain([(sync, group)]).min();
+                    }
                     Outcome::Moved(lanes) => {
                         moved = true;
                         turn.progress = true;
@@ -230,6 +235,10 @@ impl Machine<'_> {
                     }
                 }
             }
+            if let Some((_, lanes)) = pacing.filter(|_| !moved) {
+                turn.progress = true;
+                unit.blocks[block].warps[index].runnable |= lanes;
+            }
             if !moved || unit.blocks[block].warps[index].runnable != 0 {
                 return Ok(unit.blocks[block].warps[index].runnable != 0 && !yielded);
             }
@@ -250,6 +259,8 @@ impl Machine<'_> {
         let live = warp.live();
         match point.convergence {
             Convergence::Alone => Ok(Outcome::Yielded(group)),
+            Convergence::Pace if group == live => Ok(self.go_on(unit, block, index, group)),
+            Convergence::Pace => Ok(Outcome::Ahead),
             Convergence::Arrived => {
                 let here = at(warp, group, sync);
                 self.execute(unit, block, index, sync, here, here)?;
@@ -369,6 +380,8 @@ enum Outcome {
     Wait,
     Moved(u32),
     Counted,
+    /// They wait for others of their warp, but need not.
+    Ahead,
     Yielded(u32),
     Chained,
 }

@@ -1,4 +1,4 @@
-//! NVIDIA's compilers (NVRTC, nvJitLink) as installed beside the program. They run on the CPU, so they do the work
+//! NVIDIA's compilers (NVRTC, nvJitLink) and cuRAND as installed beside the program. They run on the CPU, so they do the work
 //! themselves; our versions of their functions, which every program finds first, forward the call.
 
 use std::collections::BTreeSet;
@@ -34,16 +34,20 @@ impl Installed {
         Self { library, found: OnceLock::new() }
     }
 
-    /// Its function with this name, with up to six integers and pointers as arguments.
-    fn function(&self, name: &str) -> Option<extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_uint> {
+    /// The address of its function with this name.
+    pub(super) fn address(&self, name: &str) -> Option<usize> {
         let handle = (*self.found.get_or_init(|| find(self.library)))?;
         let name = CString::new(name).ok()?;
-        // SAFETY: a handle that is never closed. All functions of these libraries take at most six integers or pointers, which the
-        // ABI passes in registers that a function with fewer does not look at.
-        unsafe {
-            let symbol = libc::dlsym(handle as *mut c_void, name.as_ptr());
-            (!symbol.is_null()).then(|| transmute(symbol))
-        }
+        // SAFETY: a handle that is never closed, and a C text.
+        let symbol = unsafe { libc::dlsym(handle as *mut c_void, name.as_ptr()) };
+        (!symbol.is_null()).then_some(symbol as usize)
+    }
+
+    /// Its function with this name, with up to six integers and pointers as arguments.
+    fn function(&self, name: &str) -> Option<extern "C" fn(usize, usize, usize, usize, usize, usize) -> c_uint> {
+        // SAFETY: all functions that are called so take at most six integers or pointers, which the ABI passes in registers that
+        // a function with fewer does not look at.
+        self.address(name).map(|address| unsafe { transmute(address) })
     }
 
     /// Whether there is one.
@@ -95,6 +99,8 @@ fn find(library: Library) -> Option<usize> {
 }
 
 fn soname(library: Library, major: u32) -> String {
+    // Its own version, in both.
+    let major = if library == Library::Curand { 10 } else { major };
     format!("{}.so.{major}", library.name())
 }
 
@@ -102,6 +108,7 @@ fn soname(library: Library, major: u32) -> String {
 fn open(path: &Path, library: Library) -> Option<usize> {
     let version = match library {
         Library::NvJitLink => c"nvJitLinkVersion",
+        Library::Curand => c"curandGetVersion",
         _ => c"nvrtcVersion",
     };
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;

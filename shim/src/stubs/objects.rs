@@ -20,6 +20,7 @@ pub(super) mod kind {
     pub(crate) const CUSPARSE_OBJECT: u8 = 0x47;
     pub(crate) const NVRTC: u8 = 0x48;
     pub(crate) const NVJITLINK: u8 = 0x49;
+    pub(crate) const CURAND: u8 = 0x4b;
 }
 
 /// A code of one of these libraries, returned to C unchanged.
