@@ -228,6 +228,15 @@ fn random() {
 }
 
 #[test]
+fn copies_of_the_runtime() {
+    let work = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/copy_library.c");
+    let library = work.path().join("libcopy.so");
+    run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source), "compiling a library");
+    check_in(&[("LIBRARY", library.to_str().unwrap())], "error", &CUDA_13, "copies", &[]);
+}
+
+#[test]
 fn registered_kernels() {
     check_with(&CUDA_12, "registered", &[]);
     let said = check_under("error", &CUDA_13, "registered", &[]);

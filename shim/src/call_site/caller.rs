@@ -95,10 +95,15 @@ pub(super) fn site() -> SiteId {
 
 /// The program's function that this thread is in: the innermost on its stack that is not ours. Requires a stack walk.
 pub(super) fn on_stack() -> Option<SiteId> {
+    address_on_stack().map(within).filter(|site| *site != SiteId::default())
+}
+
+/// Where in that function this thread is.
+pub(super) fn address_on_stack() -> Option<usize> {
     let mut found = None;
     // SAFETY: the function calls `step` for each frame, with this argument, before it returns.
     unsafe { _Unwind_Backtrace(step, (&raw mut found).cast()) };
-    found.map(within).filter(|site| *site != SiteId::default())
+    found
 }
 
 /// The function around the call that returns to `address`. Finding it requires the loader's tables, and often a file.

@@ -52,6 +52,11 @@ pub(crate) fn of_mistake() -> Option<SiteId> {
     python::innermost().or_else(caller::on_stack)
 }
 
+/// The address in the program's code, or that of its libraries, to which the call under way returns. Costs a stack walk.
+pub(crate) fn address() -> Option<usize> {
+    caller::address_on_stack()
+}
+
 /// The same as [`of_python`], at a cost that every operator can bear.
 pub(crate) fn of_this_thread() -> Option<SiteId> {
     python::of_this_thread()

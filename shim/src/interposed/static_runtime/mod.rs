@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dataplane::lock::Mutex;
 
 use self::object::{Object, Runtime};
+use crate::cuda_runtime::error;
 use crate::device::version;
 use crate::stubs::installed;
 
@@ -203,6 +204,9 @@ fn lead_here(object: &Object, runtime: &Runtime, has_registered: bool) {
     // SAFETY: functions of the object's code, which is loaded, by the names of those that replace them. The program has not
     // started, or has not found a function in the library yet; no constructor is running.
     let is_replaced = unsafe { entry::replace(&runtime.functions, &object.code) };
+    if is_replaced {
+        error::add_copy(object.code.clone());
+    }
     if is_replaced && has_registered {
         for counter in &runtime.counters {
             // SAFETY: an `int` of the object, which its constructors alone use.
