@@ -115,7 +115,8 @@ fn open(path: &Path, library: Library) -> Option<usize> {
     // SAFETY: C texts. NVIDIA's libraries do nothing when they are loaded.
     unsafe {
         let open: unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void = transmute(loader());
-        let handle = open(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        // What it calls in itself is its own, not ours of the same name, although that comes first.
+        let handle = open(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND);
         if handle.is_null() {
             return None;
         }
