@@ -105,7 +105,8 @@ pub(crate) fn successors(program: &Program, block: usize) -> (Vec<u32>, Option<u
     }
 }
 
-fn waits(inst: &Inst) -> bool {
+/// Whether a loop with this may wait for another thread.
+pub(crate) fn waits(inst: &Inst) -> bool {
     match &inst.op {
         Op::Fence => true,
         Op::Load(memory) => memory.strong,

@@ -3,7 +3,7 @@
 //! between. Hardware runs lanes together that take the same path, so that this works. Here, lanes run one after the other; but in
 //! loops around such loops, they wait for each other, if others can come.
 
-use crate::flow::{Loop, loops};
+use crate::flow::{Loop, loops, waits};
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
 use crate::sync::SyncOp;
@@ -25,11 +25,13 @@ pub(crate) fn insert(program: &mut Program) {
     }
 }
 
-/// Whether threads only meet at branches.
+/// Whether nothing in it synchronizes threads. A thread that waits for others must get out of their way, not keep pace.
 fn is_free(program: &Program, each: &Loop) -> bool {
     each.blocks.iter().all(|block| {
         use Terminator::{Branch, Exit, Jump, Table, Trap};
-        matches!(program.blocks[*block as usize].end, Jump(_) | Branch { .. } | Table { .. } | Exit | Trap(_))
+        let block = &program.blocks[*block as usize];
+        let goes_on = matches!(block.end, Jump(_) | Branch { .. } | Table { .. } | Exit | Trap(_));
+        goes_on && !block.insts.iter().any(waits)
     })
 }
 

@@ -355,3 +355,20 @@ fn lanes_that_keep_pace_release_a_lock() {
     device.run(&image(&text), "k", 1, 32, &[a]).unwrap();
     assert_eq!(device.get::<u32>(a, 3), [192, 192, 0]);
 }
+
+/// The first warp waits for the second in a loop around a loop of exchanges.
+#[test]
+fn a_warp_that_waits_lets_another_go_first() {
+    let body = ".reg .b64 %x;\n.reg .b32 %t, %c, %v;\n.reg .pred %q;\nmov.u32 %t, %tid.x;\nsetp.ge.u32 %q, %t, 32;\n@%q bra SET;\nR:\nmov.u32 %c, 0;\n\
+                C:\nmad.lo.u32 %v, %t, 2, %c;\nmul.wide.u32 %x, %v, 4;\nadd.u64 %x, %a, %x;\nld.global.u32 %v, [%x+4];\nadd.u32 %v, %v, 1;\n\
+                st.global.u32 [%x+4], %v;\nadd.u32 %c, %c, 1;\nsetp.lt.u32 %q, %c, 2;\n@%q bra C;\nld.volatile.global.u32 %v, [%a];\n\
+                setp.eq.u32 %q, %v, 0;\n@%q bra R;\nbra END;\nSET:\nst.volatile.global.u32 [%a], 1;\nEND:\n";
+    let text = format!(
+        "{HEADER}.visible .entry k(.param .u64 p0)\n{{\n.reg .b64 %a;\nld.param.u64 %a, [p0];\n{body}ret;\n}}\n"
+    );
+    let mut device = Device::new();
+    let a = device.put(&[0u32; 65]);
+    device.run(&image(&text), "k", 1, 64, &[a]).unwrap();
+    let found = device.get::<u32>(a, 65);
+    assert!(found[0] == 1 && found[1..].iter().all(|count| *count > 0), "{found:?}");
+}
