@@ -63,14 +63,15 @@ impl<'a> Lowering<'a> {
         if members.len() < 2 || places > u64::from(u16::MAX) {
             return;
         }
-        let from = self.base_of_access(AddressSpace::Shared, base);
+        let from = self.int(base, 64);
         let lowest = self.b.ins().iadd_imm_s(from, low);
         let start = self.load_context(types::I64, offset_of!(Context, shared));
         let length = self.load_context(types::I64, offset_of!(Context, shared_bytes));
         let fits = self.fits(lowest, length, bytes, places as u32);
         let (good, bad) = (self.new_block(), self.b.create_block());
         self.b.set_cold_block(bad);
-        self.b.ins().brif(fits, good, &[], bad, &[]);
+        self.b.append_block_param(good, types::I64);
+        self.b.ins().brif(fits, good, &[BlockArg::Value(from)], bad, &[]);
         // The first that is not good stops the launch.
         self.b.switch_to_block(bad);
         let site = self.site;
@@ -86,8 +87,16 @@ impl<'a> Lowering<'a> {
             self.b.switch_to_block(next);
         }
         self.site = site;
-        self.jump(good, &[]);
+        // All are good, so a base beyond what shared memory can have is a negative one.
+        let signed = if self.is_narrow(base) {
+            let low = self.int(base, 32);
+            self.b.ins().sextend(types::I64, low)
+        } else {
+            from
+        };
+        self.b.ins().jump(good, &[BlockArg::Value(signed)]);
         self.b.switch_to_block(good);
+        let from = self.b.block_params(good)[0];
         let host = self.b.ins().iadd(start, from);
         self.group = Some(Group { base, bytes, lanes, host, end });
     }

@@ -10,7 +10,7 @@ impl<'a> Lowering<'a> {
             return place;
         }
         let is_narrow = self.is_narrow(base);
-        let base = self.base_of_access(memory.space, base);
+        let base = self.int(base, 64);
         let address = if memory.offset == 0 { base } else { self.b.ins().iadd_imm_s(base, memory.offset) };
         let (slow, good) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(slow);
@@ -52,16 +52,8 @@ impl<'a> Lowering<'a> {
         self.b.block_params(good)[0]
     }
 
-    /// The base of an access with an offset. In 32 bits, their sum wraps: the base is negative if its sign bit is set, so that
-    /// they add up to the right place in memory that begins at 0. A sum beyond that has to be `wrapped`.
-    pub(super) fn base_of_access(&mut self, space: AddressSpace, base: Val) -> Value {
-        if !self.is_narrow(base) || matches!(space, AddressSpace::Global | AddressSpace::Generic) {
-            return self.int(base, 64);
-        }
-        let base = self.int(base, 32);
-        self.b.ins().sextend(types::I64, base)
-    }
-
+    /// Whether the sum of this base and an offset wraps in 32 bits. It is added in 64, so that a sum that wraps fits nowhere and has
+    /// to be [`wrapped`](Self::wrapped) then.
     pub(super) fn is_narrow(&self, base: Val) -> bool {
         matches!(base, Val::Reg(reg) if self.bits_of(reg) == 32)
     }
