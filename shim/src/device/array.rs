@@ -102,7 +102,7 @@ pub(crate) struct Array {
     pub(crate) device: &'static Device,
     address: usize,
     _block: Arc<Block>,
-    is_level: bool,
+    pub(crate) is_level: bool,
     /// Texels by dimension; 0 for dimensions that it does not have.
     pub(crate) sizes: [usize; 3],
     pub(crate) format: Format,

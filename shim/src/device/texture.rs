@@ -234,14 +234,15 @@ pub(crate) fn create(
     Ok(TEXTURES.insert(Arc::new(object)))
 }
 
-/// Makes a surface object.
+/// Makes a surface object. A level of a mipmapped array may have been made without the flag for surfaces, as in NVIDIA's sample
+/// bindlessTexture.
 ///
 /// # Errors
 /// `INVALID_VALUE` for anything but an array that was made for surfaces.
 pub(crate) fn create_surface(device: &'static Device, resource: Resource) -> CudaResult<usize> {
     let Resource::Array(handle) = resource else { return Err(CudaError::INVALID_VALUE) };
     match array::find(handle) {
-        Ok(found) if found.flags & array::SURFACE != 0 => {
+        Ok(found) if found.is_level || found.flags & array::SURFACE != 0 => {
             Ok(SURFACES.insert(Arc::new(Object { device, resource, sampling: None, view: None })))
         }
         _ => Err(CudaError::INVALID_VALUE),
@@ -260,11 +261,15 @@ pub(crate) fn find(is_surface: bool, handle: usize) -> CudaResult<Arc<Object>> {
     table(is_surface).get(handle).ok_or(CudaError::INVALID_VALUE)
 }
 
-/// Removes an object once the kernels launched before are done with it.
+/// Removes an object once the kernels launched before are done with it. Surface 0 is none, which NVIDIA's sample volumeFiltering
+/// destroys and takes for success.
 ///
 /// # Errors
 /// `INVALID_VALUE`.
 pub(crate) fn destroy(is_surface: bool, handle: usize) -> CudaResult {
+    if is_surface && handle == 0 {
+        return Ok(());
+    }
     stream::synchronize_device(find(is_surface, handle)?.device);
     table(is_surface).remove(handle).map(drop).ok_or(CudaError::INVALID_VALUE)
 }

@@ -180,6 +180,8 @@ static void objects(void) {
     SAME(cudaGetTextureObjectTextureDesc(&said, texture), cudaSuccess);
     SAME(memcmp(&said, &how, sizeof how), 0);
     SAME(cudaCreateSurfaceObject(&surface, &what), cudaErrorInvalidValue);
+    SAME(cudaDestroySurfaceObject(0), cudaSuccess);
+    SAME(cudaDestroySurfaceObject(12345), cudaErrorInvalidValue);
     SAME(cudaDestroyTextureObject(texture), cudaSuccess);
     SAME(cudaDestroyTextureObject(texture), cudaErrorInvalidValue);
     SAME(cudaGetTextureObjectResourceDesc(&found, texture), cudaErrorInvalidValue);
@@ -258,6 +260,13 @@ static void mipmaps(void) {
     what.res.array.array = level;
     SAME(cudaCreateSurfaceObject(&surface, &what), cudaSuccess);
     SAME(cudaDestroySurfaceObject(surface), cudaSuccess);
+    /* NVIDIA's sample bindlessTexture makes surfaces of such levels. */
+    cudaMipmappedArray_t plain = NULL;
+    SAME(cudaMallocMipmappedArray(&plain, &format, extent, 1, 0), cudaSuccess);
+    SAME(cudaGetMipmappedArrayLevel(&what.res.array.array, plain, 0), cudaSuccess);
+    SAME(cudaCreateSurfaceObject(&surface, &what), cudaSuccess);
+    SAME(cudaDestroySurfaceObject(surface), cudaSuccess);
+    SAME(cudaFreeMipmappedArray(plain), cudaSuccess);
     what.resType = cudaResourceTypeMipmappedArray;
     what.res.mipmap.mipmap = mipmapped;
     how.mipmapFilterMode = cudaFilterModeLinear;
