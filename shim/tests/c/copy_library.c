@@ -1,5 +1,9 @@
 /* A library with a runtime of its own, as nvcc links by default: the functions are its own, until they are led to the shim. They
-   are compiled as if apart, which keeps the stack aligned for what takes their place. */
+   are compiled as if apart, which keeps the stack aligned for what takes their place. Like every such runtime, it imports dlvsym. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+void *(*const imported)(void *restrict, const char *restrict, const char *restrict) = dlvsym;
 #define OWN __attribute__((visibility("hidden"), noipa))
 
 static volatile int calls;
