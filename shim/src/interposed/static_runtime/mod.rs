@@ -164,12 +164,21 @@ fn look(is_started: bool) {
         let objects = object::loaded(&|_| true);
         found.retain(|(object, _)| objects.iter().any(|(loaded, _)| loaded == object));
     }
+    let mut constructors = Vec::new();
     for (object, runtime) in found {
-        lead_here(&object, &runtime, is_started || !object.is_program());
-        seen.push(Seen { object, runtime: Some(runtime) });
+        let leads_here = lead_here(&object, &runtime);
+        if leads_here && (is_started || !object.is_program()) {
+            constructors.extend(prepared(&runtime));
+        }
+        seen.push(Seen { object, runtime: Some(runtime).filter(|_| leads_here) });
     }
     LOADED.store(count, Ordering::Release);
+    // They call us, and a thread that holds what they wait for may wait for this.
     drop(seen);
+    for constructor in constructors {
+        // SAFETY: a constructor without arguments, which calls functions that lead here, and `atexit`.
+        unsafe { transmute::<usize, extern "C" fn()>(constructor)() };
+    }
     LOOKING.set(false);
 }
 
@@ -190,31 +199,31 @@ impl Seen {
     }
 }
 
-/// Makes the runtime of an object lead here. If its constructors ran before, they registered their kernels with that
-/// runtime: they register them again, with us.
-fn lead_here(object: &Object, runtime: &Runtime, has_registered: bool) {
+/// Makes the runtime of an object lead here. Returns whether it does.
+fn lead_here(object: &Object, runtime: &Runtime) -> bool {
     if !version::contain(runtime.major) {
         let (name, other) = (object.path.display(), version::runtime() / 1000);
         eprintln!(
             "fakegpu: {name} contains the runtime of CUDA {}, but this process uses CUDA {other}: its calls are not supported",
             runtime.major
         );
-        return;
+        return false;
     }
     // SAFETY: functions of the object's code, which is loaded, by the names of those that replace them. The program has not
     // started, or has not found a function in the library yet; no constructor is running.
-    let is_replaced = unsafe { entry::replace(&runtime.functions, &object.code) };
-    if is_replaced {
+    let leads_here = unsafe { entry::replace(&runtime.functions, &object.code) };
+    if leads_here {
         error::add_copy(object.code.clone());
     }
-    if is_replaced && has_registered {
-        for counter in &runtime.counters {
-            // SAFETY: an `int` of the object, which its constructors alone use.
-            unsafe { (*counter as *mut c_int).write(0) };
-        }
-        for constructor in &runtime.registrations {
-            // SAFETY: a constructor without arguments, which calls functions that lead here, and `atexit`.
-            unsafe { transmute::<usize, extern "C" fn()>(*constructor)() };
-        }
+    leads_here
+}
+
+/// The constructors of an object that leads here by now. When they ran, they registered the object's kernels with its own runtime;
+/// they can run again, to register them with us.
+fn prepared(runtime: &Runtime) -> &[usize] {
+    for counter in &runtime.counters {
+        // SAFETY: an `int` of the object, which its constructors alone use.
+        unsafe { (*counter as *mut c_int).write(0) };
     }
+    &runtime.registrations
 }
