@@ -26,12 +26,13 @@ static CLOSED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// to it.
 pub(crate) fn register_fat_binary(image: *const c_void) -> *mut *mut c_void {
     compute::library_loaded();
-    // This library may be where one of those was.
-    let closed = std::mem::take(&mut *CLOSED.lock());
+    // This library may be where one of those was. Locked, because the next one to be registered may be, too.
+    let mut closed = CLOSED.lock();
     if !closed.is_empty() {
         kernel::forget(&closed);
         symbol::forget(&closed);
         program::forget(&closed);
+        closed.clear();
     }
     Box::into_raw(Box::new(image.cast_mut()))
 }

@@ -20,14 +20,16 @@ pub(super) struct Replaced {
     pub(super) by: usize,
 }
 
-/// Whether functions start with a jump to those in their place; the first that is large enough stands for all.
-///
-/// # Safety
-/// Their code can be read.
-pub(super) unsafe fn are_replaced(functions: &[Replaced]) -> bool {
+/// Whether functions start with a jump to those in their place; the first that is large enough stands for all. Not if their memory
+/// is gone.
+pub(super) fn are_replaced(functions: &[Replaced]) -> bool {
     functions.iter().find(|function| function.size >= FAR_SIZE).is_none_or(|function| {
-        // SAFETY: the caller's promise.
-        unsafe { (function.start as *const [u8; FAR_SIZE]).read_unaligned() == far(function.by) }
+        let mut code = [0_u8; FAR_SIZE];
+        let here = libc::iovec { iov_base: code.as_mut_ptr().cast(), iov_len: FAR_SIZE };
+        let there = libc::iovec { iov_base: function.start as *mut c_void, iov_len: FAR_SIZE };
+        // SAFETY: the kernel reads this process's memory, if there is any, and writes to `code`.
+        let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
+        read == FAR_SIZE as isize && code == far(function.by)
     })
 }
 
@@ -127,6 +129,7 @@ mod tests {
             assert!(are_replaced(&functions));
             assert_eq!([0, 100, 200].map(call), [7, 9, 1]);
             libc::munmap(page as *mut c_void, SIZE);
+            assert!(!are_replaced(&functions));
         }
     }
 }

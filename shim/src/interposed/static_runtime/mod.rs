@@ -122,7 +122,7 @@ extern "C" fn before_symbol() -> *mut c_void {
     static FINDER: OnceLock<usize> = OnceLock::new();
     // Before the program starts, constructors of allocators look for functions, and cannot allocate yet.
     let loaded = LOADED.load(Ordering::Acquire);
-    if loaded != 0 && loaded != object::count() {
+    if loaded != 0 && loaded != object::changes().0 {
         let _ = catch_unwind(|| look(true));
     }
     let version = if cfg!(target_arch = "aarch64") { c"GLIBC_2.17" } else { c"GLIBC_2.2.5" };
@@ -140,50 +140,57 @@ extern "C" fn before_symbol() -> *mut c_void {
 
 /// Looks at the objects that were loaded since the last time. `is_started` is false before the program's constructors ran; those
 /// of its libraries ran in any case.
+///
+/// Other threads may open and close libraries meanwhile. What they have begun is waited for; if they begin something new, this
+/// starts again. A thread in a library's constructor holds the loader's lock when it comes here, so nobody waits for that lock
+/// while holding `SEEN`. Whoever comes while another thread is at work waits for `SEEN`, because `LOADED` changes last.
 fn look(is_started: bool) {
     // What is called from here may look for functions itself.
     if LOOKING.replace(true) {
         return;
     }
-    let mut seen = SEEN.lock();
-    let count = object::count();
-    let objects = object::loaded(&|object| seen.iter().any(|seen| seen.object == *object && seen.runtime.is_none()));
-    seen.retain(|seen| objects.iter().any(|(object, _)| seen.object == *object) && seen.leads_here());
-    let mut found = Vec::new();
-    for (object, may_contain) in objects {
-        if seen.iter().any(|seen| seen.object == object) {
+    let mut read: Vec<(Object, Option<Runtime>)> = Vec::new();
+    loop {
+        let changes = object::changes();
+        if is_started {
+            wait_for_others();
+        }
+        let mut seen = SEEN.lock();
+        let closed: Vec<Object> = seen.extract_if(.., |seen| !seen.leads_here()).map(|seen| seen.object).collect();
+        let known: Vec<Object> = seen.iter().map(|seen| seen.object.clone()).collect();
+        drop(seen);
+        let objects = object::loaded(&known);
+        // It is still listed while it is being closed: the next round waits for that.
+        if closed.iter().any(|closed| objects.iter().any(|(object, _)| object == closed)) {
             continue;
         }
-        match may_contain.then(|| object.runtime()).flatten() {
-            None => seen.push(Seen { object, runtime: None }),
-            Some(runtime) => found.push((object, runtime)),
+        for (object, may_contain) in &objects {
+            if !known.contains(object) && read.iter().all(|(other, _)| other != object) {
+                read.push((object.clone(), may_contain.then(|| object.runtime()).flatten()));
+            }
         }
-    }
-    if !found.is_empty() {
-        wait_for_constructors();
-        let objects = object::loaded(&|_| true);
-        found.retain(|(object, _)| objects.iter().any(|(loaded, _)| loaded == object));
-    }
-    let mut constructors = Vec::new();
-    for (object, runtime) in found {
-        let leads_here = lead_here(&object, &runtime);
-        if leads_here && (is_started || !object.is_program()) {
-            constructors.extend(prepared(&runtime));
+        let mut seen = SEEN.lock();
+        if is_started && (object::changes() != changes || !seen.iter().all(Seen::leads_here)) {
+            // What was read of an object that was being opened may be wrong.
+            read.clear();
+            continue;
         }
-        seen.push(Seen { object, runtime: Some(runtime).filter(|_| leads_here) });
-    }
-    LOADED.store(count, Ordering::Release);
-    // They call us, and a thread that holds what they wait for may wait for this.
-    drop(seen);
-    for constructor in constructors {
-        // SAFETY: a constructor without arguments, which calls functions that lead here, and `atexit`.
-        unsafe { transmute::<usize, extern "C" fn()>(constructor)() };
+        // From here on, nobody closes an object that is not `seen`: its thread waits for this one before it can use it.
+        seen.retain(|seen| objects.iter().any(|(object, _)| seen.object == *object));
+        for (object, runtime) in read {
+            if seen.iter().all(|seen| seen.object != object) {
+                let runtime = runtime.filter(|runtime| lead_here(&object, runtime, is_started || !object.is_program()));
+                seen.push(Seen { object, runtime });
+            }
+        }
+        LOADED.store(changes.0, Ordering::Release);
+        break;
     }
     LOOKING.set(false);
 }
 
-/// Returns once no other thread is opening a library.
-fn wait_for_constructors() {
+/// Returns once no other thread is opening or closing a library.
+fn wait_for_others() {
     // SAFETY: `dlopen`, which gives a handle to the program, and does so after what holds the loader's lock.
     unsafe {
         let open: unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void = transmute(installed::loader());
@@ -192,15 +199,15 @@ fn wait_for_constructors() {
 }
 
 impl Seen {
-    /// False for an object that was closed and opened again.
+    /// False for an object that was closed, and perhaps opened again.
     fn leads_here(&self) -> bool {
-        // SAFETY: the object is loaded, so its code can be read.
-        self.runtime.as_ref().is_none_or(|runtime| unsafe { entry::are_replaced(&runtime.functions) })
+        self.runtime.as_ref().is_none_or(|runtime| entry::are_replaced(&runtime.functions))
     }
 }
 
-/// Makes the runtime of an object lead here. Returns whether it does.
-fn lead_here(object: &Object, runtime: &Runtime) -> bool {
+/// Makes the runtime of an object lead here; returns whether it does. If its constructors ran before, they registered their kernels
+/// with that runtime: they register them again, with us.
+fn lead_here(object: &Object, runtime: &Runtime, has_registered: bool) -> bool {
     if !version::contain(runtime.major) {
         let (name, other) = (object.path.display(), version::runtime() / 1000);
         eprintln!(
@@ -211,19 +218,19 @@ fn lead_here(object: &Object, runtime: &Runtime) -> bool {
     }
     // SAFETY: functions of the object's code, which is loaded, by the names of those that replace them. The program has not
     // started, or has not found a function in the library yet; no constructor is running.
-    let leads_here = unsafe { entry::replace(&runtime.functions, &object.code) };
-    if leads_here {
-        error::add_copy(object.code.clone());
+    if !unsafe { entry::replace(&runtime.functions, &object.code) } {
+        return false;
     }
-    leads_here
-}
-
-/// The constructors of an object that leads here by now. When they ran, they registered the object's kernels with its own runtime;
-/// they can run again, to register them with us.
-fn prepared(runtime: &Runtime) -> &[usize] {
-    for counter in &runtime.counters {
-        // SAFETY: an `int` of the object, which its constructors alone use.
-        unsafe { (*counter as *mut c_int).write(0) };
+    error::add_copy(object.code.clone());
+    if has_registered {
+        for counter in &runtime.counters {
+            // SAFETY: an `int` of the object, which its constructors alone use.
+            unsafe { (*counter as *mut c_int).write(0) };
+        }
+        for constructor in &runtime.registrations {
+            // SAFETY: a constructor without arguments, which calls functions that lead here, and `atexit`.
+            unsafe { transmute::<usize, extern "C" fn()>(*constructor)() };
+        }
     }
-    &runtime.registrations
+    true
 }

@@ -55,24 +55,24 @@ pub(super) struct Runtime {
     pub(super) counters: Vec<usize>,
 }
 
-/// How many objects this process has loaded in its life.
-pub(super) fn count() -> u64 {
+/// How many objects this process has loaded and unloaded in its life.
+pub(super) fn changes() -> (u64, u64) {
     unsafe extern "C" fn first(info: *mut dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-        // SAFETY: glibc passes a valid description, and `data` is the counter below.
-        unsafe { *data.cast::<u64>() = (*info).dlpi_adds };
+        // SAFETY: glibc passes a valid description, and `data` is the pair below.
+        unsafe { *data.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
         1
     }
-    let mut count = 0_u64;
-    // SAFETY: the callback gets a pointer to `count`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
-    count
+    let mut changes = (0_u64, 0_u64);
+    // SAFETY: the callback gets a pointer to `changes`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut changes).cast()) };
+    changes
 }
 
 /// All objects that are loaded; and of those that are not `known`, whether they may contain CUDA's runtime.
-pub(super) fn loaded(known: &dyn Fn(&Object) -> bool) -> Vec<(Object, bool)> {
+pub(super) fn loaded(known: &[Object]) -> Vec<(Object, bool)> {
     struct List<'a> {
         objects: Vec<(Object, bool)>,
-        known: &'a dyn Fn(&Object) -> bool,
+        known: &'a [Object],
     }
     unsafe extern "C" fn list(info: *mut dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
         // SAFETY: glibc passes a valid description, and `data` is the list below.
@@ -84,7 +84,7 @@ pub(super) fn loaded(known: &dyn Fn(&Object) -> bool) -> Vec<(Object, bool)> {
             base: info.dlpi_addr as usize,
             code: library.code(),
         };
-        let may_contain = !(list.known)(&object) && library.imports(IMPORTED);
+        let may_contain = !list.known.contains(&object) && library.imports(IMPORTED);
         list.objects.push((object, may_contain));
         0
     }
@@ -102,7 +102,7 @@ impl Object {
 
     /// CUDA's runtime in it: of CUDA 12 or 13, with a table of symbols. Ours is none.
     pub(super) fn runtime(&self) -> Option<Runtime> {
-        if self.code.contains(&(count as *const () as usize)) {
+        if self.code.contains(&(changes as *const () as usize)) {
             return None;
         }
         let path = if self.is_program() { "/proc/self/exe".as_ref() } else { self.path.as_path() };
