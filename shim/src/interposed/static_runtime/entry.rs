@@ -29,7 +29,11 @@ pub(super) fn are_replaced(functions: &[Replaced]) -> bool {
         let there = libc::iovec { iov_base: function.start as *mut c_void, iov_len: FAR_SIZE };
         // SAFETY: the kernel reads this process's memory, if there is any, and writes to `code`.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
-        read == FAR_SIZE as isize && code == far(function.by)
+        match read {
+            // A sandbox may forbid the call; then they are taken to be there.
+            -1 => std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT),
+            _ => read == FAR_SIZE as isize && code == far(function.by),
+        }
     })
 }
 
