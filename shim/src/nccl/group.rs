@@ -72,8 +72,9 @@ struct Launch {
 }
 
 thread_local! {
-    // Never dropped: exit handlers of the program still call in after a thread's values were destroyed.
-    static GROUP: RefCell<ManuallyDrop<Group>> = RefCell::default();
+    // Never dropped: exit handlers of the program still call in after a thread's values were destroyed. Boxed, because the loader
+    // has little room for what is in each thread.
+    static GROUP: RefCell<ManuallyDrop<Box<Group>>> = RefCell::default();
 }
 
 /// Body of `ncclGroupStart`.
@@ -145,7 +146,7 @@ fn close() -> NcclResult<Option<Group>> {
         0 => Err(NcclError::INVALID_USAGE.because("ncclGroupEnd without ncclGroupStart")),
         1 => {
             group.operations.iter().for_each(|operation| operation.communicator.group(false));
-            Ok(Some(ManuallyDrop::into_inner(std::mem::take(group))))
+            Ok(Some(std::mem::take(&mut ***group)))
         }
         _ => {
             group.depth -= 1;

@@ -39,7 +39,8 @@ struct Thread {
 }
 
 thread_local! {
-    static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
+    // Boxed, because the loader has little room for what is in each thread.
+    static THREAD: RefCell<Option<Box<Thread>>> = const { RefCell::new(None) };
 }
 
 /// How late the next visit of this thread to a place is. `None` if no case asks for it.
@@ -47,7 +48,7 @@ pub(crate) fn draw(place: Place) -> Option<Duration> {
     let schedule = settings::get().ok()?.schedule.as_ref()?;
     let drawn = THREAD.try_with(|thread| {
         let mut thread = thread.borrow_mut();
-        let Thread { rank, name, visits } = thread.get_or_insert_with(Thread::this);
+        let Thread { rank, name, visits } = &mut **thread.get_or_insert_with(|| Box::new(Thread::this()));
         let visit = &mut visits[place as usize];
         *visit += 1;
         late(schedule, place, [*rank, *name, *visit])
