@@ -9,6 +9,7 @@ use dataplane::lock::RwLock;
 
 use crate::boundary::guard;
 use crate::call_site;
+use crate::process::fork;
 
 /// The code of programs and libraries that contain a runtime of their own, which keeps its own last error.
 static COPIES: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
@@ -37,7 +38,7 @@ fn last() -> &'static LocalKey<Cell<u32>> {
 
 /// Where the code begins whose copy of the runtime the call under way is for; `None` for the runtime that all others share.
 fn copy() -> Option<usize> {
-    if !HAS_COPIES.load(Ordering::Acquire) || guard::is_in_host_function() {
+    if !HAS_COPIES.load(Ordering::Acquire) || guard::is_in_host_function() || fork::is_lost() {
         return None;
     }
     let address = call_site::address()?;

@@ -13,8 +13,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 use std::panic::catch_unwind;
 use std::ptr::null;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{MutexGuard, OnceLock};
 
 use dataplane::lock::Mutex;
 
@@ -32,52 +32,70 @@ struct Seen {
 /// How many objects had been loaded, in all, when they were last looked at; 0 before the program starts.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
+/// The process that last held `SEEN`.
+static HOLDER: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static LOOKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// `__libc_start_main`, the first function that a program calls. It continues in libc.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-unsafe extern "C" fn __libc_start_main() {
-    #[cfg(target_arch = "x86_64")]
-    core::arch::naked_asm!(
-        "push rdi",
-        "push rsi",
-        "push rdx",
-        "push rcx",
-        "push r8",
-        "push r9",
-        "sub rsp, 8",
-        "call {}",
-        "add rsp, 8",
-        "pop r9",
-        "pop r8",
-        "pop rcx",
-        "pop rdx",
-        "pop rsi",
-        "pop rdi",
-        "jmp rax",
-        sym before_main,
-    );
-    #[cfg(target_arch = "aarch64")]
-    core::arch::naked_asm!(
-        "stp x29, x30, [sp, #-80]!",
-        "stp x0, x1, [sp, #16]",
-        "stp x2, x3, [sp, #32]",
-        "stp x4, x5, [sp, #48]",
-        "str x6, [sp, #64]",
-        "bl {}",
-        "mov x16, x0",
-        "ldr x6, [sp, #64]",
-        "ldp x4, x5, [sp, #48]",
-        "ldp x2, x3, [sp, #32]",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #80",
-        "br x16",
-        sym before_main,
-    );
+/// Defines a function of libc, with up to seven arguments: it calls one of ours and continues in the function whose address that
+/// returns, as if libc had been called directly.
+macro_rules! before_libc {
+    ($(#[$doc:meta])* $name:ident: $before:ident) => {
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "sub rsp, 8",
+                "call {}",
+                "add rsp, 8",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp rax",
+                sym $before,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "str x6, [sp, #64]",
+                "bl {}",
+                "mov x16, x0",
+                "ldr x6, [sp, #64]",
+                "ldp x4, x5, [sp, #48]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x29, x30, [sp], #80",
+                "br x16",
+                sym $before,
+            );
+        }
+    };
+}
+
+before_libc! {
+    /// `__libc_start_main`, the first function that a program calls.
+    __libc_start_main: before_main
+}
+
+before_libc! {
+    /// `dlsym(3)`, for which `RTLD_NEXT` counts from the library that contains the return address.
+    dlsym: before_symbol
 }
 
 /// Looks at the objects that the program starts with; returns libc's `__libc_start_main`.
@@ -85,36 +103,6 @@ extern "C" fn before_main() -> *mut c_void {
     let _ = catch_unwind(|| look(false));
     // SAFETY: the name of a function, of which libc has the next definition.
     unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) }
-}
-
-/// `dlsym(3)`. It continues in libc as if libc had been called directly: `RTLD_NEXT` counts from the library that contains
-/// the return address.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-unsafe extern "C" fn dlsym() {
-    #[cfg(target_arch = "x86_64")]
-    core::arch::naked_asm!(
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "jmp rax",
-        sym before_symbol,
-    );
-    #[cfg(target_arch = "aarch64")]
-    core::arch::naked_asm!(
-        "stp x29, x30, [sp, #-32]!",
-        "stp x0, x1, [sp, #16]",
-        "bl {}",
-        "mov x16, x0",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        "br x16",
-        sym before_symbol,
-    );
 }
 
 /// Looks at libraries that were opened meanwhile; returns libc's `dlsym`.
@@ -155,7 +143,7 @@ fn look(is_started: bool) {
         if is_started {
             wait_for_others();
         }
-        let mut seen = SEEN.lock();
+        let Some(mut seen) = seen() else { break };
         let closed: Vec<Object> = seen.extract_if(.., |seen| !seen.leads_here()).map(|seen| seen.object).collect();
         let known: Vec<Object> = seen.iter().map(|seen| seen.object.clone()).collect();
         drop(seen);
@@ -169,7 +157,7 @@ fn look(is_started: bool) {
                 read.push((object.clone(), may_contain.then(|| object.runtime()).flatten()));
             }
         }
-        let mut seen = SEEN.lock();
+        let Some(mut seen) = self::seen() else { break };
         if is_started && (object::changes() != changes || !seen.iter().all(Seen::leads_here)) {
             // What was read of an object that was being opened may be wrong.
             read.clear();
@@ -187,6 +175,18 @@ fn look(is_started: bool) {
         break;
     }
     LOOKING.set(false);
+}
+
+/// `SEEN`, or `None` in a forked child whose parent had a thread at work on it, which the child does not have.
+fn seen() -> Option<MutexGuard<'static, Vec<Seen>>> {
+    let process = std::process::id();
+    let seen = match SEEN.try_lock() {
+        Some(seen) => seen,
+        None if HOLDER.load(Ordering::Relaxed) == process => SEEN.lock(),
+        None => return None,
+    };
+    HOLDER.store(process, Ordering::Relaxed);
+    Some(seen)
 }
 
 /// Returns once no other thread is opening or closing a library.
@@ -217,7 +217,7 @@ fn lead_here(object: &Object, runtime: &Runtime, has_registered: bool) -> bool {
         return false;
     }
     // SAFETY: functions of the object's code, which is loaded, by the names of those that replace them. The program has not
-    // started, or has not found a function in the library yet; no constructor is running.
+    // started, or has not found a function in the library yet, and no other thread runs its constructors.
     if !unsafe { entry::replace(&runtime.functions, &object.code) } {
         return false;
     }
@@ -233,4 +233,19 @@ fn lead_here(object: &Object, runtime: &Runtime, has_registered: bool) -> bool {
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_does_not_wait_for_a_thread_that_it_does_not_have() {
+        let held = seen().unwrap();
+        HOLDER.store(std::process::id() + 1, Ordering::Relaxed);
+        assert!(seen().is_none());
+        drop(held);
+        assert!(seen().is_some());
+        assert_eq!(HOLDER.load(Ordering::Relaxed), std::process::id());
+    }
 }

@@ -35,9 +35,10 @@ const COUNTER: (&[u8], &[u8]) = (b"_ZZL26__cudaRegisterLinkedBinary", b"E3__i");
 /// A loaded object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Object {
+    // First, because objects are compared often.
+    base: usize,
     /// Its file; empty for the program.
     pub(super) path: PathBuf,
-    base: usize,
     /// The addresses of its code.
     pub(super) code: Range<usize>,
 }
