@@ -1,7 +1,7 @@
-//! Lanes of a warp that keep pace. Before Volta, the threads of a warp ran in step, and there are kernels that still rely on it: CuPy's
-//! `partition` sorts with a warp whose lanes read in one iteration what other lanes wrote in the one before, with no `__syncwarp`
-//! between. Hardware runs lanes together that take the same path, so that this works. Here, lanes run one after the other; but in
-//! loops around such loops, they wait for each other, if others can come.
+//! Lanes of a warp that keep pace. Before Volta, the threads of a warp ran in step, and there are kernels that still rely on it:
+//! CuPy's `partition` sorts with a warp whose lanes read in one iteration what other lanes wrote in the one before, with no
+//! `__syncwarp` between. Hardware runs lanes together that take the same path, so this works there. Here, lanes run one after the
+//! other; but in loops around such loops, they wait for each other, if others can come.
 
 use crate::flow::{Loop, loops, waits};
 use crate::ir::*;

@@ -1,5 +1,5 @@
-//! The CUDA version we report: as a runtime, the one that the process loaded or contains, so that versions and layouts match its headers; as
-//! a driver, the one that the machine claims to have.
+//! The CUDA version we report: as a runtime, the one that the process loaded or contains, so that versions and layouts match its
+//! headers; as a driver, the one that the machine claims to have.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
