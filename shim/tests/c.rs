@@ -288,6 +288,11 @@ fn memory() {
 }
 
 #[test]
+fn mapped_host_memory() {
+    check("mapped");
+}
+
+#[test]
 fn arrays() {
     check("arrays");
 }

@@ -12,9 +12,10 @@ use crate::device::calls::{self, pool};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
+use crate::device::mapping::{self, Place};
 use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::submit;
-use crate::device::{self, array, context, mapping, stream};
+use crate::device::{self, array, context, stream};
 
 in_context! {
     allocate(out: Out<usize>, size: usize) = alloc;
@@ -309,17 +310,17 @@ pub(crate) struct AllocationProperties {
 
 const _: () = assert!(size_of::<AllocationProperties>() == 32);
 
-fn device_in(properties: Out<AllocationProperties>) -> CudaResult<&'static device::Device> {
-    let properties = properties.get()?;
-    // Pinned (1), on a device (1).
-    if properties.kind != 1 {
-        return Err(CudaError::INVALID_VALUE);
+/// Where the properties place physical memory. `CU_MEM_LOCATION_TYPE_HOST` ignores the id, and cannot be shared.
+fn place_in(properties: Out<AllocationProperties>) -> CudaResult<Place> {
+    let AllocationProperties { kind, handle_types, location, .. } = properties.get()?;
+    match location.kind {
+        // Pinned is the only kind.
+        _ if kind != 1 => Err(CudaError::INVALID_VALUE),
+        1 => device::get(location.id).map(Place::Device),
+        2 if handle_types == 0 => Ok(Place::Host),
+        3 if location.id == 0 => Ok(Place::HostNode),
+        _ => Err(CudaError::INVALID_VALUE),
     }
-    if properties.location.kind != 1 {
-        gap::record(Library::CudaDriver, "cuMemCreate", "of host memory");
-        return Err(CudaError::NOT_SUPPORTED);
-    }
-    device::get(properties.location.id)
 }
 
 pub(crate) fn create(
@@ -332,7 +333,7 @@ pub(crate) fn create(
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(out.set(mapping::create(device_in(properties)?, size)?)?)
+    Ok(out.set(mapping::create(place_in(properties)?, size)?)?)
 }
 
 pub(crate) fn release(handle: usize) -> CudaResult {
@@ -345,12 +346,16 @@ pub(crate) fn retain(out: Out<usize>, address: usize) -> CudaResult {
 }
 
 pub(crate) fn properties_of(out: Out<AllocationProperties>, handle: usize) -> CudaResult {
-    let location = MemLocation { kind: 1, id: mapping::physical(handle)?.device as c_int };
+    let location = match mapping::physical(handle)?.place {
+        Place::Device(device) => MemLocation { kind: 1, id: device.ordinal as c_int },
+        Place::Host => MemLocation { kind: 2, id: 0 },
+        Place::HostNode => MemLocation { kind: 3, id: 0 },
+    };
     Ok(out.set(AllocationProperties { kind: 1, handle_types: 0, location, metadata: 0, flags: 0 })?)
 }
 
 pub(crate) fn granularity(out: Out<usize>, properties: Out<AllocationProperties>, _option: c_uint) -> CudaResult {
-    device_in(properties)?;
+    place_in(properties)?;
     Ok(out.set(mapping::GRANULARITY)?)
 }
 
@@ -393,8 +398,13 @@ pub(crate) fn set_access(address: usize, size: usize, list: Out<AccessDescriptio
 }
 
 pub(crate) fn get_access(out: Out<c_ulonglong>, location: Out<MemLocation>, address: usize) -> CudaResult {
-    device::get(location.get()?.id)?;
-    locate(address).ok_or(CudaError::INVALID_VALUE)?;
+    let location = location.get()?;
+    if location.kind == 1 {
+        device::get(location.id)?;
+    }
+    if locate(address).is_none() && locate_host(address).is_none() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     Ok(out.set(3)?)
 }
 

@@ -54,8 +54,11 @@ pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
         }
         return Ok(Known::Device(location.device));
     }
+    if memory::locate_host(address).is_some() {
+        return Ok(Known::Host);
+    }
     if memory::in_arena(address).is_some() || mapping::is_reserved(address) {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(if memory::locate_host(address).is_some() { Known::Host } else { Known::Unknown })
+    Ok(Known::Unknown)
 }

@@ -1,38 +1,61 @@
-//! Virtual memory management (`cuMemCreate`, `cuMemMap`, ...): parts of a device's memory file mapped where the program
-//! wants them.
+//! Virtual memory management (`cuMemCreate`, `cuMemMap`, ...): parts of a device's memory file, or files of host memory, mapped where
+//! the program wants them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
+use dataplane::arena::Arena;
 use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::allocator::PAGE;
 use super::error::{CudaError, CudaResult};
-use super::memory::{self, Kind, Location};
+use super::memory::{self, HostKind, Kind, Location};
 use super::{Device, all, arena_of, stream};
 use crate::boundary::handle::Handles;
+
+/// Where physical memory is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// On this GPU.
+    Device(&'static Device),
+    /// On the host.
+    Host,
+    /// On the host's one NUMA node.
+    HostNode,
+}
 
 /// Physical memory created by `cuMemCreate`; released when its handle and its last mapping are gone.
 #[derive(Debug)]
 pub(crate) struct Physical {
-    /// The GPU that has the memory.
-    pub(crate) device: u32,
-    address: usize,
+    pub(crate) place: Place,
+    memory: Memory,
     /// Bytes.
     pub(crate) size: usize,
 }
 
+#[derive(Debug)]
+enum Memory {
+    /// This offset in the memory file of a device.
+    Device(&'static Device, usize),
+    /// A file of its own.
+    Host(Arena),
+}
+
 impl Drop for Physical {
     fn drop(&mut self) {
-        memory::free_internal(self.address);
+        if let Memory::Device(device, offset) = self.memory
+            && let Ok(arena) = arena_of(device)
+        {
+            memory::free_internal(arena.base() as usize + offset);
+        }
     }
 }
 
 struct Mapping {
     size: usize,
     physical: Arc<Physical>,
-    /// Offset of the mapping's first byte in the device's memory file.
+    /// Offset of the mapping's first byte in the physical memory.
     offset: usize,
 }
 
@@ -55,12 +78,21 @@ pub(crate) const GRANULARITY: usize = PAGE;
 ///
 /// # Errors
 /// `INVALID_VALUE` for a size that is 0 or not a multiple of the granularity, `MEMORY_ALLOCATION`.
-pub(crate) fn create(device: &'static Device, size: usize) -> CudaResult<usize> {
+pub(crate) fn create(place: Place, size: usize) -> CudaResult<usize> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(CudaError::INVALID_VALUE);
     }
-    let address = memory::allocate(device, size, Kind::Internal)?;
-    Ok(PHYSICAL.insert(Arc::new(Physical { device: device.ordinal, address, size })))
+    let memory = match place {
+        Place::Device(device) => {
+            let address = memory::allocate(device, size, Kind::Internal)?;
+            Memory::Device(device, address - arena_of(device)?.base() as usize)
+        }
+        Place::Host | Place::HostNode => Memory::Host(Arena::create("fakegpu-host", size).map_err(|error| {
+            refusal::explain("host memory cannot be created", &error);
+            CudaError::MEMORY_ALLOCATION
+        })?),
+    };
+    Ok(PHYSICAL.insert(Arc::new(Physical { place, memory, size })))
 }
 
 /// The memory behind a handle.
@@ -155,10 +187,15 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
     if !inside || taken {
         return Err(CudaError::INVALID_VALUE);
     }
-    let arena = arena_of(&all()[physical.device as usize])?;
-    let offset = physical.address - arena.base() as usize + offset;
+    let (arena, start) = match &physical.memory {
+        Memory::Device(device, start) => (arena_of(device)?, *start),
+        Memory::Host(file) => (file, 0),
+    };
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    map(address, size, libc::PROT_READ | libc::PROT_WRITE, flags, arena.fd(), offset)?;
+    map(address, size, libc::PROT_READ | libc::PROT_WRITE, flags, arena.fd(), start + offset)?;
+    if let Memory::Host(_) = physical.memory {
+        memory::host_mapped(address, size);
+    }
     space.mapped.insert(address, Mapping { size, physical, offset });
     Ok(())
 }
@@ -168,9 +205,9 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
 /// # Errors
 /// `INVALID_VALUE` if the range does not consist of whole mappings.
 pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
-    let parts: Vec<(usize, usize, u32)> = {
+    let parts: Vec<(usize, usize, Place)> = {
         let space = space();
-        space.mapped.range(address..address + size).map(|(at, part)| (*at, part.size, part.physical.device)).collect()
+        space.mapped.range(address..address + size).map(|(at, part)| (*at, part.size, part.physical.place)).collect()
     };
     let mut next = address;
     for (at, size, _) in &parts {
@@ -182,8 +219,15 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     if size == 0 || next != address + size {
         return Err(CudaError::INVALID_VALUE);
     }
-    for (_, _, device) in &parts {
-        stream::synchronize_device(&all()[*device as usize]);
+    for (at, _, place) in &parts {
+        match place {
+            Place::Device(device) => stream::synchronize_device(device),
+            // Any device may be using it.
+            Place::Host | Place::HostNode => {
+                all().iter().for_each(stream::synchronize_device);
+                memory::forget_host(*at, HostKind::Mapped)?;
+            }
+        }
     }
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     map(address, size, libc::PROT_NONE, flags, -1, 0)?;
@@ -195,14 +239,15 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     Ok(())
 }
 
-/// The physical memory mapped at `address`.
+/// The device's memory mapped at `address`.
 pub(crate) fn locate(address: usize) -> Option<Location> {
     let space = space();
     let (base, mapping) = space.mapped.range(..=address).next_back()?;
     let within = address - base;
+    let Memory::Device(device, start) = mapping.physical.memory else { return None };
     (within < mapping.size).then(|| Location {
-        device: &all()[mapping.physical.device as usize],
-        offset: mapping.offset + within,
+        device,
+        offset: start + mapping.offset + within,
         base: *base,
         size: mapping.size,
         bytes_left: mapping.size - within,
@@ -227,7 +272,7 @@ fn map(address: usize, size: usize, protection: i32, flags: i32, fd: i32, offset
     // SAFETY: a fresh mapping, or a fixed one inside a reservation of ours, as the callers check.
     let base = unsafe { libc::mmap(address as *mut libc::c_void, size, protection, flags, fd, offset as libc::off_t) };
     if base == libc::MAP_FAILED {
-        refusal::explain("addresses for device memory cannot be mapped", &std::io::Error::last_os_error());
+        refusal::explain("addresses for physical memory cannot be mapped", &std::io::Error::last_os_error());
         return Err(CudaError::MEMORY_ALLOCATION);
     }
     Ok(base as usize)

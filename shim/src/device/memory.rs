@@ -79,6 +79,8 @@ pub(crate) enum HostKind {
     Registered,
     /// `cudaMallocManaged` beyond the device's memory.
     Managed,
+    /// `cuMemCreate`, seen through a mapping.
+    Mapped,
 }
 
 /// Host memory known to CUDA.
@@ -423,13 +425,22 @@ pub(crate) fn register_host(base: usize, size: usize, device: u32, flags: u32) -
 /// # Errors
 /// `HOST_MEMORY_NOT_REGISTERED` if none starts at `base`.
 pub(crate) fn unregister_host(base: usize) -> CudaResult {
+    forget_host(base, HostKind::Registered).map_err(|_| CudaError::HOST_MEMORY_NOT_REGISTERED)
+}
+
+/// Physical host memory was mapped at these addresses, which nothing else uses.
+pub(super) fn host_mapped(base: usize, size: usize) {
+    HOST.write().insert(base, HostRange { base, size, kind: HostKind::Mapped, device: 0, flags: 0 });
+}
+
+/// Host memory of `kind` at `base` is no longer known to CUDA.
+///
+/// # Errors
+/// `INVALID_VALUE` if none starts at `base`.
+pub(super) fn forget_host(base: usize, kind: HostKind) -> CudaResult {
     let mut host = HOST.write();
-    match host.get(&base) {
-        Some(range) if range.kind == HostKind::Registered => {
-            races::forget(base, range.size);
-            host.remove(&base);
-            Ok(())
-        }
-        _ => Err(CudaError::HOST_MEMORY_NOT_REGISTERED),
-    }
+    let range = host.get(&base).copied().filter(|range| range.kind == kind).ok_or(CudaError::INVALID_VALUE)?;
+    races::forget(base, range.size);
+    host.remove(&base);
+    Ok(())
 }

@@ -263,6 +263,7 @@ fn not_to_free(address: usize) -> Option<(FindingKind, String)> {
         return foreign(match (range.kind, address - range.base) {
             (HostKind::Allocated, 0) => "pinned host memory, which cudaFreeHost frees".to_owned(),
             (HostKind::Managed, 0) => "managed memory, which cudaFree frees".to_owned(),
+            (HostKind::Mapped, _) => "mapped memory, which cuMemUnmap takes away".to_owned(),
             (HostKind::Registered, _) => "the program's own memory, which is registered with CUDA".to_owned(),
             (_, at) => format!("an address {at} bytes inside host memory of {}", count(range.size)),
         });
