@@ -3,7 +3,6 @@
 use std::arch::{asm, global_asm};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::mem::transmute;
 use std::sync::OnceLock;
 
 use dataplane::lock::RwLock;
@@ -11,6 +10,8 @@ use dataplane::site;
 use object::{Object, ObjectKind, ObjectSymbol, SymbolKind};
 use protocol::ids::SiteId;
 use protocol::site::CallSite;
+
+use super::cpp_name::demangled;
 
 /// Where a program starts: the only frame left on its stack after `main` has returned.
 const ENTRY: &str = "_start";
@@ -238,29 +239,4 @@ fn in_symbol_table(path: &str, address: usize, offset: usize) -> Option<String> 
     };
     let symbol = file.symbols().find(around)?;
     Some(demangled(&CString::new(symbol.name_bytes().ok()?).ok()?))
-}
-
-/// The demangled C++ name, if the process contains a demangler.
-fn demangled(name: &CStr) -> String {
-    type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
-    let plain = name.to_string_lossy().into_owned();
-    if !plain.starts_with("_Z") {
-        return plain;
-    }
-    // SAFETY: the name says which function this is (Itanium C++ ABI); it returns null or a string from malloc.
-    unsafe {
-        let found = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
-        if found.is_null() {
-            return plain;
-        }
-        let demangle: Demangle = transmute(found);
-        let mut status = 0;
-        let text = demangle(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), &raw mut status);
-        if text.is_null() {
-            return plain;
-        }
-        let readable = CString::from(CStr::from_ptr(text)).to_string_lossy().into_owned();
-        libc::free(text.cast());
-        readable
-    }
 }

@@ -2,6 +2,7 @@
 //! function.
 
 pub(crate) mod caller;
+pub(crate) mod cpp_name;
 mod layout;
 mod memory;
 mod origin;

@@ -340,7 +340,9 @@ impl BoxFill {
 
 /// Whether it is host memory allocated by CUDA, which exists until CUDA releases it.
 fn is_pinned(known: Known, layout: Layout) -> bool {
-    known == Known::Host && memory::locate_host(layout.address).is_some_and(|range| matches!(range.kind, HostKind::Allocated | HostKind::Mapped))
+    known == Known::Host
+        && memory::locate_host(layout.address)
+            .is_some_and(|range| matches!(range.kind, HostKind::Allocated | HostKind::Mapped))
 }
 
 /// If nothing is computed, large pieces of device memory are left as they are: their content means nothing, and untouched pages

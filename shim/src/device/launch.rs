@@ -24,7 +24,7 @@ use super::stream::{self, Stream};
 use super::{Device, address, attribute, event, misuse, running};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
-use crate::call_site;
+use crate::call_site::{self, cpp_name};
 use crate::sanitizer::init;
 use crate::sanitizer::owner::Blocks;
 use crate::sanitizer::races::{self, Access, Submitted, Touch};
@@ -499,6 +499,7 @@ fn stopped(device: &'static Device, trap: &Trap, site: Option<SiteId>) {
             CudaError::LAUNCH_FAILURE
         }
     };
+    let trap = &Trap { kernel: cpp_name::of_kernel(&trap.kernel), ..trap.clone() };
     misuse::stopped(device, trap, site);
     // An assertion has its own line, which comes when the host synchronizes.
     if trap.kind != TrapKind::Assert {

@@ -6,6 +6,7 @@ use ptx::{Mistake, MistakeKind, Spot, Touched, Trap, TrapKind};
 
 use super::memory::{self, HostKind, Kind, Trace};
 use super::{Device, address};
+use crate::call_site::cpp_name;
 use crate::report::finding;
 use crate::sanitizer::{init, owner};
 
@@ -110,7 +111,8 @@ fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
 /// Reports that a kernel launched at `site` (or by the current call) made a mistake that did not stop it. `allocated` is where
 /// uninitialized memory was allocated.
 pub(crate) fn noticed(mistake: &Mistake, site: Option<SiteId>, allocated: impl FnOnce(u64) -> Option<SiteId>) {
-    let Mistake { kind, kernel, block, spot, address, bytes, .. } = mistake;
+    let Mistake { kind, block, spot, address, bytes, .. } = mistake;
+    let kernel = &cpp_name::of_kernel(&mistake.kernel);
     let who = thread(mistake.thread, *block, kernel, spot);
     let other = mistake
         .other

@@ -12,6 +12,7 @@ use super::error::{CudaError, CudaResult};
 use super::image::{self, Code};
 use super::memory::{self, HostKind, Kind};
 use super::{Device, attribute, version};
+use crate::call_site::cpp_name;
 use crate::settings;
 
 /// Runnable PTX.
@@ -140,7 +141,7 @@ impl Program {
             Ok(kernel) => {
                 let attributes = kernel.attributes(&self.image);
                 // Findings outlive the module.
-                let called = format!("kernel {name}").leak();
+                let called = format!("kernel {}", cpp_name::of_kernel(name)).leak();
                 Ok(Arc::new(Compiled { kernel, attributes, called, max_dynamic: AtomicU32::new(0) }))
             }
             Err(KernelError::Refused(refusal)) if refusal.function != name => Err(format!("{name}: {refusal}")),

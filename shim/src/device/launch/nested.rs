@@ -6,6 +6,7 @@ use ptx::Child;
 
 use super::{Given, KernelCall, Launch, check_kernel, check_sizes};
 use crate::boundary::gap;
+use crate::call_site::cpp_name;
 use crate::device::children::{Accept, Children, Task};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::grid::Grid;
@@ -87,7 +88,7 @@ impl KernelCall {
             return;
         }
         if let Some(wrong) = [to, source].into_iter().find(|address| !holds(*address)) {
-            let name = self.name();
+            let name = cpp_name::of_kernel(&self.name());
             eprintln!(
                 "fakegpu: device {}: a copy that kernel {name} launched: {bytes} bytes at {wrong:#x}: illegal address",
                 self.device.ordinal
