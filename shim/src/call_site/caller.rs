@@ -2,7 +2,7 @@
 
 use std::arch::{asm, global_asm};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use dataplane::lock::RwLock;
@@ -203,7 +203,7 @@ fn find(address: usize) -> Option<Found> {
         in_symbol_table(&path, call, offset)
     } else {
         // SAFETY: a string of the loader's, as in `text`.
-        Some(demangled(unsafe { CStr::from_ptr(info.dli_sname) }))
+        Some(demangled(unsafe { CStr::from_ptr(info.dli_sname) }.to_bytes()))
     };
     Some(Found { path, offset, function })
 }
@@ -238,5 +238,5 @@ fn in_symbol_table(path: &str, address: usize, offset: usize) -> Option<String> 
         symbol.kind() == SymbolKind::Text && (symbol.address()..symbol.address() + symbol.size()).contains(&at)
     };
     let symbol = file.symbols().find(around)?;
-    Some(demangled(&CString::new(symbol.name_bytes().ok()?).ok()?))
+    Some(demangled(symbol.name_bytes().ok()?))
 }

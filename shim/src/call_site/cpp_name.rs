@@ -1,74 +1,52 @@
 //! Names of C++ functions as a person writes them.
 
-use std::ffi::{CStr, CString, c_char, c_int};
-use std::mem::transmute;
+use cpp_demangle::{DemangleOptions, Symbol};
 
-/// The demangled name, if the process contains a demangler.
-pub(super) fn demangled(name: &CStr) -> String {
-    type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
-    let plain = name.to_string_lossy().into_owned();
-    if !plain.starts_with("_Z") {
-        return plain;
-    }
-    // SAFETY: the name says which function this is (Itanium C++ ABI); it returns null or a string from malloc.
-    unsafe {
-        let found = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr());
-        if found.is_null() {
-            return plain;
-        }
-        let demangle: Demangle = transmute(found);
-        let mut status = 0;
-        let text = demangle(name.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), &raw mut status);
-        if text.is_null() {
-            return plain;
-        }
-        let readable = CString::from(CStr::from_ptr(text)).to_string_lossy().into_owned();
-        libc::free(text.cast());
-        readable
-    }
+/// The demangled name, or `symbol` if it is not that of a C++ function.
+pub(super) fn demangled(symbol: &[u8]) -> String {
+    let name = Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
+    name.unwrap_or_else(|| String::from_utf8_lossy(symbol).into_owned())
 }
 
 /// The name of a kernel in a sentence: qualified, without result, parameters and template arguments, which fill pages if the kernel is
 /// that of a library like CUB.
 pub(crate) fn of_kernel(symbol: &str) -> String {
-    let Ok(name) = CString::new(symbol) else { return symbol.to_owned() };
-    bare(&demangled(&name))
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let name = Symbol::new(symbol).ok().and_then(|name| name.demangle_with_options(&options).ok());
+    name.and_then(|name| without_arguments(&name)).unwrap_or_else(|| symbol.to_owned())
 }
 
-fn bare(demangled: &str) -> String {
-    let mut depth = 0;
+/// `name` without template arguments; `None` if its angle brackets are not in pairs.
+fn without_arguments(name: &str) -> Option<String> {
+    let mut depth = 0_usize;
     let mut text = String::new();
-    for character in demangled.replace("(anonymous namespace)::", "").chars() {
+    for character in name.chars() {
         match character {
             '<' => depth += 1,
-            '>' => depth -= 1,
-            '(' if depth == 0 => break,
-            // What came before was the result's type.
-            ' ' if depth == 0 => text.clear(),
+            '>' => depth = depth.checked_sub(1)?,
             other if depth == 0 => text.push(other),
             _ => {}
         }
     }
-    if depth == 0 && !text.is_empty() { text } else { demangled.to_owned() }
+    (depth == 0).then_some(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::bare;
+    use super::of_kernel;
 
+    // The symbols are nvcc's.
     #[test]
     fn kernels_have_the_name_of_their_source() {
-        for (demangled, name) in [
-            ("add", "add"),
+        for (symbol, name) in [
             ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
-            ("add(float const*, float*, int)", "add"),
-            ("void scale<float, (Mode)1>(float*, (Mode)1)", "scale"),
-            ("a::b<c::d<int> >::kernel<(lambda(int)#1)>(int)", "a::b::kernel"),
-            ("void (anonymous namespace)::hidden<std::function<void (int)> >(int)", "hidden"),
-            // Not what it is made for, and nothing is lost.
-            ("operator<(int)", "operator<(int)"),
+            ("_Z3addPKfPfi", "add"),
+            ("_Z5scaleIfEvPT_S0_", "scale"),
+            ("_ZN1a1b6kernelINS_1cIiEELi3EEEvT_", "a::b::kernel"),
+            ("_ZN12_GLOBAL__N_16hiddenEPi", "(anonymous namespace)::hidden"),
+            ("_Zwrong", "_Zwrong"),
         ] {
-            assert_eq!(bare(demangled), name);
+            assert_eq!(of_kernel(symbol), name);
         }
     }
 }
