@@ -184,7 +184,7 @@ fn what_cannot_run_is_said_before_anything_starts() {
         (&["--python", "3.12"], "unexpected argument '--python'"),
         (&["--report", "no/such/r.json"], "make it first"),
         (&["--cluster", "bad.yaml"], "bad.yaml:3:10"),
-        (&["--device-count", "0"], "FAKEGPU_DEVICE_COUNT=0"),
+        (&["--device-count", "0"], "--device-count=0"),
     ];
     for (options, expected) in cases {
         let output = machine.output(options, "echo ran");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Parser;
-use protocol::env::{self, Variable};
+use protocol::env::{self, BadValue, Variable};
 use serde_json::{Map, Value, json};
 
 use crate::commands::ending;
@@ -186,20 +186,20 @@ fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
 /// Flags to variables, checked.
 fn apply(arguments: &FgpuArgs, environment: &mut Environment) -> Result<(), Trouble> {
     let devices = &arguments.devices;
-    let flags: [(&Variable, &Option<String>); 9] = [
-        (&env::MODE, &arguments.mode),
-        (&env::OOM_POLICY, &arguments.oom_policy),
-        (&env::UNSUPPORTED_API, &arguments.unsupported_api),
-        (&env::DIST_MODE, &arguments.dist_mode),
-        (&env::COORDINATOR_ADDR, &arguments.coordinator_addr),
-        (&env::COORDINATOR_TRANSPORT, &arguments.coordinator_transport),
-        (&env::PROFILE, &devices.profile),
-        (&env::DEVICE_COUNT, &devices.device_count),
-        (&env::PROFILES, &devices.devices),
+    let flags: [(&'static str, &Variable, &Option<String>); 9] = [
+        ("--mode", &env::MODE, &arguments.mode),
+        ("--oom-policy", &env::OOM_POLICY, &arguments.oom_policy),
+        ("--unsupported-api", &env::UNSUPPORTED_API, &arguments.unsupported_api),
+        ("--dist-mode", &env::DIST_MODE, &arguments.dist_mode),
+        ("--coordinator-addr", &env::COORDINATOR_ADDR, &arguments.coordinator_addr),
+        ("--coordinator-transport", &env::COORDINATOR_TRANSPORT, &arguments.coordinator_transport),
+        ("--profile", &env::PROFILE, &devices.profile),
+        ("--device-count", &env::DEVICE_COUNT, &devices.device_count),
+        ("--devices", &env::PROFILES, &devices.devices),
     ];
-    for (variable, value) in flags {
+    for (flag, variable, value) in flags {
         if let Some(value) = value {
-            variables::check(variable, value).map_err(usage)?;
+            variables::check(variable, value).map_err(|bad| usage(BadValue { variable: flag, ..bad }))?;
             environment.set(variable.name, value);
         }
     }

@@ -29,7 +29,7 @@ impl DeviceArguments {
     /// The profile of each device, from the arguments, else the environment, else eight A100s.
     ///
     /// # Errors
-    /// [`BadValue`] naming the variable behind the wrong value.
+    /// [`BadValue`] naming the option or the variable that has the wrong value.
     pub fn resolve(&self) -> Result<Vec<String>, BadValue> {
         self.resolve_with(|variable| std::env::var(variable.name).ok().filter(|value| !value.is_empty()))
     }
@@ -38,12 +38,13 @@ impl DeviceArguments {
         // A profile on the command line overrides a list in the environment.
         let nearer = self.profile.is_some() || self.device_count.is_some();
         if let Some(list) = self.devices.clone().or_else(|| get(&env::PROFILES).filter(|_| !nearer)) {
-            return listed(&list);
+            return listed(&list).map_err(|bad| of_option("--devices", &self.devices, bad));
         }
         let id = self.profile.clone().or_else(|| get(&env::PROFILE)).unwrap_or_else(|| "a100".to_owned());
         let count = self.device_count.clone().or_else(|| get(&env::DEVICE_COUNT)).unwrap_or_else(|| "8".to_owned());
-        let count = env::DEVICE_COUNT.integer(&count, 1, MOST)?;
-        let id = known(&env::PROFILE, &id, &id)?;
+        let count = env::DEVICE_COUNT.integer(&count, 1, MOST);
+        let count = count.map_err(|bad| of_option("--device-count", &self.device_count, bad))?;
+        let id = known(&env::PROFILE, &id, &id).map_err(|bad| of_option("--profile", &self.profile, bad))?;
         Ok(vec![id; count as usize])
     }
 
@@ -70,6 +71,11 @@ impl DeviceArguments {
             custom_profiles: Default::default(),
         })
     }
+}
+
+/// The error names the option if that was given, because nobody set the variable.
+fn of_option(option: &'static str, given: &Option<String>, bad: BadValue) -> BadValue {
+    if given.is_some() { BadValue { variable: option, ..bad } } else { bad }
 }
 
 /// Reads a cluster file. The error is ready to print: every mistake with its place and a pointer.
@@ -109,17 +115,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_names_its_variable() {
+    fn a_bad_value_names_its_option_or_variable() {
         let cases: [([Option<&str>; 3], &str); 4] = [
-            ([None, Some("0"), None], "FAKEGPU_DEVICE_COUNT=0"),
+            ([None, Some("0"), None], "--device-count=0: expected"),
             ([Some("h1000"), None, None], "did you mean `h100`?"),
-            ([None, None, Some("a100:0")], "FAKEGPU_PROFILES=a100:0"),
-            ([None, None, Some("a100,,h100")], "FAKEGPU_PROFILES=a100,,h100"),
+            ([None, None, Some("a100:0")], "--devices=a100:0: expected"),
+            ([None, None, Some("a100,,h100")], "--devices=a100,,h100: expected"),
         ];
         for (arguments, expected) in cases {
             let error = devices(arguments, &[]).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        let error = devices([None, Some("2"), None], &[("FAKEGPU_PROFILE", "h1000")]).unwrap_err().to_string();
+        assert!(error.starts_with("FAKEGPU_PROFILE=h1000: "), "{error}");
         assert!(check(&env::UNSUPPORTED_API, "wran").is_err());
         assert!(check(&env::REPORT_PATH, "anything").is_ok());
         assert!(check(&env::DRIVER, "12.7").unwrap_err().to_string().contains("12.8"));
