@@ -221,7 +221,7 @@ fn hybrid_preloads_what_stands_before_the_real_libcuda() {
     refuses(&[], "driver", "build/lib/libfakegpu_cuda.so");
     std::fs::copy(stand_in(), at("build/lib/libfakegpu_cuda.so")).unwrap();
     refuses(&["--dist-mode", "simulate"], "driver", "FAKEGPU_DIST_MODE=simulate with FAKEGPU_MODE=hybrid");
-    refuses(&["--oom-policy", "manged"], "driver", "FAKEGPU_OOM_POLICY=manged");
+    refuses(&["--oom-policy", "manged"], "driver", "--oom-policy=manged");
     let words = ["--print-environment", "--mode", "hybrid", "--profile", "h100", "--coordinator-addr", "/run/c"];
     let output = machine.fgpu(&words, &[("FAKEGPU_REAL_CUDA_LIB_DIR", "driver")]);
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
