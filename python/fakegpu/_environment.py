@@ -48,13 +48,18 @@ def plan(base, arguments):
         command = [programs.find("fgpu"), "--print-environment"]
     except programs.Missing as missing:
         raise FileNotFoundError(str(missing)) from None
-    for name, value in arguments.items():
+    options = {f"--{name.replace('_', '-')}": name for name in arguments}
+    for option, name in options.items():
+        value = arguments[name]
         if name == "devices" and not isinstance(value, str):
             value = ",".join(value)
-        command.append(f"--{name.replace('_', '-')}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+        command.append(f"{option}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=dict(base))
     said = answer.stderr.strip().removeprefix("fgpu: ")
     if answer.returncode != 0:
+        # `--device-count=0: expected ...` is about the argument `device_count`.
+        option, equals, rest = said.partition("=")
+        said = options.get(option, option) + equals + rest
         if "not found; looked for" in said:
             raise FileNotFoundError(said)
         raise (ValueError if answer.returncode == 2 else OSError)(said)

@@ -227,13 +227,13 @@ mistake(fakegpu.init, device_count=1, force=True)
 """)
     expected = [
         "ValueError runtime='cuda'",
-        "ValueError FAKEGPU_PROFILE=h1000*did you mean `h100`?",
-        "ValueError FAKEGPU_DEVICE_COUNT=0: expected an integer from 1 to 1024",
-        "ValueError FAKEGPU_PROFILES=a100:x",
+        "ValueError profile=h1000*did you mean `h100`?",
+        "ValueError device_count=0: expected an integer from 1 to 1024",
+        "ValueError devices=a100:x",
         "ValueError FAKEGPU_MODE=hybrid",
         "FileNotFoundError *looked for /nowhere/libfakegpu.so",
         "ValueError cluster file absent.yaml",
-        "ValueError FAKEGPU_PROFILE=h1000",
+        "ValueError profile=h1000",
         "NotImplementedError fakegpu.stage is not part of ftest",
         "NotImplementedError fakegpu.estimate_module_memory*max_memory_allocated",
         "RuntimeError fakegpu.init() was called before, with device_count=2",
