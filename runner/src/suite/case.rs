@@ -48,12 +48,14 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         entry(node, "cluster").or_else(|| shared.defaults.and_then(|defaults| entry(defaults, "cluster")));
     let cluster = match cluster_node {
         Some(Node { value: Value::Null, .. }) | None => None,
-        Some(node) => {
-            let rendered = template::render(reader, node, &context);
-            match cluster::resolve(shared, &rendered, id) {
-                Some(plan) => Some(plan),
-                None => return None,
-            }
+        Some(wanted) => {
+            let rendered = template::render(reader, wanted, &context);
+            let Some(plan) = cluster::resolve(shared, &rendered, id) else {
+                // Of what else the case says, only the keys do not depend on it.
+                reader.section(&keys::CASE, node)?.finish();
+                return None;
+            };
+            Some(plan)
         }
     };
     let context = Arc::new(shared.context(json!(combination), about, cluster.as_ref()));
