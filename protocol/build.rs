@@ -27,7 +27,7 @@ fn main() {
         }
     }
     profiles.sort_by(|left, right| left.id.cmp(&right.id));
-    let json = serde_json::to_string(&profiles).expect("profiles serialise");
+    let json = serde_json::to_string(&profiles).expect("profiles serialize");
     let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("profiles.json");
     fs::write(out, json).expect("OUT_DIR is writable");
 }

@@ -190,7 +190,7 @@ impl fmt::Display for Fault {
 /// # Panics
 /// Never: the types have only string keys, and the runner refuses numbers that JSON cannot represent.
 pub fn to_json(faults: &[Fault]) -> String {
-    serde_json::to_string(faults).expect("faults always serialise")
+    serde_json::to_string(faults).expect("faults always serialize")
 }
 
 /// Reads what [`to_json`] wrote.

@@ -32,7 +32,7 @@ pub enum FrameError {
 /// # Panics
 /// Never for the message types of this crate: all of them are serializable by construction.
 pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
-    let body = postcard::to_stdvec(message).expect("protocol messages always serialise");
+    let body = postcard::to_stdvec(message).expect("protocol messages always serialize");
     let length = u32::try_from(body.len()).expect("a message is shorter than 4 GiB");
     let mut frame = Vec::with_capacity(4 + body.len());
     frame.extend_from_slice(&length.to_le_bytes());

@@ -188,7 +188,7 @@ pub enum LinkError {
     /// A name defined twice.
     #[error("symbol {0} is defined by more than one module")]
     Duplicate(String),
-    /// A value that does not fit what is being initialised.
+    /// A value that does not fit what is being initialized.
     #[error("the initial value of {0} does not fit it")]
     Initial(String),
 }
@@ -251,7 +251,7 @@ impl Image {
         }
         image.hash = u128::from(hasher.digest()) << 64 | u128::from(second.digest());
         image.collect()?;
-        image.initialise()?;
+        image.initialize()?;
         image.find_taken();
         Ok(image)
     }
@@ -383,7 +383,7 @@ impl Image {
         }
     }
 
-    fn initialise(&mut self) -> Result<(), LinkError> {
+    fn initialize(&mut self) -> Result<(), LinkError> {
         let modules = self.modules.clone();
         let mut done = vec![false; self.globals.len()];
         for (at, module) in modules.iter().enumerate() {

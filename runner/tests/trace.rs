@@ -118,7 +118,7 @@ fn cases_operations_waits_and_releases_are_there() {
     assert!(count("collective") > 1000 && count("transfer") > 10 && count("barrier") > 10 && count("wait") > 1000);
     assert!(count("release") > 1000 && count("release") % 2 == 0);
     let operation = events.iter().find(|event| event["cat"] == "collective").unwrap();
-    for name in ["seqno", "communicator", "bytes", "count", "dtype", "waited_us", "modelled_us"] {
+    for name in ["seqno", "communicator", "bytes", "count", "dtype", "waited_us", "modeled_us"] {
         assert!(operation["args"].get(name).is_some(), "{name}: {operation}");
     }
     // Cases that ran at one time have tracks of their own.

@@ -31,8 +31,8 @@ impl Communicator {
         let context = self.context(sequence);
         let mut own = said(call, sequence);
         let mut all = vec![[0; Descriptor::BYTES]; self.members.len()];
-        let travelling = travels(call, Operation::AllGather, own.as_mut_ptr(), all.as_mut_ptr().cast());
-        let timing = self.way().collective(&context, &travelling)?;
+        let traveling = travels(call, Operation::AllGather, own.as_mut_ptr(), all.as_mut_ptr().cast());
+        let timing = self.way().collective(&context, &traveling)?;
         let calls: Vec<Descriptor> = all.into_iter().map(Descriptor::from_bytes).collect();
         descriptor::compare(&context, &calls)?;
         Ok(timing)
@@ -41,12 +41,12 @@ impl Communicator {
     /// A sender describes its message, and the receiver compares that with what it expects.
     pub(super) fn agree_on_transfers(&self, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         let mut said: Vec<Bytes> = calls.iter().map(|call| said(call, 0)).collect();
-        let travelling: Vec<Call> = calls
+        let traveling: Vec<Call> = calls
             .iter()
             .zip(&mut said)
             .map(|(call, said)| travels(call, call.operation, said.as_mut_ptr(), said.as_mut_ptr()))
             .collect();
-        let timings = self.way().transfers(&self.context(0), &travelling)?;
+        let timings = self.way().transfers(&self.context(0), &traveling)?;
         for (call, said) in calls.iter().zip(said).filter(|(call, _)| call.operation == Operation::Recv) {
             let sent = Descriptor::from_bytes(said);
             let peer = call.peer.unwrap_or(0);

@@ -47,7 +47,7 @@ impl Descriptor {
     }
 
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
-        // SAFETY: the struct is `repr(C)` without padding (asserted below), so all its bytes are initialised.
+        // SAFETY: the struct is `repr(C)` without padding (asserted below), so all its bytes are initialized.
         unsafe { std::mem::transmute(self) }
     }
 

@@ -51,7 +51,7 @@ pub(crate) mod tests {
 
     /// Whether `body` raises SIGPIPE in this thread.
     pub(crate) fn raises_sigpipe(body: impl FnOnce()) -> bool {
-        // SAFETY: the sets are initialised by the calls before they are read. A blocked signal stays pending even where it
+        // SAFETY: the sets are initialized by the calls before they are read. A blocked signal stays pending even where it
         // is ignored; it is taken before the mask is put back.
         unsafe {
             let (mut pipe, mut before) = (std::mem::zeroed(), std::mem::zeroed());

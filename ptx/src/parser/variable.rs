@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
             return self.error(self.peek(), "an alignment that is a power of two");
         }
         if self.eat("=") {
-            self.initialiser(&mut variable.init)?;
+            self.initializer(&mut variable.init)?;
             if let Some(dim @ None) = variable.dims.first_mut() {
                 *dim = Some(variable.init.len() as u64);
             }
@@ -109,13 +109,13 @@ impl<'a> Parser<'a> {
         Ok(self.is(","))
     }
 
-    fn initialiser(&mut self, out: &mut Vec<Init>) -> Result<()> {
+    fn initializer(&mut self, out: &mut Vec<Init>) -> Result<()> {
         if !self.eat("{") {
             out.push(self.constant(0)?);
             return Ok(());
         }
         while !self.eat("}") {
-            self.initialiser(out)?;
+            self.initializer(out)?;
             if !self.is("}") {
                 self.expect(",")?;
             }

@@ -101,7 +101,7 @@ impl Type {
     }
 }
 
-/// An order of a list; equal neighbours are fine.
+/// An order of a list; equal neighbors are fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// None is less than the one before.

@@ -147,7 +147,7 @@ impl Trace {
             let args = json!({
                 "seqno": entry.seqno, "communicator": entry.comm_id, "bytes": message_bytes(entry), "count": entry.count,
                 "dtype": entry.data_type, "reduce_op": entry.reduce_op, "root": entry.root, "ranks": entry.ranks,
-                "transport": entry.buffer_transport, "modelled_us": entry.modeled_time_us,
+                "transport": entry.buffer_transport, "modeled_us": entry.modeled_time_us,
                 "waited_us": rounded(span.met_us - span.began_us),
             });
             let place = (process, thread);

@@ -21,9 +21,9 @@ fn node_has_nvlink() -> bool {
 
 /// Number of links that lead from this GPU to others of its node.
 pub(super) fn links(gpu: &Gpu) -> NvmlResult<u32> {
-    let neighbours = gpus()?.iter().filter(|other| other.node == gpu.node).count();
+    let neighbors = gpus()?.iter().filter(|other| other.node == gpu.node).count();
     let nvlink = gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
-    Ok(if neighbours > 1 && node_has_nvlink() { nvlink.links.min(MAX_LINKS) } else { 0 })
+    Ok(if neighbors > 1 && node_has_nvlink() { nvlink.links.min(MAX_LINKS) } else { 0 })
 }
 
 /// The number of active links, for a link that may exist.

@@ -211,8 +211,8 @@ fn is_double(tensor: &Value) -> bool {
 
 /// (input - mean) * invstd, widened.
 fn normalized(input: &Value, mean: &Value, invstd: &Value) -> Value {
-    let centred = sub(&wide(input), &per_channel(mean, input));
-    mul(&centred, &per_channel(invstd, input))
+    let centered = sub(&wide(input), &per_channel(mean, input));
+    mul(&centered, &per_channel(invstd, input))
 }
 
 /// `batch_norm_elemt(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor invstd, float eps)`
@@ -270,16 +270,16 @@ pub(super) fn gather(arguments: Arguments) -> Vec<Value> {
 pub(super) fn backward_reduce(arguments: Arguments) -> Vec<Value> {
     let (input, gradient) = (arguments.get("input"), wide(&arguments.get("grad_out")));
     let invstd = arguments.get("invstd");
-    let centred = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
-    let (sum, sum_centred) = (sum_per_channel(&gradient), sum_per_channel(&mul(&gradient, &centred)));
+    let centered = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
+    let (sum, sum_centered) = (sum_per_channel(&gradient), sum_per_channel(&mul(&gradient, &centered)));
     let weight = arguments.get("weight");
     let like_weight = |value: Value| if weight.is_none() { value } else { to(&value, weight.data_type()) };
     let wanted = |name: &str, value: &dyn Fn() -> Value| {
         if arguments.get(name).as_bool() { like_weight(value()) } else { Value::undefined() }
     };
-    let of_weight = wanted("weight_g", &|| mul(&sum_centred, &invstd));
+    let of_weight = wanted("weight_g", &|| mul(&sum_centered, &invstd));
     let of_bias = wanted("bias_g", &|| sum.clone());
-    vec![sum, sum_centred, of_weight, of_bias]
+    vec![sum, sum_centered, of_weight, of_bias]
 }
 
 /// `batch_norm_backward_elemt` -> gradient of the input
@@ -287,10 +287,10 @@ pub(super) fn backward_element(arguments: Arguments) -> Vec<Value> {
     let (input, invstd) = (arguments.get("input"), arguments.get("invstd"));
     let total = to(&arguments.get("count").then("aten::sum", [Value::NONE]), invstd.data_type());
     let mean_of = |name: &str| arguments.get(name).then("aten::div.Tensor", [total.clone()]);
-    let centred = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
+    let centered = sub(&wide(&input), &per_channel(&arguments.get("mean"), &input));
     let along = per_channel(&mul(&mul(&invstd, &invstd), &mean_of("sum_dy_xmu")), &input);
     let gradient = sub(&wide(&arguments.get("grad_out")), &per_channel(&mean_of("sum_dy"), &input));
-    let gradient = mul(&sub(&gradient, &mul(&centred, &along)), &per_channel(&invstd, &input));
+    let gradient = mul(&sub(&gradient, &mul(&centered, &along)), &per_channel(&invstd, &input));
     vec![to(&times(&gradient, &arguments.get("weight"), &input), input.data_type())]
 }
 
