@@ -223,7 +223,7 @@ kinds! {
     UninitializedRead "uninitialized_read"
         example "Gradients are added to `torch.empty`, where `torch.zeros` was meant." in "findings/uninitialized[bug=accumulator]"
         hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
-        fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause.";
+        fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause. In a kernel, threads without work must not return before they have filled their part of shared memory.";
     /// A PyTorch operator returned NaN or Inf for finite inputs. Checked with `sanitize: [finite]`.
     NotFinite "not_finite"
         example "The logarithm of a probability that is 0." in "findings/not-finite[bug=logarithm]"
