@@ -7,10 +7,10 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::current;
 use super::cxx::{Allocate, DataPtr, Device};
 use super::symbols::Allocator;
 use super::torch;
+use super::{current, returned};
 use crate::boundary::gap;
 use crate::boundary::library::Library;
 use crate::device::graph::capture;
@@ -180,11 +180,8 @@ pub(super) fn watch() {
     // SAFETY: `allocate` of a `c10::Allocator`.
     let _ = CUDA_ALLOCATE.set(unsafe { std::mem::transmute::<usize, Allocate>(table[place]) });
     table[place] = hand_out as *const () as usize;
-    if owner::is_exact() {
-        let place = BEFORE + method::RAW_DELETER;
-        // SAFETY: `raw_deleter` of a `c10::Allocator`.
-        let _ = CUDA_RAW_DELETER.set(unsafe { std::mem::transmute::<usize, RawDeleter>(table[place]) });
-        table[place] = cuda_raw_deleter as *const () as usize;
+    if owner::is_exact() && !returned::watch() {
+        gap::record(Library::Torch, "sanitize: memory", "the CUDA caching allocator does not report what comes back");
     }
     let table: &'static [usize; PLACES] = Box::leak(table);
     // SAFETY: the object is a variable of libtorch; other threads see one table or the other, which differ in one function.
@@ -208,43 +205,6 @@ fn words_at(address: usize) -> Option<Box<[usize; PLACES]>> {
         .then_some(words)
 }
 
-type RawDeleter = unsafe extern "C-unwind" fn(*mut c_void) -> Option<Deleter>;
-
-/// `raw_deleter` of PyTorch's CUDA caching allocator.
-static CUDA_RAW_DELETER: OnceLock<RawDeleter> = OnceLock::new();
-/// The deleter with which it frees blocks.
-static CUDA_DELETER: OnceLock<Deleter> = OnceLock::new();
-
-/// Observes when a handed-out block is freed.
-///
-/// # Safety
-/// `allocate` of the CUDA caching allocator filled `data`.
-unsafe fn watch_return(data: &mut DataPtr) {
-    if let Some(deleter) = data.deleter
-        && std::ptr::fn_addr_eq(*CUDA_DELETER.get_or_init(|| deleter), deleter)
-        && data.context == data.data
-    {
-        data.deleter = Some(give_back);
-    }
-}
-
-unsafe extern "C-unwind" fn give_back(block: *mut c_void) {
-    owner::block_came_back(block as usize);
-    if let Some(deleter) = CUDA_DELETER.get() {
-        // SAFETY: the deleter that this one is in the place of, with its argument.
-        unsafe { deleter(block) };
-    }
-}
-
-/// PyTorch compares a block's deleter with this.
-unsafe extern "C-unwind" fn cuda_raw_deleter(this: *mut c_void) -> Option<Deleter> {
-    let raw_deleter = CUDA_RAW_DELETER.get()?;
-    // SAFETY: the function that this one is in the place of, with its argument.
-    let deleter = unsafe { raw_deleter(this) }?;
-    let is_watched = CUDA_DELETER.get().is_some_and(|known| std::ptr::fn_addr_eq(*known, deleter));
-    Some(if is_watched { give_back } else { deleter })
-}
-
 unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, size: usize) -> *mut DataPtr {
     let Some(allocate) = CUDA_ALLOCATE.get() else { return result };
     let sublet = fresh::Sublet::begin();
@@ -265,10 +225,6 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
         capture::handed_out(&stream, (data, size), has_grown);
     }
     races::block_handed_out(data, size, capture::is_any());
-    if owner::is_exact() {
-        // SAFETY: as above.
-        unsafe { watch_return(&mut *result) };
-    }
     if !init::is_wanted() {
         return result;
     }

@@ -26,6 +26,7 @@ mod method;
 mod numbers;
 mod object;
 mod operator;
+mod returned;
 mod sums;
 mod symbols;
 mod unwritten;

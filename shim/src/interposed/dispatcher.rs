@@ -8,7 +8,7 @@ use std::ptr;
 
 use libc::dl_phdr_info;
 
-use super::slots::Library;
+use crate::process::slots::Library;
 
 unsafe extern "C" {
     /// As `atexit`, with the status (glibc).

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::dl_phdr_info;
 
-use super::slots::Library;
+use crate::process::slots::Library;
 
 /// For a process that loaded the shim while running: makes the loaded libraries call the shim's `pthread_exit`. Returns the
 /// number of references. Nothing else in the process may load or unload libraries in the meantime; the caller holds Python's

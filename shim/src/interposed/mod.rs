@@ -11,7 +11,6 @@ mod dispatcher;
 mod hybrid;
 mod late;
 mod libraries;
-mod slots;
 mod static_runtime;
 
 use std::ffi::{c_int, c_void};

@@ -13,9 +13,9 @@ use object::endian::Endianness;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use object::read::{ReadCache, StringTable};
 
-use super::super::slots;
 use super::entry::Replaced;
 use crate::exports::cuda_runtime::EXPORTS;
+use crate::process::slots;
 
 /// A function of libc that every copy of the runtime calls (seen in CUDA 12.1 to 13.5) and hardly any other library, so that the
 /// files of few are read.

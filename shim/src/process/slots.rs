@@ -55,7 +55,7 @@ struct Symbol {
 }
 
 /// A loaded library, valid while `dl_iterate_phdr` describes it.
-pub(super) struct Library<'a> {
+pub(crate) struct Library<'a> {
     base: Elf64_Addr,
     path: &'a CStr,
     headers: &'a [Elf64_Phdr],
@@ -64,7 +64,7 @@ pub(super) struct Library<'a> {
 impl<'a> Library<'a> {
     /// # Safety
     /// `info` is what glibc passes to a callback of `dl_iterate_phdr`.
-    pub(super) unsafe fn new(info: &'a dl_phdr_info) -> Self {
+    pub(crate) unsafe fn new(info: &'a dl_phdr_info) -> Self {
         // SAFETY: glibc keeps the path as a C string, null for none.
         let path = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
         // SAFETY: `dlpi_phnum` is the number of its headers.
@@ -72,12 +72,12 @@ impl<'a> Library<'a> {
         Self { base: info.dlpi_addr, path, headers }
     }
 
-    pub(super) fn path(&self) -> &'a CStr {
+    pub(crate) fn path(&self) -> &'a CStr {
         self.path
     }
 
     /// The addresses of its code.
-    pub(super) fn code(&self) -> Range<usize> {
+    pub(crate) fn code(&self) -> Range<usize> {
         let segments =
             self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
         let starts = segments.clone().map(|header| (self.base + header.p_vaddr) as usize);
@@ -112,7 +112,7 @@ impl<'a> Library<'a> {
     }
 
     /// Whether it calls a function of that name which it does not contain. Reads what glibc has read to load it.
-    pub(super) fn imports(&self, wanted: &CStr) -> bool {
+    pub(crate) fn imports(&self, wanted: &CStr) -> bool {
         let Some(tables) = self.tables() else { return false };
         // The second word of a table of hashes: in GNU's the first symbol that the library contains, all others being before it, in
         // that of System V the number of symbols.
@@ -132,7 +132,7 @@ impl<'a> Library<'a> {
     }
 
     /// Addresses of the slots for the functions with the requested names.
-    pub(super) fn slots(&self, mut is_asked: impl FnMut(&CStr) -> bool) -> Vec<u64> {
+    pub(crate) fn slots(&self, mut is_asked: impl FnMut(&CStr) -> bool) -> Vec<u64> {
         let Some(Tables { strings, symbols, relocations, .. }) = self.tables() else { return Vec::new() };
         let mut found = Vec::new();
         for (table, size) in relocations.into_iter().filter(|(table, _)| *table >= self.base && *table != 0) {
@@ -158,7 +158,7 @@ impl<'a> Library<'a> {
     ///
     /// # Safety
     /// `slot` belongs to this library, for a function that `to` can replace.
-    pub(super) unsafe fn write(&self, slot: u64, to: *mut c_void) -> bool {
+    pub(crate) unsafe fn write(&self, slot: u64, to: *mut c_void) -> bool {
         let page = (slot as usize & !(PAGE - 1)) as *mut c_void;
         let sealed = self.headers.iter().filter(|header| header.p_type == libc::PT_GNU_RELRO).any(|header| {
             // The loader protects whole pages: not the last one if another section begins there.
