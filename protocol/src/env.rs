@@ -16,11 +16,11 @@ pub struct Variable {
     pub meaning: &'static str,
 }
 
-/// An error: a variable has a value that it does not accept.
+/// An error: a variable, or the option for it, has a value that it does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value}: expected {expected}{}", .hint.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct BadValue {
-    /// Name of the variable.
+    /// Name of the variable, or of the option that was given in its place.
     pub variable: &'static str,
     /// Its value.
     pub value: String,
