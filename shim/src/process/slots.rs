@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{Elf64_Addr, Elf64_Phdr, dl_phdr_info};
 
-/// Tags of the dynamic section, types of relocations and sizes: ELF-64 and the System V ABI for AMD64.
+/// Tags of the dynamic section, types of relocations and sizes: ELF-64, the System V ABI for AMD64, and ELF for the Arm 64-bit
+/// architecture.
 const DT_NULL: i64 = 0;
 const DT_PLTRELSZ: i64 = 2;
 const DT_HASH: i64 = 4;
@@ -16,8 +17,14 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
-const R_X86_64_GLOB_DAT: u64 = 6;
-const R_X86_64_JUMP_SLOT: u64 = 7;
+#[cfg(target_arch = "x86_64")]
+const GLOB_DAT: u64 = 6;
+#[cfg(target_arch = "x86_64")]
+const JUMP_SLOT: u64 = 7;
+#[cfg(target_arch = "aarch64")]
+const GLOB_DAT: u64 = 1025;
+#[cfg(target_arch = "aarch64")]
+const JUMP_SLOT: u64 = 1026;
 const SHN_UNDEF: u16 = 0;
 const PAGE: usize = 4096;
 
@@ -139,7 +146,7 @@ impl<'a> Library<'a> {
             let count = size as usize / size_of::<Relocation>();
             // SAFETY: the table that the section names, of that size.
             for relocation in unsafe { std::slice::from_raw_parts(table as *const Relocation, count) } {
-                if !matches!(relocation.info & 0xffff_ffff, R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT) {
+                if !matches!(relocation.info & 0xffff_ffff, GLOB_DAT | JUMP_SLOT) {
                     continue;
                 }
                 let index = (relocation.info >> 32) as usize;
