@@ -2,9 +2,14 @@
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
+/// `symbol` taken apart, if it is that of a C++ function. The demangler also knows types, and takes C's `f` for `float`.
+fn parsed(symbol: &[u8]) -> Option<Symbol<&[u8]>> {
+    symbol.starts_with(b"_Z").then(|| Symbol::new(symbol).ok())?
+}
+
 /// The demangled name, or `symbol` if it is not that of a C++ function.
 pub(super) fn demangled(symbol: &[u8]) -> String {
-    let name = Symbol::new(symbol).ok().and_then(|name| name.demangle().ok());
+    let name = parsed(symbol).and_then(|name| name.demangle().ok());
     name.unwrap_or_else(|| String::from_utf8_lossy(symbol).into_owned())
 }
 
@@ -12,7 +17,7 @@ pub(super) fn demangled(symbol: &[u8]) -> String {
 /// that of a library like CUB.
 pub(crate) fn of_kernel(symbol: &str) -> String {
     let options = DemangleOptions::new().no_params().no_return_type();
-    let name = Symbol::new(symbol).ok().and_then(|name| name.demangle_with_options(&options).ok());
+    let name = parsed(symbol.as_bytes()).and_then(|name| name.demangle_with_options(&options).ok());
     name.and_then(|name| without_arguments(&name)).unwrap_or_else(|| symbol.to_owned())
 }
 
@@ -39,6 +44,7 @@ mod tests {
     #[test]
     fn kernels_have_the_name_of_their_source() {
         for (symbol, name) in [
+            ("f", "f"),
             ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
             ("_Z3addPKfPfi", "add"),
             ("_Z5scaleIfEvPT_S0_", "scale"),
