@@ -1,15 +1,13 @@
 //! Every collective, datatype and reduction, in and out of place, for several sizes, over shared memory and sockets.
 //! Expected values are computed here from whole numbers that every type holds exactly.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
 
 use dataplane::call::{Buffer, Call, Scalar};
 use dataplane::kernels::float8;
 use dataplane::settings::Settings;
 use half::{bf16, f16};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
-use support::{Player, play, read, ways, write};
+
+use crate::support::{Player, play, read, ways, write};
 
 /// A small whole number as an element.
 fn encode(datatype: Datatype, value: f64) -> Vec<u8> {

@@ -1,7 +1,4 @@
 //! What goes wrong and who hears of it: mismatches, deadlines, aborts, lost ranks, refused pieces.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -11,7 +8,8 @@ use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
 use protocol::record::ErrorCode;
-use support::{Player, play, read, ways, write};
+
+use crate::support::{Player, play, read, ways, write};
 
 fn call(player: &Player, operation: Operation, count: u64, datatype: Datatype) -> Call {
     let mut call = Call::new(operation, count, datatype);

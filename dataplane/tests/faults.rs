@@ -1,7 +1,4 @@
 //! Faults that a case asks for, with ranks as threads: which rank is hit, which error each rank gets, and that nothing else happens.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +9,8 @@ use protocol::datatype::{Datatype, Operation};
 use protocol::fault::{Action, Fault, Link, Side, Trigger};
 use protocol::ids::{Rank, Sequence};
 use protocol::record::ErrorCode;
-use support::{Player, play, ways};
+
+use crate::support::{self, Player, play, ways};
 
 const DELAY: Duration = Duration::from_millis(600);
 

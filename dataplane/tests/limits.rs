@@ -14,7 +14,7 @@ fn below(limit: &str, name: &str) {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new("bash");
     command.args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")]).arg(program);
-    let output = command.args(["--exact", "--ignored", "--nocapture", name]).output().unwrap();
+    let output = command.args(["--exact", "--ignored", "--nocapture", &format!("limits::{name}")]).output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success() && text[0].contains("1 passed"), "{}: {}", output.status, text.concat());
 }

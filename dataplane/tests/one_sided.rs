@@ -1,7 +1,4 @@
 //! Puts, signals and waits: what arrives, in what order, which ranks are involved, and how waits end.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -9,7 +6,8 @@ use std::time::{Duration, Instant};
 use dataplane::call::{Call, Remote};
 use protocol::datatype::{Datatype, Operation};
 use protocol::record::ErrorCode;
-use support::{Player, play, read, ways};
+
+use crate::support::{Player, play, read, ways};
 
 /// Larger than any socket buffer.
 const LARGE: usize = 3 << 20;

@@ -1,8 +1,6 @@
 //! Ranks as processes, against a stand-in for the coordinator: memory mapped across processes, batches of records, a killed
 //! rank, a coordinator that disappears. The ranks are this test program started again.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
+#![expect(unsafe_code, reason = "ends its own process")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -20,7 +18,8 @@ use protocol::frame;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{Member, ToCoordinator, ToRank, VERSION};
 use protocol::record::{BufferTransport, ErrorCode};
-use support::{Player, read, write};
+
+use crate::support::{Player, read, write};
 
 /// What the stand-in heard.
 #[derive(Default)]
@@ -131,7 +130,7 @@ fn serve(mut stream: UnixStream, shared: &(Mutex<Heard>, Condvar)) {
 fn start(stand_in: &StandIn, part: &str, size: usize, sockets: bool) -> Vec<Child> {
     let rank = |rank: usize| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_rank_process", "--nocapture", "--include-ignored"])
+            .args(["--exact", "processes::a_rank_process", "--nocapture", "--include-ignored"])
             .env("FTEST_TEST_PART", part)
             .env("RANK", rank.to_string())
             .env("WORLD_SIZE", size.to_string())

@@ -1,7 +1,4 @@
 //! Communicators that lose ranks and go on, disagree about it, are revoked, and get new ranks.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,7 +13,8 @@ use dataplane::settings::Settings;
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::Rank;
 use protocol::record::ErrorCode;
-use support::{Player, play, read, ways};
+
+use crate::support::{Player, play, read, ways};
 
 /// The sum of every rank's `value`.
 fn sum(player: &Player, on: &Arc<Communicator>, value: i32) -> Result<i32, Failure> {

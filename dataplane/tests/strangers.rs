@@ -1,7 +1,4 @@
 //! Ranks at work while strangers crowd the door of their data socket.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
-
-mod support;
 
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
@@ -10,7 +7,8 @@ use std::sync::Barrier;
 
 use dataplane::call::Call;
 use protocol::datatype::{Datatype, Operation};
-use support::{play, read, ways};
+
+use crate::support::{play, read, ways};
 
 /// More than are heard at one time, and fewer than a process may have descriptors.
 const CROWD: usize = 200;

@@ -1,9 +1,6 @@
 //! Send and recv: exchange, ring, any order, self, full rings; only the ranks involved take part.
-#![expect(unsafe_code, reason = "reads and writes test buffers")]
 
-mod support;
-
-use support::{play, read, ways};
+use crate::support::{play, read, ways};
 
 fn message(from: usize, to: usize, number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| (from * 71 + to * 31 + number * 7 + index) as u8).collect()

@@ -1,13 +1,12 @@
 //! Mistakes that a watched kernel makes, each beside its twin without it. The lines that are expected are those of the marks in
 //! the text: `// A` and `// B`.
 
-mod device;
-
 use std::fmt::Write;
 
-use device::{Device, image, words};
 use proptest::prelude::*;
 use ptx::{Checks, Mistake, MistakeKind, TrapKind, Unwritten};
+
+use crate::device::{self, Device, image, words};
 
 const RACES: Checks = Checks { shared_races: true, init: false, sync: true };
 const INIT: Checks = Checks { init: true, shared_races: false, sync: false };

@@ -2,15 +2,13 @@
 //! answers, and the kernel stores each answer.
 #![expect(unsafe_code, reason = "device memory is the process's own")]
 
-mod device;
-mod forms;
-
 use std::ops::Range;
 use std::sync::Mutex;
 
-use device::{Device, image, words};
-use forms::HEADER;
 use ptx::{Assertion, Caller, Child, Host, Memory};
+
+use crate::device::{Device, image, words};
+use crate::forms::HEADER;
 
 /// Keeps what it is asked for, over the memory of a device.
 struct Asked<'a> {

@@ -1,11 +1,7 @@
 //! Floating-point instructions against models that share nothing with the machine: sums and products with their errors in f64.
 
-mod device;
-mod forms;
-mod rounding;
-
-use forms::{Expected, Form, check, exact, form};
-use rounding::*;
+use crate::forms::{Expected, Form, check, exact, form};
+use crate::rounding::*;
 
 type Singles = fn(f32, f32) -> f32;
 type ClassTest = fn(f64, bool) -> bool;

@@ -1,11 +1,9 @@
 //! Samples of a launch's accesses: only what a kernel touched, the first of each site, nothing that is not global memory.
 
-mod device;
-mod forms;
-
-use device::{Device, image};
-use forms::HEADER;
 use ptx::{Footprint, Sample};
+
+use crate::device::{Device, image};
+use crate::forms::HEADER;
 
 /// Every thread below `n` copies a word, adds to a counter, and uses shared and local memory and its parameters.
 const BODY: &str = ".visible .entry k(.param .u64 to, .param .u64 from, .param .u64 counter, .param .u64 n)\n{

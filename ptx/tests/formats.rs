@@ -1,11 +1,7 @@
 //! Conversions between formats and arithmetic in the small ones, against tables of all their numbers.
 
-mod device;
-mod forms;
-mod rounding;
-
-use forms::{Expected, Form, check, exact, form};
-use rounding::*;
+use crate::forms::{self, Expected, Form, check, exact, form};
+use crate::rounding::*;
 
 type Unary = fn(f64) -> f64;
 type Signs = fn(u64) -> u64;

@@ -1,13 +1,10 @@
 //! Textures and surfaces against the formulas of the CUDA Programming Guide ("Texture Fetching"), written here anew.
 
-mod device;
-mod forms;
-mod texels;
-
-use device::{Device, FIRST_HANDLE, image, trap, words};
-use forms::{HEADER, Random};
 use ptx::{Addressing, Component, Texels, Texture, TrapKind};
-use texels::{SIZES, blended, bytes_of, folded, index, plain, texels};
+
+use crate::device::{Device, FIRST_HANDLE, image, trap, words};
+use crate::forms::{HEADER, Random};
+use crate::texels::{SIZES, blended, bytes_of, folded, index, plain, texels};
 
 const THREADS: usize = 256;
 

@@ -1,9 +1,6 @@
 //! Integer instructions against plain Rust in wide integers, on special and random operands.
 
-mod device;
-mod forms;
-
-use forms::{Form, check, exact};
+use crate::forms::{self, Form, check, exact};
 
 type Binary = fn(i128, i128) -> i128;
 type Test = fn(i128, i128) -> bool;

@@ -1,13 +1,11 @@
 //! Code that runs four lanes at once gives what it gives lane by lane. A kernel that is watched runs lane by lane.
 
-mod device;
-mod forms;
-
 use std::fmt::Write as _;
 
-use device::{Device, image, trap, words};
-use forms::{HEADER, Random};
 use ptx::{Checks, TrapKind};
+
+use crate::device::{Device, image, trap, words};
+use crate::forms::{HEADER, Random};
 
 const ALONE: Checks = Checks { shared_races: false, init: false, sync: true };
 /// Bytes that a thread leaves behind: its registers.

@@ -1,11 +1,8 @@
 //! Matrix instructions: every shape of `mma` by the layouts that the ISA states for it, `wmma` through memory, `ldmatrix`, `stmatrix` and
 //! `movmatrix` by what they move.
 
-mod device;
-mod forms;
-
-use device::{Device, image};
-use forms::{HEADER, Random};
+use crate::device::{Device, image};
+use crate::forms::{HEADER, Random};
 
 /// How an element is stored, and small numbers of it that are exact in every sum.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,11 +1,9 @@
 //! Loads and stores of every width, generic addresses, atomics, asynchronous copies and their barriers, initial values.
 
-mod device;
-mod forms;
-
-use device::{Device, image, trap};
-use forms::{HEADER, Random};
 use ptx::{Module, TensorMap, TrapKind};
+
+use crate::device::{self, Device, image, trap};
+use crate::forms::{HEADER, Random};
 
 /// A kernel of one thread with pointers p0 to p2.
 fn one(declarations: &str, body: &str) -> String {

@@ -1,13 +1,10 @@
 //! Mipmapped textures: which levels a fetch reads, and how it weighs them, against formulas written here anew.
 
-mod device;
-mod forms;
-mod texels;
-
-use device::{Device, FIRST_HANDLE, image};
-use forms::{HEADER, Random};
 use ptx::{Addressing, Component, Mipmap, Texels, Texture};
-use texels::{blended, folded, index};
+
+use crate::device::{Device, FIRST_HANDLE, image};
+use crate::forms::{HEADER, Random};
+use crate::texels::{self, blended, folded, index};
 
 /// A mipmapped array of one float for each texel, and all of it level by level: sizes, and where the level begins.
 struct Chain {

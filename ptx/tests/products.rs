@@ -1,14 +1,12 @@
 //! Sums of products that take turns, and loads from shared memory whose places are checked together: what comes out is what the
 //! processor's own arithmetic gives in the order of the program, and what goes wrong has its thread and line.
 
-mod device;
-mod forms;
-
 use std::fmt::Write as _;
 
-use device::{Device, image, trap, words};
-use forms::{HEADER, Random};
 use ptx::TrapKind;
+
+use crate::device::{Device, image, trap, words};
+use crate::forms::{HEADER, Random};
 
 /// Registers of the sums' kernels.
 const REGISTERS: usize = 20;

@@ -1,9 +1,8 @@
 //! Whole kernels, from nvcc's output and by hand: control flow, memory, calls, barriers, and what goes wrong.
 
-mod device;
-
-use device::{Device, image, trap, words};
 use ptx::{LaunchError, TrapKind};
+
+use crate::device::{Device, image, trap, words};
 
 const COMPILED: &str = include_str!("ptx/programs.ptx");
 

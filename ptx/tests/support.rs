@@ -1,10 +1,10 @@
 //! docs/kernels.md says what is executed and what is a gap, by section of the PTX ISA; here each line of it is tried.
 //! `cargo xtask regen` writes the table.
 
-mod device;
-mod forms;
-
 use ptx::{KernelError, RefusalKind};
+
+use crate::device;
+use crate::forms;
 
 /// Section of the ISA, what it has, instructions that are executed, instructions that are refused as gaps.
 struct Row(&'static str, &'static str, &'static [&'static str], &'static [&'static str]);

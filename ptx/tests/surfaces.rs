@@ -1,13 +1,10 @@
 //! Queries of textures and surfaces, converting stores and reductions, against what the PTX ISA says of each, written here anew.
 
-mod device;
-mod forms;
-mod texels;
-
-use device::{Device, FIRST_HANDLE, image, trap, words};
-use forms::{HEADER, Random};
 use ptx::{Component, Image, LaunchError, Stats, Texels, Texture, TrapKind};
-use texels::{SIZES, bytes_of, plain, texels};
+
+use crate::device::{Device, FIRST_HANDLE, image, trap, words};
+use crate::forms::{HEADER, Random};
+use crate::texels::{SIZES, bytes_of, plain, texels};
 
 const COMPONENTS: [Component; 8] = [
     Component::U8,

@@ -1,8 +1,6 @@
 //! Kernels as Triton writes them: asynchronous copies, ldmatrix, mma, reductions across warps.
 
-mod device;
-
-use device::{Device, image};
+use crate::device::{Device, image};
 
 fn params(pointers: &[u64], numbers: &[u32]) -> Vec<u8> {
     let mut bytes: Vec<u8> = pointers.iter().flat_map(|p| p.to_le_bytes()).collect();
@@ -71,7 +69,7 @@ fn addition_with_a_mask_writes_nothing_behind_the_end() {
     assert!((0..n).all(|i| o[i] == 2.0 * i as f32) && o[n..].iter().all(|x| *x == -1.0));
 }
 
-/// `cargo test --release -p ptx --test triton -- --ignored --nocapture` prints times.
+/// `cargo test --release -p ptx --test integration -- triton:: --ignored --nocapture` prints times.
 #[test]
 #[ignore = "times"]
 fn speed() {

@@ -1,10 +1,8 @@
 //! Video instructions: on parts of words, with a second operation, and on two halves or four bytes, against a model that works
 //! on lists of lanes.
 
-mod device;
-mod forms;
-
-use forms::{Form, check, exact};
+use crate::device;
+use crate::forms::{self, Form, check, exact};
 
 /// The lanes of a word as numbers, the lowest first.
 fn lanes(word: u64, bits: u32, signed: bool) -> Vec<i128> {

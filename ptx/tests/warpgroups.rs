@@ -1,11 +1,8 @@
 //! `wgmma`: every type, order in memory, swizzle and source of A, against a model that places each element by the canonical
 //! layouts as shapes and strides.
 
-mod device;
-mod forms;
-
-use device::{Device, image, trap};
-use forms::{HEADER, Random};
+use crate::device::{Device, image, trap};
+use crate::forms::{HEADER, Random};
 
 /// How a factor is kept in shared memory.
 #[derive(Clone, Copy, Debug)]

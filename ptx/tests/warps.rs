@@ -1,12 +1,10 @@
 //! Threads that meet: shuffles, votes, matches and reductions by the ISA's pseudo-code, under divergence, with exits and in loops;
 //! barriers with counts; threads that wait for each other.
 
-mod device;
-mod forms;
-
-use device::{Device, image, trap};
-use forms::Random;
 use ptx::TrapKind;
+
+use crate::device::{self, Device, image, trap};
+use crate::forms::{self, Random};
 
 const HEADER: &str = forms::HEADER;
 

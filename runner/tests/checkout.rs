@@ -1,14 +1,14 @@
 //! The script `./ftest` of a checkout: when it builds, what it says then, and that the caller's directory stays the caller's.
 //! Cargo is a script that writes what Cargo would.
 
-mod executable;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
+
+use crate::executable;
 
 /// Writes the programs, and beside each what it is made from; notes each build in the file `builds`.
 const CARGO: &str = r#"#!/bin/sh

@@ -1,10 +1,10 @@
 //! `--debug-rank`: the rank waits, stopped, with its input and output the user's.
 
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+
+use crate::program;
 
 #[test]
 fn the_rank_waits_stopped_and_then_has_the_keyboard() {

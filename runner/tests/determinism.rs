@@ -1,8 +1,6 @@
 //! Fifty runs in shuffled circumstances: files made in another order, suites named in another order, one by one or as
 //! their directory, with other numbers of jobs. Lists, shards and reports are the same byte for byte, apart from times.
-//! `FTEST_SHUFFLED_RUNS=500 cargo test -p runner --test determinism` runs more.
-
-mod program;
+//! `FTEST_SHUFFLED_RUNS=500 cargo test -p runner --test integration determinism::` runs more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +8,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use regex::Regex;
+
+use crate::program;
 
 /// What is random here, from a seed that the failure names.
 struct Dice(u64);

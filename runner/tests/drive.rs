@@ -1,7 +1,5 @@
 //! `--drive`: cases start when their ids come, and the events are what is printed.
 
-mod program;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -9,6 +7,8 @@ use std::time::Duration;
 
 use runner::record::event::{Event, RunInfo};
 use runner::verdict::Verdict;
+
+use crate::program;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,10 +1,10 @@
 //! `ftest env` with a stand-in for Python: made once, also by two at once; a crash is cleaned up; without network a clear end.
 
-mod executable;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+
+use crate::executable;
 
 /// Answers what the managed environment asks of python3 and pip, and notes what was installed.
 const STAND_IN: &str = r#"#!/bin/sh

@@ -1,10 +1,10 @@
 //! What a program prints does not control the reader's terminal, in any report, and hides nothing that ftest prints.
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
+
+use crate::program;
 
 /// Clears the screen, asks where the cursor is, sets the title, writes to the clipboard, rings, colors.
 const HOSTILE: &str = r"printf '\033[2J\033[6nasked \033]0;title\a\033]52;c;aGk=\033\\ \033[31mred\033[0m\b\rover\n'";

@@ -1,7 +1,5 @@
 //! `ftest exec` from outside, with stand-ins for shim and coordinator: exit codes, signals, the report, nothing left.
 
-mod executable;
-
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -9,6 +7,8 @@ use std::time::Duration;
 
 use runner::execute::process_tree::cookie::{Cookie, random_word};
 use runner::execute::process_tree::sweep::Sweep;
+
+use crate::executable;
 
 /// Listens nowhere, but says so and ends as the real one: SIGTERM writes the report.
 const COORDINATOR: &str = r#"#!/bin/sh

@@ -1,7 +1,5 @@
 //! Execution against programs that misbehave: real processes, every wait bounded.
 
-mod program;
-
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -18,6 +16,8 @@ use runner::execute::{Cancel, RunContext, run_case};
 use runner::host::install::Install;
 use runner::observation::{Exit, Observation, Role};
 use runner::source::SourceLocation;
+
+use crate::program;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,8 +1,6 @@
 //! `faults` from outside, with stand-ins for shim and coordinator: the ranks receive them, and the cluster report says
 //! which of them fired.
 
-mod executable;
-
 use std::process::{Command, Output};
 
 use model::cluster::report::RunFacts;
@@ -12,6 +10,8 @@ use protocol::fault::{self, Action, Fault, FaultRecord, Trigger};
 use protocol::ids::Rank;
 use protocol::message::{ProcessInfo, ToCoordinator};
 use protocol::report::FaultKind;
+
+use crate::executable;
 
 /// Listens nowhere, but says so and ends as the real one: SIGTERM puts the report where it belongs.
 const COORDINATOR: &str = r#"#!/bin/sh

@@ -1,13 +1,13 @@
 //! Fixtures end in order, whatever ends the run.
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::program;
 
 /// Longer than anything here may take on a loaded machine, shorter than what sleeps in it.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,13 +1,13 @@
 //! `ftest fmt` writes files, leaves those that it must not touch, and says the same of a suite before and after.
 
-mod program;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use runner::suite::format::format;
+
+use crate::program;
 
 const WIDE: &str = "# why\nftest:   1\nsuite: x    # name\n\n\n\ncases:\n    - {id: a,launch: {argv: [x, 010]}}\n";
 const LAID_OUT: &str = "# why\nftest: 1\nsuite: x # name\n\ncases:\n  - { id: a, launch: { argv: [x, 010] } }\n";

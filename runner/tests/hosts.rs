@@ -1,16 +1,15 @@
 //! Nodes that are apart, from outside: what a case says when it does not pass, what is left when ftest is killed, and what happens
 //! where the namespaces are not allowed. The suite `hosts` has real programs on them.
 
-mod program;
-mod waiting;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use waiting::until;
+
+use crate::program;
+use crate::waiting::until;
 
 fn write(place: &Path, network: &str, script: &str) {
     let script = script.replace('"', "\\\"");

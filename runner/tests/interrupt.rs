@@ -1,10 +1,10 @@
 //! Ctrl-C in the middle of a run: the cases end, the JUnit file is whole and counts every case, the exit code says so.
 
-mod program;
-
 use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+
+use crate::program;
 
 /// The first case interrupts ftest, which is its parent; nothing is guessed about when it runs.
 fn suite(signal: &str) -> String {

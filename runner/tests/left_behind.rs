@@ -1,10 +1,10 @@
 //! What a case leaves in `/dev/shm`.
 
-mod program;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
+
+use crate::program;
 
 /// Removed at the end, whatever the test says.
 struct Object(PathBuf);

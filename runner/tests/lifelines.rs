@@ -1,14 +1,13 @@
 //! ftest, its guard and its coordinator die in many orders, and all at once: no rank outlives them.
-//! `cargo test -p runner --test lifelines -- --include-ignored` plays every order.
-
-mod program;
-mod waiting;
+//! `cargo test -p runner --test integration -- lifelines:: --include-ignored` plays every order.
 
 use std::fs;
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use waiting::until;
+
+use crate::program;
+use crate::waiting::until;
 
 /// Ranks that compute and never call NCCL, each with a child in a session of its own, which nobody has started but itself.
 const SUITE: &str = "ftest: 1

@@ -1,9 +1,9 @@
 //! Checks of output that is longer than what is kept of it.
 
-mod program;
-
 use std::fs;
 use std::process::Stdio;
+
+use crate::program;
 
 /// Writes more than the 64 MiB that are kept, with words that occur only after them, and more behind those.
 const PROGRAM: &str = "\

@@ -1,16 +1,15 @@
 //! Runs on several machines, from outside: who cannot join, what does not fit, and what is left when one end is killed. Here both ends
 //! are on this machine; the suite `machines` has them apart.
 
-mod program;
-mod waiting;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use waiting::until;
+
+use crate::program;
+use crate::waiting::until;
 
 const TOKEN: &str = "sixteen letters or more";
 const SLEEPERS: &str = "echo $$ > new.$RANK; mv new.$RANK rank.$RANK; exec sleep 987";

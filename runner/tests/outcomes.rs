@@ -1,13 +1,13 @@
 //! Black-box cases: `tests/cases/<outcome>/<name>/suite.yaml` is run by the built `ftest`, and stdout, stderr and exit
 //! code must be the texts beside it. `cargo xtask regen outcomes` rewrites them.
 
-mod program;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use regex::Regex;
+
+use crate::program;
 
 #[test]
 fn pass() {

@@ -1,15 +1,14 @@
 //! HTML pages of runs that are hard to show: many cases, long names, eight ranks, sixteen nodes, hangs, retries. With
 //! `FTEST_PAGES=DIR` they are left there, to be looked at in a browser (`.ci/screenshots` does).
 
-mod stories;
-
 use std::path::Path;
 
 use runner::observation::Hang;
 use runner::record::event::{Attempt, CaseInfo};
 use runner::report::html::{self, Limits};
 use runner::verdict::Verdict;
-use stories::{Story, case, cluster_report, failed, passed, write_report};
+
+use crate::stories::{Story, case, cluster_report, failed, passed, write_report};
 
 fn keep(name: &str, page: &str) {
     if let Some(directory) = std::env::var_os("FTEST_PAGES") {

@@ -1,11 +1,11 @@
 //! What `perf` measured is in the event log, whether or not it is within its bounds.
 
-mod program;
-
 use std::fs;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+
+use crate::program;
 
 const SUITE: &str = "ftest: 1
 suite: s

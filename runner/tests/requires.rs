@@ -1,10 +1,10 @@
 //! Requirements that only the case's Python can answer: a script that answers what the test wants takes its place.
 
-mod executable;
-mod program;
-
 use std::fs;
 use std::process::Stdio;
+
+use crate::executable;
+use crate::program;
 
 /// Answers for `-c QUESTION MODULE` as the real one would; anything else succeeds.
 const PYTHON: &str = "#!/bin/sh

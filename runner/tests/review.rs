@@ -1,10 +1,10 @@
 //! `ftest review`, `accept` and `reject` on real files, as a person or a CI job calls them.
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
+
+use crate::program;
 
 const SUITE: &str = "ftest: 1\nsuite: s\nclusters: {c: {nodes: 1, gpus_per_node: 1, profile: a100}}\ncases:\n- id: a\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n- id: b\n  cluster: c\n  launch: {argv: [x]}\n  expect: {snapshot: {name: report}}\n";
 

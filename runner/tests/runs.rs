@@ -1,10 +1,10 @@
 //! What is kept of a run, and what comes of it later: the log, files, `ftest runs`, `replay`, `--failed`, `merge`.
 
-mod program;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use crate::program;
 
 const SUITE: &str = "ftest: 1
 suite: s

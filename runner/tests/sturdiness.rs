@@ -1,7 +1,5 @@
 //! ftest itself in hostile surroundings: directories, locales, streams, terminals, clocks, and its own violent end.
 
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -12,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use runner::execute::process_tree::cookie::{Cookie, random_word};
 use runner::execute::process_tree::sweep::Sweep;
+
+use crate::program;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

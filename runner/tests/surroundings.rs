@@ -1,11 +1,11 @@
 //! ftest where a shell or a container gives it little: descriptors, the umask, variables that are empty or wrong.
 
-mod program;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use crate::program;
 
 /// A directory with a suite of `cases`, each a line of YAML.
 struct Workspace(tempfile::TempDir);

@@ -27,7 +27,7 @@ impl Terminal {
     fn new(suite: &str) -> Terminal {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("suite.yaml"), suite).unwrap();
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();

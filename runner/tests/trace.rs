@@ -1,14 +1,13 @@
 //! The trace keeps the rules of the Trace Event Format, as Perfetto's importer reads it.
 
-mod stories;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use runner::record::event::Attempt;
 use runner::report::trace;
 use runner::verdict::Verdict;
 use serde_json::Value;
-use stories::{Story, case, cluster_report, failed, passed, write_report};
+
+use crate::stories::{Story, case, cluster_report, failed, passed, write_report};
 
 /// What is wrong with the trace; nothing when nothing is.
 fn mistakes(text: &str) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! What happens when a report, or what ftest prints, cannot be written: it is said, and the exit code is 3.
 
-mod program;
-
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::process::{Output, Stdio};
+
+use crate::program;
 
 const SUITE: &str = "ftest: 1\nsuite: s\ncases:\n- { id: a, launch: { argv: [sh, -c, 'echo said $API_TOKEN'] } }\n";
 

@@ -1,8 +1,6 @@
 //! Warm starts against cold ones: a program that prints all that it can see prints the same, processes die in any order and
 //! nothing is left. PyTorch is a stand-in here that imports in no time; `suites/` has the real one.
 
-mod program;
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -18,6 +16,8 @@ use runner::execute::process_tree::sweep::{Process, Sweep};
 use runner::observation::{Exit, Role, Starts};
 use runner::record::{event::Event, log};
 use rustix::process::{Pid, Signal};
+
+use crate::program;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,7 +1,5 @@
 //! `--watch`: a changed suite or script starts the run again, a mistake does not end it, Ctrl-C does.
 
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -9,6 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::program;
 
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);

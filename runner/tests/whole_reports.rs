@@ -1,10 +1,10 @@
 //! Reports of a run as a whole, written by the real program: `--html`, `--trace`, `--markdown`, and what GitHub reads.
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
+
+use crate::program;
 
 /// A failed case that prints what a workflow would execute, and one that passes.
 const SUITE: &str = r#"ftest: 1

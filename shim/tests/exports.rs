@@ -1,7 +1,7 @@
 //! What the library exports is what its tables say, what the committed lists say, and at least what PyTorch's wheels link
 //! and what NVIDIA's libraries and headers have. `cargo xtask regen exports` rewrites the lists of exports. Those of needs are
 //! compared with installed wheels by two tests that are ignored where there are none, and written with `FTEST_REGEN=1`:
-//! `FTEST_TORCH_LIB=.../torch/lib cargo test --workspace --test exports -- --ignored pytorch`, and the same with
+//! `FTEST_TORCH_LIB=.../torch/lib cargo test --workspace --test integration -- --ignored pytorch`, and the same with
 //! `FTEST_NVIDIA=.../site-packages/nvidia` and `nvidia`.
 
 use std::collections::{BTreeMap, BTreeSet};

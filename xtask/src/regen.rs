@@ -34,42 +34,42 @@ const GROUPS: &[Group] = &[
         name: "wire",
         files: &["protocol/tests/golden"],
         from: "the samples of protocol/tests/wire.rs",
-        tests: &["-p", "protocol", "--test", "wire"],
+        tests: &["-p", "protocol", "--test", "integration", "wire::"],
         programs: false,
     },
     Group {
         name: "environment",
         files: &["docs/environment.md"],
         from: "the table of protocol/src/env.rs",
-        tests: &["-p", "protocol", "--test", "environment_page"],
+        tests: &["-p", "protocol", "--test", "integration", "environment_page::"],
         programs: false,
     },
     Group {
         name: "report-schema",
         files: &["schema/cluster_report.v1.json"],
         from: "the types of protocol/src/report",
-        tests: &["-p", "model", "--test", "cluster", "report_schema"],
+        tests: &["-p", "model", "--test", "cluster", "report_schema::"],
         programs: false,
     },
     Group {
         name: "model-scripts",
         files: &["model/tests/scripts"],
         from: "what the cluster model answers",
-        tests: &["-p", "model", "--test", "cluster", "scripts"],
+        tests: &["-p", "model", "--test", "cluster", "scripts::"],
         programs: false,
     },
     Group {
         name: "exports",
         files: &["shim/exports"],
         from: "the tables of shim/src; needs-*.txt from wheels, as shim/tests/exports.rs says",
-        tests: &["-p", "shim", "--test", "exports"],
+        tests: &["-p", "shim", "--test", "integration", "exports::"],
         programs: false,
     },
     Group {
         name: "kernels",
         files: &["docs/kernels.md"],
         from: "the table of ptx/tests/support.rs",
-        tests: &["-p", "ptx", "--test", "support"],
+        tests: &["-p", "ptx", "--test", "integration", "support::"],
         programs: false,
     },
     Group {
@@ -83,14 +83,14 @@ const GROUPS: &[Group] = &[
             "docs/findings.md",
         ],
         from: "the suite language, the command line and the event types of runner/src",
-        tests: &["-p", "runner", "--test", "docs"],
+        tests: &["-p", "runner", "--test", "integration", "docs::"],
         programs: false,
     },
     Group {
         name: "outcomes",
         files: &["runner/tests/cases"],
         from: "what ftest prints for the suites there, and its exit codes",
-        tests: &["-p", "runner", "--test", "outcomes"],
+        tests: &["-p", "runner", "--test", "integration", "outcomes::"],
         programs: true,
     },
 ];
@@ -247,9 +247,9 @@ mod tests {
                 } else if path.extension().is_some_and(|ending| ending == "rs")
                     && fs::read_to_string(&path).unwrap().contains(VARIABLE)
                 {
-                    // A test of several files has the name of their directory.
-                    let name = if path.ends_with("main.rs") { path.parent().unwrap() } else { &path };
-                    readers.insert(name.file_stem().unwrap().to_string_lossy().into_owned());
+                    // A module of several files has the name of their directory.
+                    let name = if path.ends_with("mod.rs") { path.parent().unwrap() } else { &path };
+                    readers.insert(format!("{}::", name.file_stem().unwrap().to_string_lossy()));
                 }
             }
         }

@@ -1,5 +1,5 @@
 //! Ranks as threads, each with a memory arena of its own.
-#![expect(dead_code, reason = "each test program uses a part")]
+#![expect(unsafe_code, reason = "reads and writes test buffers")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,8 @@
-//! The cluster as a whole: conversations, numbers of model v1, properties, and the report's schema.
+//! The cluster as a whole: conversations, numbers of model v1, properties, the report's schema; and cluster files.
 
 #![expect(clippy::disallowed_methods, reason = "tests read their scripts and goldens")]
 
+mod cluster_file;
 mod endings;
 mod faults;
 mod hang;

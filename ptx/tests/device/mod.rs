@@ -1,7 +1,5 @@
 //! What the tests run kernels on: memory from vectors, a host that keeps what it is given.
-#![allow(dead_code, reason = "each test uses a part")]
 #![expect(unsafe_code, reason = "device memory is the process's own")]
-#![allow(clippy::allow_attributes, reason = "whether something is dead differs from test to test")]
 
 use std::ops::Range;
 use std::sync::Mutex;

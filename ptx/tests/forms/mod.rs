@@ -1,6 +1,4 @@
 //! One instruction in a kernel that runs it on many operands, each thread on its own.
-#![allow(dead_code, reason = "each test uses a part")]
-#![allow(clippy::allow_attributes, reason = "whether something is dead differs from test to test")]
 
 use super::device::{Device, image, words};
 

@@ -1,6 +1,4 @@
 //! Models of rounding that share nothing with the machine: errors of sums in f64, small formats by search in the table of all their numbers.
-#![allow(dead_code, reason = "each test uses a part")]
-#![allow(clippy::allow_attributes, reason = "whether something is dead differs from test to test")]
 
 pub(crate) fn f(bits: u64) -> f32 {
     f32::from_bits(bits as u32)

@@ -1,6 +1,4 @@
 //! Texels in the memory of tests.
-#![allow(dead_code, reason = "each test uses a part")]
-#![allow(clippy::allow_attributes, reason = "whether something is dead differs from test to test")]
 
 use ptx::{Addressing, Component, Texels, Texture};
 

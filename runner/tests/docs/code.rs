@@ -7,8 +7,8 @@ use std::{fs, thread};
 
 use serde_json::json;
 
-use crate::blocks::{self, Block};
-use crate::{fragment, typed};
+use super::blocks::{self, Block};
+use super::{fragment, typed};
 
 /// Reads [line of the page, program] pairs as JSON and prints what does not compile.
 const COMPILES: &str = "
