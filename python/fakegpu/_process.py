@@ -268,7 +268,8 @@ def mapped():
 
 def bound_libraries(plan):
     """The files in this process whose functions are already bound to libraries other than ours."""
-    ours = {str(pathlib.Path(library).parent) for library in (plan.shim, *plan.libraries) if library}
+    # As the kernel names them, without links.
+    ours = {os.path.dirname(os.path.realpath(library)) for library in (plan.shim, *plan.libraries) if library}
     found = {os.path.basename(file) for file in mapped() if BOUND.search(file) and os.path.dirname(file) not in ours}
     return sorted(found)
 

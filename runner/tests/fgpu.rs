@@ -95,6 +95,28 @@ fn the_shim_and_the_holders_are_set_and_passthrough_sets_none() {
 }
 
 #[test]
+fn an_installation_whose_path_the_loader_would_split_is_loaded_through_a_link() {
+    let machine = Machine::new();
+    let place = machine.root.path().join("my project: $it's");
+    std::fs::rename(machine.root.path().join("build"), &place).unwrap();
+    let place = place.to_str().unwrap();
+    let cache = format!("{place}/cache");
+    let run = |words: &[&str]| {
+        let output = machine.fgpu(&[&["--lib-dir", place], words].concat(), &[("FTEST_CACHE_DIR", &cache)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let mapped = run(&["cat", "/proc/self/maps"]);
+    assert!(mapped.contains("my project: $it's/lib/libfakegpu.so"), "{mapped}");
+    for name in ["LD_PRELOAD", "LD_LIBRARY_PATH", "PATH"] {
+        let value = run(&["printenv", name]);
+        assert!(!value.contains("my project"), "{name}={value}");
+        let first = value.trim_end().split(':').next().unwrap().to_owned();
+        assert!(Path::new(&first).exists(), "{name}={value}");
+    }
+}
+
+#[test]
 fn on_real_gpus_nccl_alone_is_preloaded() {
     let machine = Machine::new();
     let real = machine.root.path().join("libnccl.so.2");

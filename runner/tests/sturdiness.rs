@@ -57,17 +57,20 @@ fn timeless(output: &Output) -> String {
 }
 
 #[test]
-fn a_temporary_directory_too_deep_for_sockets_is_replaced() {
+fn a_temporary_directory_with_a_name_too_long_for_sockets_or_with_separators_is_reached_by_a_link() {
     let workspace = Workspace::new(&[
-        r#"{id: a, launch: {argv: [sh, -c, 'echo $FTEST_SCRATCH > here; touch "$TMPDIR/x"'], ranks: 2}, expect: {exit: 0}}"#,
+        r#"{id: a, launch: {argv: [sh, -c, 'echo $FTEST_SCRATCH > short; readlink -f "$FTEST_SCRATCH" > real; touch "$TMPDIR/x"'], ranks: 2}}"#,
     ]);
-    let deep = workspace.file(&"d".repeat(150));
-    fs::create_dir(&deep).unwrap();
-    let output = workspace.ftest().env("TMPDIR", &deep).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let scratch = workspace.read("here");
-    assert!(scratch.starts_with("/tmp/ft-"), "{scratch}");
-    assert!(!Path::new(scratch.trim()).exists(), "{scratch} is still there");
+    for name in ["d".repeat(150), "my project: $it's".to_owned()] {
+        let chosen = workspace.file(&name);
+        fs::create_dir(&chosen).unwrap();
+        let output = workspace.ftest().env("TMPDIR", &chosen).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let (short, real) = (workspace.read("short"), workspace.read("real"));
+        assert!(short.len() < 100 && !short.contains(' '), "{short}");
+        assert!(real.starts_with(chosen.to_str().unwrap()), "{real}");
+        assert!(!Path::new(short.trim()).exists() && fs::read_dir(&chosen).unwrap().next().is_none(), "{short}");
+    }
 }
 
 #[test]

@@ -7,13 +7,13 @@ use std::process::Command;
 use clap::Args;
 use protocol::limit::Limit;
 
-use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
 use crate::execute::launch::program;
 use crate::execute::network::Network;
 use crate::execute::python;
+use crate::host::cache_directory::{CACHE_ADVICE, cache_directory};
 use crate::host::install::{Install, VERSION};
 use crate::host::machine::{self, describe};
-use crate::host::output;
+use crate::host::{output, plain_path};
 use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest doctor`.
@@ -103,7 +103,14 @@ fn networks() -> Diagnosis {
 fn parts(install: &Install) -> Diagnosis {
     const THING: &str = "ftest";
     match (install.shim(), install.coordinator()) {
-        (Ok(shim), Ok(_)) => works(THING, format!("{} with {}", VERSION, shim.display())),
+        (Ok(shim), Ok(_)) => match plain_path::for_loader(&shim) {
+            Ok(plain) if plain == shim => works(THING, format!("{} with {}", VERSION, shim.display())),
+            Ok(plain) => works(
+                THING,
+                format!("{VERSION} with {}, which the loader reaches as {}", shim.display(), plain.display()),
+            ),
+            Err(why) => missing(THING, format!("the shim cannot be loaded: {why}")),
+        },
         (Err(error), _) | (_, Err(error)) => missing(THING, error.to_string()),
     }
 }

@@ -23,6 +23,7 @@ use crate::execute::launch::settings::DeviceArguments;
 use crate::execute::launch::variables;
 use crate::execute::python;
 use crate::host::install::{Install, Missing};
+use crate::host::plain_path;
 
 /// Run a command on simulated GPUs.
 ///
@@ -126,6 +127,7 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
                 let library = library(arguments, "libfakegpu_cuda.so", &|install| install.hybrid())?;
                 let smi = Install::find().smi().ok();
                 let holders = holder_cache::of_nvml(&library, smi.as_deref()).map_err(infra)?;
+                let library = plain_path::for_loader(&library).map_err(infra)?;
                 hybrid = vec![library, holders.join(holders::NVML)];
                 for library in &hybrid {
                     environment.append("LD_PRELOAD", library);
@@ -178,7 +180,7 @@ fn print_environment(arguments: &FgpuArgs) -> Result<(), Trouble> {
         let sonames = holders::of_one_process(torch.as_deref()).map_err(infra)?;
         libraries = sonames.iter().map(|soname| directory.join(soname)).collect();
     }
-    let shim = simulated.map(|(shim, _)| shim);
+    let shim = simulated.map(|(shim, _)| plain_path::for_loader(&shim)).transpose().map_err(infra)?;
     println!("{:#}", json!({ "environment": changes, "shim": shim, "libraries": libraries }));
     Ok(())
 }

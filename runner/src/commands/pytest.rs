@@ -8,6 +8,7 @@ use crate::execute::launch::builder::EnvironmentBuilder;
 use crate::execute::launch::environment::Environment;
 use crate::execute::python;
 use crate::host::install::Install;
+use crate::host::plain_path;
 
 /// Where suites are written, relative to the working directory: next to the kept runs.
 const PLACE: &str = ".ftest/pytest";
@@ -30,7 +31,7 @@ pub(super) fn suite_of(file: &Path, install: &Install) -> Result<PathBuf, String
     let environment = EnvironmentBuilder::foreground(install, Environment::new(), Some(&python)).gpus(None);
     let mut environment = environment.map_err(|error| error.to_string())?.finish();
     if let Some(plugin) = install.python() {
-        environment.append("PYTHONPATH", &plugin);
+        environment.append("PYTHONPATH", &plain_path::for_list(&plugin)?);
     }
     let mut command = Command::new(&python.program);
     command.args(["-m", "ftest.pytest.collect"]).args([file, &suite]).stdin(Stdio::null());

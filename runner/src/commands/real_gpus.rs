@@ -8,6 +8,7 @@ use protocol::{env, real_cuda};
 
 use crate::execute::launch::environment::Environment;
 use crate::host::install::Install;
+use crate::host::plain_path;
 
 /// An exit code and the reason.
 pub(super) type Trouble = (i32, String);
@@ -53,6 +54,11 @@ pub(super) fn dist_mode(environment: &Environment) -> Option<&'static str> {
 /// The library to preload on real GPUs: in `proxy` mode ours, which forwards to the real NCCL; in `passthrough` mode the NCCL
 /// that the user names, if any; otherwise nothing.
 pub(super) fn nccl(environment: &Environment) -> Result<Option<PathBuf>, Trouble> {
+    let library = nccl_file(environment)?;
+    library.map(|library| plain_path::for_loader(&library).map_err(usage)).transpose()
+}
+
+fn nccl_file(environment: &Environment) -> Result<Option<PathBuf>, Trouble> {
     let given = |name: &str| environment.get(name).filter(|value| !value.is_empty());
     let named = given(env::REAL_NCCL_PATH.name).map(PathBuf::from);
     if let Some(file) = named.as_ref().filter(|file| !file.is_file()) {

@@ -176,7 +176,12 @@ impl CaseExecution<'_> {
         }
         // Held until the ranks are done, so that the port is theirs alone.
         let port = match self.case.world_size() {
-            Some(_) => Some(HeldPort::take().map_err(|error| format!("no free port: {error}"))?),
+            Some(_) => {
+                // Between machines, firewalls let those ports through that the kernel gives.
+                let between_machines = self.reached_at().is_some() || srun::is_apart(self.case);
+                let port = if between_machines { HeldPort::given() } else { HeldPort::take() };
+                Some(port.map_err(|error| format!("no free port: {error}"))?)
+            }
             None => None,
         };
         let ftest = self.context.install.ftest().map_err(|error| error.to_string())?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::process_tree::cookie::random_word;
-use crate::host::{machine, variable};
+use crate::host::{machine, plain_path, variable};
 
 /// Maximum length of the temporary directory: a longer one leaves no room for the socket names below it.
 const LONGEST: usize = 64;
@@ -31,7 +31,8 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes the directory of a run, accessible only to the user, below TMPDIR or, if that is too long, `/tmp`.
+    /// Makes the directory of a run, accessible only to the user, below TMPDIR. It is reached through a link if that is too
+    /// long, or separates paths.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -127,7 +128,7 @@ fn is_name(name: &str) -> bool {
 /// Where run directories are.
 fn parent() -> io::Result<PathBuf> {
     let chosen = std::path::absolute(variable::get("TMPDIR").unwrap_or_else(|| "/tmp".into()))?;
-    Ok(if chosen.as_os_str().len() <= LONGEST { chosen } else { PathBuf::from("/tmp") })
+    plain_path::short(&chosen, LONGEST).map_err(io::Error::other)
 }
 
 /// Removes a directory with everything in it, even if a program removed its own write permission.

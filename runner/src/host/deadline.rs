@@ -31,6 +31,8 @@ pub const KILLED: Duration = Duration::from_secs(5);
 pub const SRUN: Duration = Duration::from_secs(2);
 /// From the last event of a case that Slurm runs, or the request to end it, until its srun has ended.
 pub const SRUN_ENDS: Duration = Duration::from_secs(60);
+/// scancel, for a step whose task could not be started.
+pub const SCANCEL: Duration = Duration::from_secs(10);
 /// From a task's connection request until the coordinator, on another machine, accepts it.
 pub const COORDINATOR_REACHED: Duration = Duration::from_secs(10);
 /// How long the guard keeps killing what a killed ftest left.

@@ -3,11 +3,13 @@
 #[macro_use]
 pub mod output;
 
+pub(crate) mod cache_directory;
 pub mod calendar;
 pub mod deadline;
 pub mod install;
 pub(crate) mod lossy_path;
 pub mod machine;
+pub(crate) mod plain_path;
 pub mod printable;
 pub mod secrets;
 pub mod shell;

@@ -21,6 +21,8 @@ const SMALL: u64 = 1 << 30;
 const NO_TORCH: &str = "No module named 'torch'";
 /// What glibc's loader writes around the reason, after the library's name.
 const NOT_LOADED: [&str; 2] = ["libfakegpu.so' from LD_PRELOAD cannot be preloaded (", ")"];
+/// The reason where there is no such file, or none that may be read.
+const NO_FILE: &str = "cannot open shared object file";
 /// What it writes when there is no room for a required library.
 const NO_ROOM: [&str; 2] = ["error while loading shared libraries: ", "failed to map segment from shared object"];
 /// A helper program of another architecture does not need the shim.
@@ -50,6 +52,11 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
         let wanted = case.expect.exit.accepts(process.role, &process.exit);
         if let Some(got) = not_loaded(process).or_else(|| (!wanted).then(|| no_room(process)).flatten()) {
             let next = match machine.address_space {
+                _ if got.ends_with(NO_FILE) => {
+                    "LD_PRELOAD names a file that this process cannot reach: leave that variable to ftest, \
+                                                and let programs that change their user or root read ftest's files"
+                        .to_owned()
+                }
                 Some(value) => Limit::AddressSpace.advice(value),
                 None => "the program's own limits (`ulimit -v`, `ulimit -n`) may be too low".to_owned(),
             };
@@ -204,6 +211,7 @@ mod tests {
         let expected = "the shim could not be loaded into rank 0: failed to map segment from shared object";
         assert_eq!(found.iter().map(|failure| failure.got.as_str()).collect::<Vec<_>>(), [expected]);
         assert_eq!(failures_of("wrong ELF class: ELFCLASS64"), []);
+        assert!(failures_of("cannot open shared object file")[0].next.starts_with("LD_PRELOAD names a file"));
         let line = "x: error while loading shared libraries: libm.so.6: failed to map segment from shared object";
         let mut observation = seen(Machine { address_space: Some(8192), ..Machine::default() }, &[Exit::Code(127)]);
         observation.processes[0].stderr.head = format!("{line}\n").into_bytes();

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use protocol::plan::ClusterPlan;
 
-use super::environment::{Environment, SCRATCH, cache_directory};
+use super::environment::{Environment, SCRATCH};
 use super::holder_cache;
 use crate::execute::python::Python;
+use crate::host::cache_directory::cache_directory;
 use crate::host::install::{Install, Missing};
+use crate::host::plain_path;
 
 /// Why an environment cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,9 @@ pub enum EnvironmentError {
     /// The libraries that replace NVIDIA's cannot be created.
     #[error("{0}")]
     Holders(String),
+    /// A path cannot be in a variable that is a list.
+    #[error("{0}")]
+    Path(String),
 }
 
 /// An environment under construction. In `PATH` and the other lists, the entry added last comes first.
@@ -35,12 +40,14 @@ pub struct EnvironmentBuilder<'a> {
     install: &'a Install,
     environment: Environment,
     python: Option<&'a Python>,
+    /// A path that cannot be in a list.
+    unlisted: Option<String>,
 }
 
 impl<'a> EnvironmentBuilder<'a> {
     /// The user's environment, for a command that the user typed, with the Python it needs.
     pub fn foreground(install: &'a Install, environment: Environment, python: Option<&'a Python>) -> Self {
-        let mut builder = EnvironmentBuilder { install, environment, python };
+        let mut builder = EnvironmentBuilder { install, environment, python, unlisted: None };
         builder.add_python();
         builder.environment.python_defaults();
         builder
@@ -64,17 +71,24 @@ impl<'a> EnvironmentBuilder<'a> {
         for name in unset {
             environment.remove(name);
         }
+        let mut builder = EnvironmentBuilder { install, environment, python, unlisted: None };
         for directory in install.binary_directories().filter(|directory| directory.is_dir()) {
-            environment.prepend("PATH", directory);
+            builder.add_programs(directory);
         }
-        let mut builder = EnvironmentBuilder { install, environment, python };
         builder.add_python();
         builder
     }
 
     fn add_python(&mut self) {
         if let Some(python) = self.python {
-            self.environment.python(&python.bin);
+            self.add_programs(&python.bin);
+        }
+    }
+
+    fn add_programs(&mut self, directory: &Path) {
+        match plain_path::for_list(directory) {
+            Ok(directory) => _ = self.environment.prepend("PATH", &directory),
+            Err(why) => self.unlisted = Some(why),
         }
     }
 
@@ -82,8 +96,11 @@ impl<'a> EnvironmentBuilder<'a> {
     /// into TMPDIR.
     ///
     /// # Errors
-    /// [`EnvironmentError::Directory`].
+    /// [`EnvironmentError::Directory`], [`EnvironmentError::Path`].
     pub fn directories(mut self, directory: &Path, files: &str) -> Result<Self, EnvironmentError> {
+        if let Some(why) = self.unlisted.take() {
+            return Err(EnvironmentError::Path(why));
+        }
         for (variable, name) in [(SCRATCH, files), ("TMPDIR", "tmp")] {
             let path = directory.join(name);
             std::fs::create_dir(&path)
@@ -98,6 +115,9 @@ impl<'a> EnvironmentBuilder<'a> {
     /// # Errors
     /// [`EnvironmentError`]: the shim is missing, or its holders cannot be created.
     pub fn gpus(mut self, shim: Option<&Path>) -> Result<Self, EnvironmentError> {
+        if let Some(why) = self.unlisted.take() {
+            return Err(EnvironmentError::Path(why));
+        }
         let shim = match shim {
             Some(shim) => shim.to_owned(),
             None => self.install.shim()?,
@@ -105,12 +125,12 @@ impl<'a> EnvironmentBuilder<'a> {
         let libraries = self.python.and_then(|python| python.torch_libraries.as_deref());
         let smi = self.install.smi().ok();
         let holders = holder_cache::directory(&shim, libraries, smi.as_deref()).map_err(EnvironmentError::Holders)?;
-        self.environment.preload(&shim, &holders);
+        self.environment.preload(&plain_path::for_loader(&shim).map_err(EnvironmentError::Path)?, &holders);
         if smi.is_some() {
             self.environment.prepend("PATH", &holders.join(holder_cache::PROGRAMS));
         }
         if let Ok(assembler) = self.install.assembler() {
-            self.environment.triton(&assembler);
+            self.environment.triton(&plain_path::for_loader(&assembler).map_err(EnvironmentError::Path)?);
         }
         let cache = cache_directory().map_err(EnvironmentError::Holders)?;
         self.environment.kernels(&cache.join("kernels"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use protocol::env;
 use protocol::plan::ClusterPlan;
@@ -250,11 +250,6 @@ impl Environment {
     pub fn journal(&mut self, file: &Path) -> &mut Self {
         self.set(env::JOURNAL.name, file)
     }
-
-    /// Puts `python` and the programs beside it first in PATH.
-    pub fn python(&mut self, bin: &Path) -> &mut Self {
-        self.prepend("PATH", bin)
-    }
 }
 
 /// The checked cluster as passed in `FTEST_CLUSTER`.
@@ -277,32 +272,6 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
         command.env_remove(name);
     }
     command
-}
-
-/// What to do if the cache directory cannot be used.
-pub const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
-
-/// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
-///
-/// # Errors
-/// One sentence if none of the three variables is set. It contains [`CACHE_ADVICE`].
-pub fn cache_directory() -> Result<PathBuf, String> {
-    cache_directory_from(|name| std::env::var_os(name))
-}
-
-fn cache_directory_from(get: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
-    let set = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = set(env::CACHE.name) {
-        return Ok(std::path::absolute(&path).unwrap_or(path));
-    }
-    // The XDG specification requires that relative paths are ignored.
-    if let Some(path) = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()) {
-        return Ok(path.join("ftest"));
-    }
-    let home = set("HOME").map(|home| std::path::absolute(&home).unwrap_or(home));
-    home.map(|home| home.join(".cache/ftest")).ok_or_else(|| {
-        format!("no cache directory: none of {}, XDG_CACHE_HOME and HOME is set; {CACHE_ADVICE}", env::CACHE.name)
-    })
 }
 
 #[cfg(test)]
@@ -344,19 +313,5 @@ mod tests {
         environment.only_of(&names, ["PATH", "PATHS", "LC_ALL", "HOME"].into_iter().map(OsString::from));
         let removed: Vec<_> = environment.changes().map(|(name, _)| name.to_str().unwrap().to_owned()).collect();
         assert_eq!(removed, ["HOME", "PATHS"]);
-    }
-
-    #[test]
-    fn the_cache_directory_follows_the_variables_in_order() {
-        let with = |pairs: &[(&str, &str)]| {
-            let pairs: Vec<(String, OsString)> =
-                pairs.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
-            cache_directory_from(move |name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone()))
-        };
-        assert_eq!(with(&[("HOME", "/h")]), Ok(PathBuf::from("/h/.cache/ftest")));
-        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Ok(PathBuf::from("/c/ftest")));
-        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "rel")]), Ok(PathBuf::from("/h/.cache/ftest")));
-        assert_eq!(with(&[("FTEST_CACHE_DIR", "/f"), ("XDG_CACHE_HOME", "/c")]), Ok(PathBuf::from("/f")));
-        assert!(with(&[]).unwrap_err().contains("FTEST_CACHE_DIR"));
     }
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use xxhash_rust::xxh64::Xxh64;
 
-use crate::execute::launch::environment::{CACHE_ADVICE, cache_directory};
 use crate::execute::launch::holders;
-use crate::host::machine;
+use crate::host::cache_directory::{CACHE_ADVICE, cache_directory};
+use crate::host::{machine, plain_path};
 
 /// Subdirectory of a holder directory for programs that replace NVIDIA's.
 pub const PROGRAMS: &str = "bin";
@@ -36,6 +36,7 @@ pub fn directory(shim: &Path, torch_libraries: Option<&Path>, smi: Option<&Path>
 /// As for [`directory`].
 pub fn of_nvml(library: &Path, smi: Option<&Path>) -> Result<PathBuf, String> {
     let programs: Vec<_> = smi.map(|smi| ("nvidia-smi", smi.to_owned())).into_iter().collect();
+    let library = &loaded_from(library)?;
     made(&cache_directory()?, [Some(library), None], &programs, |directory| holders::write_nvml(directory, library))
 }
 
@@ -45,6 +46,7 @@ fn directory_in(
     torch_libraries: Option<&Path>,
     smi: Option<&Path>,
 ) -> Result<PathBuf, String> {
+    let shim = &loaded_from(shim)?;
     let write = |directory: &Path| holders::write(directory, shim, torch_libraries);
     let mut programs = Vec::new();
     if let Some(smi) = smi {
@@ -52,6 +54,12 @@ fn directory_in(
         programs.push(("ptxas", smi.with_file_name(ASSEMBLER)));
     }
     made(cache, [Some(shim), torch_libraries], &programs, write)
+}
+
+/// Where the holders find the library: links in its path are followed, unless that is no path for the loader.
+fn loaded_from(library: &Path) -> Result<PathBuf, String> {
+    let file = std::fs::canonicalize(library).map_err(|error| holders::at(library, error).to_string())?;
+    plain_path::for_loader(&file)
 }
 
 /// The directory for these parts, which `write` fills if it does not exist, with links to programs by their names there.
@@ -76,14 +84,14 @@ fn made(
     let complete = directory.join(COMPLETE);
     if complete.exists() {
         mark_used(&complete);
-        return Ok(directory);
+        return plain_path::for_loader(&directory);
     }
     write(&directory)
         .and_then(|()| programs.iter().try_for_each(|(name, path)| link(&directory.join(PROGRAMS), name, path)))
         .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
         .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;
     remove_unused(&cache.join("holders"));
-    Ok(directory)
+    plain_path::for_loader(&directory)
 }
 
 /// Marks a directory as used now, once a day.

@@ -19,7 +19,7 @@ use crate::execute::cancel::Cancel;
 use crate::execute::clock::{Instant, timeout_at};
 use crate::execute::process_tree::sweep::Swept;
 use crate::execute::process_tree::{ProcessPlan, ProcessTree};
-use crate::host::deadline;
+use crate::host::{deadline, plain_path};
 use crate::observation::Role;
 
 /// Bytes of a stream that wait for the case to read them.
@@ -80,6 +80,7 @@ impl Elsewhere {
             argv: plan.argv.clone(),
             environment: plan.environment.whole(),
             directory: plan.directory.clone().into(),
+            links: plain_path::used().into_iter().map(|(link, target)| (link.into(), target.into())).collect(),
             at_our_death: plan.at_our_death.map(Signal::as_raw),
         };
         part.machine.order(case, Order::Start(Box::new(start)));

@@ -106,6 +106,8 @@ pub(super) struct Start {
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub(super) directory: OsString,
+    /// The links that the paths above may go through, and where they lead. Each machine makes its own.
+    pub(super) links: Vec<(OsString, OsString)>,
     /// The number of the signal that it gets when the agent is gone.
     pub(super) at_our_death: Option<i32>,
 }

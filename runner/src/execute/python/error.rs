@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::execute::launch::environment::CACHE_ADVICE;
+use crate::host::cache_directory::CACHE_ADVICE;
 
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]

@@ -25,10 +25,11 @@ impl Python {
     pub fn describe(program: &Path) -> Result<Python, Error> {
         // find_spec does not import torch, which would fail without the shim.
         const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
-                                print(s.submodule_search_locations[0] if s and s.submodule_search_locations else '')";
+                                print('\\0' + (s.submodule_search_locations[0] if s and s.submodule_search_locations else ''))";
         let answer = step::run(program, &["-c", QUESTION])
             .map_err(|source| Error::NoPython { program: program.to_owned(), source: Box::new(source) })?;
-        let place = answer.lines().last().unwrap_or_default().trim();
+        // A path may have a line break.
+        let place = answer.rsplit('\0').next().and_then(|last| last.strip_suffix('\n')).unwrap_or_default();
         let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
         let bin = program.parent().unwrap_or(Path::new("/")).to_owned();
         Ok(Python { program: program.to_owned(), bin, torch_libraries })

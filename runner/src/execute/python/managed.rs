@@ -15,7 +15,7 @@ use super::making::{Site, make};
 use super::tools::{self, Tools};
 use super::{Python, hints, requirement};
 use crate::case::python::{package, shown};
-use crate::execute::launch::environment::cache_directory;
+use crate::host::cache_directory::cache_directory;
 
 /// The content of `.complete`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

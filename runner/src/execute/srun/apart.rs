@@ -2,7 +2,7 @@
 //! of their own for what only processes of one machine can share.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ pub(super) fn place(
         _ => {
             let first = first_rank(order, task);
             let host = text(environment, NODES).and_then(|list| hosts(&list)?.into_iter().nth(first as usize));
-            host.ok_or_else(|| format!("{NODES} does not name node {first}, where the first rank runs"))?
+            let host = host.ok_or_else(|| format!("{NODES} does not name node {first}, where the first rank runs"))?;
+            if task.nodes > 1 { reachable(host, (first == task.node, from), &addresses)? } else { host }
         }
     };
     environment.set(if order.torchrun.is_some() { torchrun::MASTER } else { "MASTER_ADDR" }, host);
@@ -60,6 +61,40 @@ pub(super) fn place(
         environment.journal(&order.directory.join(format!("node{node}.{JOURNAL}")));
     }
     Ok(())
+}
+
+/// `host`, where the first rank runs, or its address if the name leads back to this machine: Debian has its own name as 127.0.1.1,
+/// and a rank that listens there is reached by no other. `is_here`: this is that node; `from` is srun's machine.
+///
+/// # Errors
+/// No rank could be reached by that name: one sentence.
+fn reachable(
+    host: String,
+    (is_here, from): (bool, Option<IpAddr>),
+    addresses: &dyn Fn(&str) -> Vec<IpAddr>,
+) -> Result<String, String> {
+    let known = addresses(&host);
+    if known.is_empty() || known.iter().any(|address| !address.is_loopback()) {
+        return Ok(host);
+    }
+    let own = from.filter(|_| is_here).and_then(|from| {
+        // Nothing is sent: the kernel only chooses the address that packets to there come from.
+        let socket = UdpSocket::bind((if from.is_ipv4() { "0.0.0.0" } else { "::" }, 0)).ok()?;
+        socket.connect((from, 1)).ok()?;
+        socket.local_addr().ok().map(|address| address.ip())
+    });
+    own.map(|own| own.to_string()).ok_or_else(|| {
+        format!(
+            "on {}, {host} is {}, so the first rank cannot be reached there: give it its own address in /etc/hosts",
+            machine::name(),
+            known[0]
+        )
+    })
+}
+
+/// The addresses of `host`.
+fn addresses(host: &str) -> Vec<IpAddr> {
+    (host, 0).to_socket_addrs().into_iter().flatten().map(|address| address.ip()).collect()
 }
 
 /// Makes sure that this machine reaches the coordinator, before the program waits for ranks that cannot come.
@@ -149,6 +184,21 @@ mod tests {
         assert_eq!(hosts("r[1-2]n[3,5]").unwrap(), ["r1n3", "r1n5", "r2n3", "r2n5"]);
         assert_eq!(hosts("n[a-b]"), None);
         assert_eq!(hosts("n[1"), None);
+    }
+
+    #[test]
+    fn a_name_that_leads_back_to_its_machine_is_replaced_by_an_address() {
+        let with = |known: &[&str], is_here: bool| {
+            let known: Vec<IpAddr> = known.iter().map(|address| address.parse().unwrap()).collect();
+            // Whatever the machine's network is, this reaches itself.
+            reachable("n1".into(), (is_here, "127.0.0.1".parse().ok()), &move |_| known.clone())
+        };
+        assert_eq!(with(&["10.0.0.1"], true).as_deref(), Ok("n1"));
+        assert_eq!(with(&["127.0.1.1", "10.0.0.1"], true).as_deref(), Ok("n1"));
+        assert_eq!(with(&[], false).as_deref(), Ok("n1"), "the program's resolver may know it");
+        assert_eq!(with(&["127.0.1.1"], true).as_deref(), Ok("127.0.0.1"));
+        let why = with(&["127.0.1.1"], false).unwrap_err();
+        assert!(why.contains("n1 is 127.0.1.1, so the first rank cannot be reached there"), "{why}");
     }
 
     /// What Slurm sets on n1, and ftest for every task.

@@ -7,9 +7,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use protocol::launcher::Task;
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
 
 use super::{Ended, ORDER, Order, apart, ended, here, started};
 use crate::execute::launch::environment::Environment;
@@ -19,7 +21,7 @@ use crate::execute::process_tree::cookie::Cookie;
 use crate::execute::process_tree::inherit::UmaskOf;
 use crate::execute::process_tree::kernel::{self, Spawn};
 use crate::execute::torchrun;
-use crate::host::whole_file;
+use crate::host::{deadline, whole_file};
 use crate::observation::Exit;
 
 /// First argument under which `ftest` is a task.
@@ -107,8 +109,27 @@ fn run(order: &Order, task: Task, words: &[OsString]) -> Result<(i32, Exit), Str
 /// The case is broken: the other tasks would wait for this one. Without scancel here they do, until the case ends them.
 fn cancel_step() {
     if let (Ok(job), Ok(step)) = (std::env::var("SLURM_JOB_ID"), std::env::var("SLURM_STEP_ID")) {
-        let _ = Command::new("scancel").args(["--quiet", &format!("{job}.{step}")]).status();
+        let mut scancel = Command::new("scancel");
+        scancel.args(["--quiet", &format!("{job}.{step}")]);
+        if let Err(error) = run_within(deadline::SCANCEL, &mut scancel) {
+            eprintln!("ftest: the other tasks of step {job}.{step} were not canceled: scancel: {error}");
+        }
     }
+}
+
+/// Runs `command`; kills it if it takes longer.
+fn run_within(limit: Duration, command: &mut Command) -> io::Result<()> {
+    let mut child = command.spawn()?;
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+        .and_then(|pidfd| poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit)));
+    if ended != Ok(1) {
+        child.kill()?;
+        child.wait()?;
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
 }
 
 /// Changes relative to the environment that srun passed on.
@@ -208,6 +229,17 @@ mod tests {
             wrong.contains("rank 2 as task 2 of 3 on node 0, but the cluster has it as GPU 0 on node 1"),
             "{wrong}"
         );
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_killed() {
+        let run = |limit, words: &str| {
+            let kind = run_within(Duration::from_millis(limit), Command::new("sh").args(["-c", words]));
+            kind.map_err(|error| error.kind())
+        };
+        assert_eq!(run(10, "exec sleep 60"), Err(io::ErrorKind::TimedOut));
+        assert_eq!(run(60_000, "exit 3"), Err(io::ErrorKind::Other));
+        assert_eq!(run(60_000, "true"), Ok(()));
     }
 
     #[test]

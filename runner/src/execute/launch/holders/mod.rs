@@ -66,8 +66,7 @@ const NODES: &[(&str, &str)] = &[("libnvshmem_host.so.3", "NVSHMEM")];
 /// # Errors
 /// File system errors, or `InvalidData` for a shim that is not a 64-bit ELF file; the message names the path.
 pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> io::Result<()> {
-    let shim = fs::canonicalize(shim).map_err(|error| at(shim, error))?;
-    let target = Target::of(&shim)?;
+    let target = Target::of(shim)?;
     let holders = holders(torch_libraries)?;
     fs::create_dir_all(directory).map_err(|error| at(directory, error))?;
     let draw = |soname: &str| {
@@ -89,8 +88,7 @@ pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> i
 /// # Errors
 /// As for [`write()`].
 pub fn write_nvml(directory: &Path, library: &Path) -> io::Result<()> {
-    let library = fs::canonicalize(library).map_err(|error| at(library, error))?;
-    let target = Target::of(&library)?;
+    let target = Target::of(library)?;
     fs::create_dir_all(directory).map_err(|error| at(directory, error))?;
     let (nodes, symbols) = (BTreeSet::from([NVML.to_owned()]), symbols::of(NVML));
     let holder = Holder { soname: NVML, nodes: &nodes, symbols: &symbols, shim: library.as_os_str().as_bytes() };

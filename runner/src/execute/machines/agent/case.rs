@@ -24,7 +24,7 @@ use crate::execute::process_tree::inherit::UmaskOf;
 use crate::execute::process_tree::sweep::Process;
 use crate::execute::process_tree::{Event, ProcessPlan, ProcessTree, StartError, Texts};
 use crate::execute::show::Streams;
-use crate::host::deadline;
+use crate::host::{deadline, plain_path};
 use crate::observation::{Role, SHARED};
 
 /// Bytes of a stream in one message.
@@ -184,6 +184,12 @@ impl Case {
 
     fn start(&mut self, start: &Start) -> Result<i32, String> {
         self.scratch.clone()?;
+        for (link, target) in &start.links {
+            let own = plain_path::again(Path::new(target))?;
+            if own != Path::new(link) {
+                self.moved.add(link, &own);
+            }
+        }
         let directory = PathBuf::from(self.moved.apply(&start.directory));
         if !directory.is_dir() {
             return Err(format!("there is no working directory {}; {SAME}", directory.display()));
