@@ -169,7 +169,7 @@ variables! {
         "The secret that `ftest run --machines` and the `ftest agent` of each other machine share. Processes of cases do not get it.";
     HOME = "FTEST_HOME", "a directory", "relative to the binary",
         "Where shim, profiles and suites are installed.";
-    PYTHON = "FTEST_PYTHON", "a Python interpreter: a path, a name on PATH, or `system` for the python3 there", "the active environment, else the managed one",
+    PYTHON = "FTEST_PYTHON", "a Python interpreter: a path, a name on PATH, `system` for the python3 there, or `managed` for managed environments whatever is active", "the active environment, else the managed one",
         "The Python that suites and `ftest exec` use.";
     CACHE = "FTEST_CACHE_DIR", "a directory", "$XDG_CACHE_HOME/ftest or ~/.cache/ftest",
         "Where managed environments and soname holders live.";

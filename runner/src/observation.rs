@@ -1,5 +1,7 @@
 //! Everything observed while a case ran: the only input of the checks, besides the case itself.
 
+mod python;
+
 use crate::host::machine::Machine;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,6 +16,8 @@ use serde_json::Value;
 
 use crate::host::{lossy_path, signal};
 use crate::source::SourceLocation;
+
+pub use python::PythonUsed;
 
 /// The directory below [`Observation::scratch`] that the processes of a case share (FTEST_SCRATCH).
 pub const SHARED: &str = "shared";
@@ -58,6 +62,10 @@ pub struct Observation {
     pub infra_error: Option<String>,
     /// A fixture that the case uses could not be set up: the case is broken.
     pub fixture_error: Option<FixtureError>,
+    /// The interpreter lacks something that the case declares in `python`: the case is broken.
+    pub python_error: Option<PythonError>,
+    /// The interpreter of its processes, if it has one.
+    pub python: Option<PythonUsed>,
     /// Descriptions of processes, sockets or shared memory still there after the case.
     pub leaked: Vec<String>,
     /// Objects in `/dev/shm` that appeared while only this case ran, and that no process uses any more.
@@ -122,6 +130,17 @@ pub struct FixtureError {
     /// What happened instead, with the last output of the setup.
     pub got: String,
     /// What to do next; may be empty.
+    pub next: String,
+}
+
+/// An interpreter that is not what a case declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PythonError {
+    /// What the case declares.
+    pub expected: String,
+    /// What the interpreter has instead.
+    pub got: String,
+    /// What to do next.
     pub next: String,
 }
 

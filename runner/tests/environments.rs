@@ -9,6 +9,16 @@ use crate::executable;
 /// Answers what the managed environment asks of python3 and pip, and notes what was installed.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in
+    *importlib.metadata*)
+        echo "what sitecustomize prints"
+        printf '{"markers": {"python_version": "3.99", "python_full_version": "3.99.1"}, "packages": {'
+        separator=
+        for package in ${HAS-torch=2.15.0 numpy=2.4.1}; do
+            printf '%s"%s": {"version": "%s", "requires": [], "direct": null, "place": "/s"}' "$separator" "${package%=*}" "${package#*=}"
+            separator=", "
+        done
+        echo "}}"
+        echo asked >> "$LOG.asked" ;;
     *version_info*) echo 3.99 ;;
     *find_spec*) echo ;;
     *torch.distributed.run*) echo "torchrun of $0" >> "$LOG" ;;
@@ -357,6 +367,164 @@ fn one_variable_turns_managed_environments_off() {
             run(&machine, "{id: a, python: [numpy], launch: {argv: ['true']}}", &[("FTEST_PYTHON", python)]);
         assert!(code == Some(3) && printed.contains(expected), "{printed}");
     }
+}
+
+/// An interpreter of an environment of the user, at `venv/bin/python`.
+fn active(machine: &Machine) -> String {
+    let venv = machine.root.path().join("venv");
+    std::fs::create_dir_all(venv.join("bin")).unwrap();
+    executable::write(&venv.join("bin/python"), STAND_IN);
+    venv.display().to_string()
+}
+
+#[test]
+fn an_active_environment_that_lacks_what_a_case_declares_breaks_it() {
+    let machine = Machine::new();
+    let venv = active(&machine);
+    let root = machine.root.path();
+    std::fs::write(root.join("requirements.txt"), "six>=1; python_version > '3'\n--pre\n-c limits.txt\n").unwrap();
+    std::fs::write(root.join("limits.txt"), "numpy<2\n").unwrap();
+    std::fs::write(root.join("pylock.toml"), "[[packages]]\nname = 'numpy'\nversion = '2.0'\n").unwrap();
+    std::fs::write(root.join("pyproject.toml"), "[project]\nname = 'mine'\ndependencies = ['rich']\n").unwrap();
+    let plain = "launch: {argv: ['true']}";
+    let cluster = "cluster: {nodes: 1, gpus_per_node: 1, profile: h100}";
+    let mut selections = [
+        ("VIRTUAL_ENV", venv.clone(), "`deactivate` or set FTEST_PYTHON=managed"),
+        ("CONDA_PREFIX", venv.clone(), "`conda deactivate` or set FTEST_PYTHON=managed"),
+        ("FTEST_PYTHON", format!("{venv}/bin/python"), "unset FTEST_PYTHON or set FTEST_PYTHON=managed"),
+    ]
+    .into_iter()
+    .cycle();
+    for (python, launch, lacks) in [
+        ("python: {torch: 2.15.0}", plain, "torch 2.9.1 instead of torch==2.15.0"),
+        ("python: [torch==2.15.0, numpy]", TORCHRUN, "torch 2.9.1 instead of torch==2.15.0"),
+        ("python: [six]", plain, "no six"),
+        ("python: {requirements: requirements.txt}", plain, "numpy 2.4.1 instead of numpy<2, no six"),
+        ("python: {requirements: pylock.toml}", plain, "numpy 2.4.1 instead of numpy==2.0"),
+        ("python: {project: .}", plain, "no rich"),
+        ("python: {torch: 2.9.1, compile: true}", plain, "no triton"),
+        ("python: {compile: true}", plain, "no triton"),
+        ("requires: [{torch: 2.15.0}]", plain, "torch 2.9.1 instead of torch==2.15.0"),
+        (
+            "python: [torch==2.15.0]",
+            "launch: {argv: ['true'], ranks: 1}, CLUSTER",
+            "torch 2.9.1 instead of torch==2.15.0",
+        ),
+    ] {
+        let case = format!("{{id: a, {python}, {}}}", launch.replace("CLUSTER", cluster));
+        let (variable, value, otherwise) = selections.next().unwrap();
+        let (code, printed) = run(&machine, &case, &[(variable, &value), ("HAS", "torch=2.9.1 numpy=2.4.1")]);
+        assert!(code == Some(3) && printed.contains("1 broken"), "{case} {variable}: {printed}");
+        let got = format!("got:      {venv}/bin/python ({variable}) has {lacks}\n");
+        assert!(printed.contains(&got) && printed.contains(otherwise), "{case} {variable}: {printed}");
+    }
+    assert!(machine.installed().is_empty(), "{:?}", machine.installed());
+}
+
+#[test]
+fn a_launch_that_needs_pytorch_says_that_the_environment_has_none() {
+    let machine = Machine::new();
+    let venv = active(&machine);
+    for case in [format!("{{id: a, {TORCHRUN}}}"), format!("{{id: a, python: system, {TORCHRUN}}}")] {
+        let (code, printed) = run(&machine, &case, &[("VIRTUAL_ENV", &venv), ("HAS", "pip=24.0")]);
+        assert!(code == Some(3) && printed.contains(" (VIRTUAL_ENV) has no torch\n"), "{printed}");
+        // Which version is not declared.
+        let (code, printed) = run(&machine, &case, &[("VIRTUAL_ENV", &venv), ("HAS", "torch=2.3.0")]);
+        assert_eq!(code, Some(0), "{printed}");
+    }
+}
+
+#[test]
+fn what_ran_is_in_every_report() {
+    let machine = Machine::new();
+    let venv = active(&machine);
+    let suite = machine.root.path().join("s.yaml");
+    let text_of = "ftest: 1\nsuite: s\ncases:\n\
+        - {id: declared, python: [torch==2.15.0], launch: {argv: ['true']}}\n\
+        - {id: hashed, python: {requirements: lock.txt}, launch: {argv: ['true']}}\n\
+        - {id: path, env: {PYTHONPATH: /x}, launch: {argv: [python3, x.py]}}\n\
+        - {id: native, launch: {argv: ['true']}}\n";
+    std::fs::write(&suite, text_of).unwrap();
+    std::fs::write(machine.root.path().join("lock.txt"), "numpy==2.4.1 --hash=sha256:aa\n").unwrap();
+    let ftest = |arguments: &[&str]| {
+        let mut command = machine.ftest(arguments);
+        command.current_dir(machine.root.path()).env("VIRTUAL_ENV", &venv).env("HAS", "torch=2.15.0+cpu numpy=2.4.1");
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    };
+    let reports = ["--junit", "j.xml", "--html", "h.html"];
+    let line = format!("python: Python 3.99.1, torch 2.15.0+cpu, numpy 2.4.1: {venv}/bin/python (VIRTUAL_ENV)");
+    let check = |printed: &str| {
+        assert_eq!(printed.matches(&line).count(), 3, "{printed}");
+        assert_eq!(printed.matches("; hashes were not compared\n").count(), 1, "{printed}");
+        let read = |name: &str| std::fs::read_to_string(machine.root.path().join(name)).unwrap();
+        let (junit, page) = (read("j.xml"), read("h.html"));
+        for (name, value, count) in [
+            ("python", format!("{venv}/bin/python"), 3),
+            ("python.selected", "VIRTUAL_ENV".to_owned(), 3),
+            ("python.version", "3.99.1".to_owned(), 3),
+            ("python.packages", "torch 2.15.0+cpu, numpy 2.4.1".to_owned(), 3),
+            ("python.hashes", "not compared".to_owned(), 1),
+        ] {
+            let property = format!("<property name=\"{name}\" value=\"{value}\"/>");
+            assert_eq!(junit.matches(&property).count(), count, "{name}: {junit}");
+        }
+        assert_eq!(page.matches("Python 3.99.1, torch 2.15.0+cpu").count(), 3, "{page}");
+    };
+    check(&ftest(&[&["run", "s.yaml", "-v"][..], &reports].concat()));
+    check(&ftest(&[&["replay", "-v"][..], &reports].concat()));
+    let run = std::fs::read_dir(machine.root.path().join(".ftest/runs")).unwrap();
+    let run = run.flatten().find(|entry| entry.path().join("events.jsonl").exists()).unwrap().path();
+    let log = std::fs::read_to_string(run.join("events.jsonl")).unwrap();
+    assert_eq!(log.matches(r#""python":{"program":""#).count(), 3, "{log}");
+    check(&ftest(&[&["merge", "-v", run.to_str().unwrap()][..], &reports].concat()));
+    assert!(!ftest(&["run", "s.yaml"]).contains("python:"));
+    // Once for each interpreter and PYTHONPATH of a run.
+    let asked = std::fs::read_to_string(machine.root.path().join("log.asked")).unwrap();
+    assert_eq!(asked.lines().count(), 2 * 2);
+}
+
+#[test]
+fn managed_means_managed_whatever_is_active() {
+    let machine = Machine::new();
+    let venv = active(&machine);
+    let variables = [("VIRTUAL_ENV", venv.as_str()), ("FTEST_PYTHON", "managed"), ("HAS", "numpy=1.0")];
+    let (code_of, printed) = run(&machine, "{id: a, python: [numpy], launch: {argv: ['true']}}", &variables);
+    assert_eq!(
+        (code_of, machine.installed()),
+        (Some(0), vec!["install numpy".to_owned(), "venv".to_owned()]),
+        "{printed}"
+    );
+    let made =
+        machine.ftest(&["env", "make", "s.yaml"]).current_dir(machine.root.path()).env("VIRTUAL_ENV", &venv).output();
+    let said = text(&made.unwrap().stderr);
+    assert!(said.contains("(VIRTUAL_ENV); `deactivate` or set FTEST_PYTHON=managed"), "{said}");
+}
+
+#[test]
+fn a_fixture_gets_what_it_declares_or_is_refused() {
+    let machine = Machine::new();
+    let venv = active(&machine);
+    let suite = machine.root.path().join("s.yaml");
+    let text_of = "ftest: 1\nsuite: s\nfixtures:\n  made: {scope: suite, python: [six], setup: {argv: ['true']}}\n\
+        \u{20} fails: {scope: suite, setup: {shell: 'seq 20; exit 1'}}\n\
+        cases:\n- {id: a, uses: [made], launch: {argv: ['true']}}\n\
+        - {id: b, uses: [fails], launch: {argv: ['true']}}\n- {id: c, uses: [fails], launch: {argv: ['true']}}\n";
+    std::fs::write(&suite, text_of).unwrap();
+    let mut command = machine.ftest(&["run", "s.yaml", "-j1", "--no-fail-fast"]);
+    command.current_dir(machine.root.path()).env("VIRTUAL_ENV", &venv);
+    let output = command.output().unwrap();
+    let printed = text(&output.stdout);
+    for part in [
+        "expected: the setup of `made` runs in a Python with six\n",
+        "(VIRTUAL_ENV) has no six\n",
+        "s/b says this in full\n",
+        "3 broken",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert_eq!(printed.matches("| 20\n").count(), 1, "{printed}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
 /// The Python on `PATH` instead of a managed one, in `python` and in `FTEST_PYTHON`.
 pub const SYSTEM: &str = "system";
+/// The managed environment whatever is active, in `FTEST_PYTHON`.
+pub const MANAGED: &str = "managed";
 
 /// Name prefixes of packages that the shim replaces or that need a real GPU.
 const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
@@ -36,15 +38,17 @@ pub fn is_replaced(requirement: &str) -> bool {
     !KEPT.contains(&package.as_str()) && REPLACED.iter().any(|prefix| package.starts_with(prefix))
 }
 
-/// Requirements plus what `torch.compile` needs; the default ones if there are none.
+/// Requirements plus what `torch.compile` needs.
 pub fn with_compiler(mut requirements: Vec<String>) -> Vec<String> {
-    if requirements.is_empty() {
-        requirements.extend(DEFAULT_REQUIREMENTS.iter().map(|one| (*one).to_owned()));
-    }
     if !requirements.iter().any(|one| package(one) == COMPILER) {
         requirements.push(COMPILER.to_owned());
     }
     requirements
+}
+
+/// Whether requirements leave the choice of PyTorch to ftest: there are none, or only the one for `torch.compile`.
+pub fn is_default(requirements: &[String]) -> bool {
+    requirements.iter().all(|one| one == COMPILER)
 }
 
 /// Requirements for display: without hashes, and only the first few if there are many.
@@ -86,11 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn the_compiler_is_added_once_and_to_the_usual_requirements() {
+    fn the_compiler_is_added_once() {
         let with = |lines: &[&str]| with_compiler(lines.iter().map(|line| (*line).to_owned()).collect());
-        assert_eq!(with(&[]), ["numpy", "torch==2.15.0", "triton"]);
+        assert_eq!(with(&[]), ["triton"]);
         assert_eq!(with(&["torch==2.9.1"]), ["torch==2.9.1", "triton"]);
         assert_eq!(with(&["Triton==3.9.0", "torch"]), ["Triton==3.9.0", "torch"]);
+        let is_default = |lines: &[&str]| is_default(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+        assert!(is_default(&[]) && is_default(&["triton"]) && !is_default(&["triton==3.9.0"]) && !is_default(&["six"]));
     }
 
     #[test]

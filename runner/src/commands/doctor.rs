@@ -201,22 +201,7 @@ fn pythons(offline: bool) -> Vec<Diagnosis> {
     let without = "cases with Python are broken";
     match python::chosen() {
         Err(error) => return vec![limited(THING, format!("{error}: {without}"))],
-        Ok(Some(program)) => {
-            return vec![match python::Python::describe(&program) {
-                Ok(python) if python.torch_libraries.is_some() => works(
-                    THING,
-                    format!("{}, selected by FTEST_PYTHON or the active environment, with PyTorch", program.display()),
-                ),
-                Ok(_) => limited(
-                    THING,
-                    format!(
-                        "{}, selected by FTEST_PYTHON or the active environment, has no PyTorch: {without}",
-                        program.display()
-                    ),
-                ),
-                Err(error) => limited(THING, format!("{error}: {without}")),
-            }];
-        }
+        Ok(Some(chosen)) => return vec![in_use(THING, &chosen)],
         Ok(None) => {}
     }
     let environment = match python::managed::present(&[]) {
@@ -240,6 +225,22 @@ fn pythons(offline: bool) -> Vec<Diagnosis> {
         found.push(index());
     }
     found
+}
+
+/// An interpreter that the user chose; ftest makes no environment.
+fn in_use(thing: &'static str, chosen: &python::Chosen) -> Diagnosis {
+    let (place, otherwise) = (format!("{} ({})", chosen.program.display(), chosen.variable), chosen.otherwise());
+    let declared = "cases whose `python` names what it does not have are broken";
+    match python::Python::describe(&chosen.program, chosen.variable) {
+        Ok(python) if python.torch_libraries.is_some() => {
+            works(thing, format!("{place}, with PyTorch, for every case: {declared}; {otherwise}"))
+        }
+        Ok(_) => limited(
+            thing,
+            format!("{place}, for every case, has no PyTorch: {declared}, and so is torchrun; {otherwise}"),
+        ),
+        Err(error) => limited(thing, format!("{error}: cases with Python are broken; {otherwise}")),
+    }
 }
 
 fn index() -> Diagnosis {

@@ -146,10 +146,12 @@ fn path(requirements: &[String]) -> Result<(), python::Error> {
 }
 
 fn make(suites: &[Suite]) -> Result<(), python::Error> {
-    if let Some(program) = python::chosen()? {
+    if let Some(chosen) = python::chosen()? {
         eprintln!(
-            "ftest env: nothing to make: cases run in {}, selected by FTEST_PYTHON or the active environment",
-            program.display()
+            "ftest env: nothing to make: cases run in {} ({}); {}",
+            chosen.program.display(),
+            chosen.variable,
+            chosen.otherwise()
         );
         return Ok(());
     }
@@ -161,8 +163,7 @@ fn needs(suites: &[Suite]) -> BTreeSet<Vec<String>> {
     let cases = || suites.iter().flat_map(|suite| &suite.cases);
     let fixtures = cases().flat_map(|case| &case.uses).filter_map(|fixture| fixture.python.clone());
     let managed = |need| match need {
-        PythonNeed::Managed(requirements) if requirements.is_empty() => Some(python::default_requirements()),
-        PythonNeed::Managed(requirements) => Some(requirements),
+        PythonNeed::Managed(requirements) => Some(managed::whole(&requirements)),
         PythonNeed::System => None,
     };
     cases().filter_map(|case| case.python_need()).chain(fixtures).filter_map(managed).collect()

@@ -19,6 +19,9 @@ use crate::verdict::exit_code::ExitCode;
 /// Which reports are written.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReportArgs {
+    /// Also show the interpreter of each case that passed, and the versions of its packages
+    #[arg(short, long, help_heading = "Reports")]
+    pub verbose: bool,
     /// Write JUnit XML to this file, also during the run
     #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub junit: Option<PathBuf>,
@@ -63,6 +66,7 @@ impl Reports {
     pub fn new(arguments: &ReportArgs, run: Run, recorder: Recorder, human: HumanReport) -> Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
         let files = arguments.files.clone();
+        let human = human.verbose(arguments.verbose);
         Reports { run, recorder, human, junit, files, junit_failed: false, unwritten: false, printing: false }
     }
 

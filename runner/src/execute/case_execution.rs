@@ -34,7 +34,7 @@ use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, rep
 use crate::case::requirement;
 use crate::case::{Case, Launch, Transport};
 use crate::check::need::Need;
-use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::environment::{Endpoint, Environment, changed};
 use crate::execute::python::Python;
 use crate::host::{deadline, machine};
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
@@ -120,7 +120,7 @@ impl CaseExecution<'_> {
     async fn run(&mut self) -> Result<(), String> {
         let need = self.case.python_need();
         let python = match &need {
-            Some(need) => match self.context.python(need).await {
+            Some(need) => match self.context.python(need, self.case).await {
                 Ok(python) => Some(python),
                 Err(PythonUnavailable::Interrupted) => None,
                 Err(error) => return Err(error.to_string()),
@@ -130,6 +130,16 @@ impl CaseExecution<'_> {
         if self.context.cancel.is_raised() {
             self.interrupted();
             return Ok(());
+        }
+        if let (Some(need), Some(python)) = (&need, &python) {
+            let environment = changed(&self.case.env, &self.case.env_unset, self.case.env_inherit.as_deref());
+            let started = (&environment, self.case.dir.as_path());
+            let used = self.context.python_used((python, need), started, self.case.torchruns().is_some()).await;
+            self.observation.python = Some(used.python);
+            self.observation.python_error = used.error;
+            if self.observation.python_error.is_some() {
+                return Ok(());
+            }
         }
         if let Some(reason) = self.unmet(python.as_ref()).await {
             self.observation.skipped = Some(reason);

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
@@ -24,8 +24,9 @@ use super::shared_memory::Lives;
 use super::warm::{self, Preference, Servers};
 use crate::case::Case;
 use crate::case::python::PythonNeed;
+use crate::execute::launch::environment::Environment;
 use crate::execute::python;
-use crate::execute::python::Python;
+use crate::execute::python::{Python, Pythons, Started, Used};
 use crate::host::deadline;
 use crate::host::install::Install;
 use crate::host::machine;
@@ -35,7 +36,13 @@ use crate::observation::Observation;
 /// Reports what the cases wait for, as `Progress::Preparing` does.
 pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
 
-type Provided = Arc<OnceCell<Result<Python, PythonUnavailable>>>;
+/// A Python that is being provided.
+#[derive(Debug, Default)]
+struct Provided {
+    python: OnceCell<Result<Python, PythonUnavailable>>,
+    /// The case that says in full why there is none.
+    told: OnceLock<String>,
+}
 
 /// Why there is no Python for a need.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +79,9 @@ pub struct RunContext {
     announce: Announce,
     cases: AtomicU64,
     fixtures: AtomicU64,
-    pythons: Mutex<HashMap<PythonNeed, Provided>>,
+    pythons: Mutex<HashMap<PythonNeed, Arc<Provided>>>,
+    /// What those have.
+    inventories: Pythons,
     warm: Servers,
 }
 
@@ -111,6 +120,7 @@ impl RunContext {
             cases: AtomicU64::new(0),
             fixtures: AtomicU64::new(0),
             pythons: Mutex::default(),
+            inventories: Pythons::default(),
             warm: Servers::new(preference),
         })
     }
@@ -163,12 +173,25 @@ impl RunContext {
         self.remove(&observation.scratch);
     }
 
-    /// The Python for `need`, made once per run no matter how many cases ask.
+    /// The Python for `need` of `case`, made once per run no matter how many cases ask.
     ///
     /// # Errors
-    /// [`PythonUnavailable`].
-    pub async fn python(&self, need: &PythonNeed) -> Result<Python, PythonUnavailable> {
+    /// [`PythonUnavailable`]: in full for one case; the others are referred to it.
+    pub async fn python(&self, need: &PythonNeed, case: &Case) -> Result<Python, PythonUnavailable> {
         let provided = Arc::clone(self.pythons.lock().await.entry(need.clone()).or_default());
+        let error = match self.provided(need, &provided).await {
+            Err(PythonUnavailable::Failed(error)) => error,
+            other => return other,
+        };
+        let case = case.full_id();
+        let told = provided.told.get_or_init(|| case.clone());
+        Err(PythonUnavailable::Failed(match error.split_once('\n') {
+            Some((first, _)) if *told != case => format!("{first}\n  {told} says this in full"),
+            _ => error,
+        }))
+    }
+
+    async fn provided(&self, need: &PythonNeed, provided: &Provided) -> Result<Python, PythonUnavailable> {
         let make = async || {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
             let tools = self.cookie.part("python");
@@ -191,7 +214,19 @@ impl RunContext {
                 Err(error) => Err(PythonUnavailable::Failed(format!("making the Python environment failed: {error}"))),
             }
         };
-        provided.get_or_init(make).await.clone()
+        provided.python.get_or_init(make).await.clone()
+    }
+
+    /// What `python`, started with these changes to the environment in `directory`, has of what `need` declares; with `torch`,
+    /// the launch itself needs PyTorch. Each interpreter is asked once per run.
+    pub async fn python_used(
+        &self,
+        (python, need): (&Python, &PythonNeed),
+        (environment, directory): (&Environment, &Path),
+        torch: bool,
+    ) -> Used {
+        let started = Started::new(&python.program, environment, directory);
+        self.inventories.used(python, started, need, torch).await
     }
 
     /// The warm process from which those of `case` are forked; `None` if that is not requested or not possible. The error is the
@@ -234,7 +269,8 @@ impl RunContext {
         if self.cancel.is_raised() || !present.unwrap_or(false) {
             return;
         }
-        if let Ok(python) = self.python(&need).await {
+        let provided = Arc::clone(self.pythons.lock().await.entry(need.clone()).or_default());
+        if let Ok(python) = self.provided(&need, &provided).await {
             // If there is none, the cases report why.
             let _ = self.warm(case, Some(&python)).await;
         }

@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::check::Failure;
 use crate::check::perf::Measured;
 use crate::host::{lossy_path, printable};
-use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, Role, Starts};
+use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, PythonUsed, Role, Starts};
 use crate::source::SourceLocation;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Outcome, culprit};
@@ -193,6 +193,9 @@ pub struct Attempt {
     /// How its processes were started, if warm starts were wanted. Measured; does not affect the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Box<Starts>>,
+    /// The interpreter of its processes, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<Box<PythonUsed>>,
     /// The cluster report, a file; relative paths start in the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
@@ -313,6 +316,7 @@ impl Attempt {
             gaps: observation.gaps.clone(),
             notes: observation.notes.clone(),
             starts: observation.starts.clone().map(Box::new),
+            python: observation.python.clone().map(Box::new),
             cluster_report: None,
             device_reports: None,
             kept: outcome.kept.then(|| observation.scratch.clone()),

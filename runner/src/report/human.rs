@@ -44,6 +44,7 @@ pub struct HumanReport {
     started: Instant,
     skips: BTreeMap<String, usize>,
     groups: bool,
+    verbose: bool,
 }
 
 impl HumanReport {
@@ -60,7 +61,13 @@ impl HumanReport {
             started: Instant::now(),
             skips: BTreeMap::new(),
             groups: false,
+            verbose: false,
         }
+    }
+
+    /// The same, also with the interpreter of each case that passed, if `verbose`.
+    pub fn verbose(self, verbose: bool) -> HumanReport {
+        HumanReport { verbose, ..self }
     }
 
     /// The same, but text that may contain output of programs goes into `groups` of GitHub's log, in which no line is a
@@ -177,6 +184,10 @@ impl HumanReport {
         if !verdict.is_neutral() || case.flaky() {
             text.push_str(&self.section(&format!("{} in full", case.info.case), &details(case)));
         } else {
+            let python = case.shown().and_then(|attempt| attempt.python.as_ref());
+            if let Some(python) = python.filter(|_| self.verbose) {
+                let _ = writeln!(text, "    python: {python}");
+            }
             for note in case.notes() {
                 let _ = writeln!(text, "    note: {note}");
             }
@@ -292,6 +303,9 @@ pub fn attempt_details(attempt: &Attempt) -> String {
     failures(&mut text, &attempt.failures);
     if !attempt.processes.is_empty() {
         let _ = writeln!(text, "exits: {}", exits(attempt));
+    }
+    if let Some(python) = &attempt.python {
+        let _ = writeln!(text, "python: {python}");
     }
     for detail in attempt.hang.iter().flat_map(|hang| &hang.details) {
         let _ = writeln!(text, "hang: {detail}");

@@ -248,6 +248,17 @@ fn properties(case: &CaseRun) -> Vec<(String, String)> {
     if !attempt.processes.is_empty() {
         add("exits", exits(attempt));
     }
+    if let Some(python) = &attempt.python {
+        add("python", python.program.display().to_string());
+        add("python.selected", python.selected.clone());
+        add("python.version", python.version.clone());
+        if !python.packages.is_empty() {
+            add("python.packages", python.packages());
+        }
+        if python.without_hashes {
+            add("python.hashes", "not compared".to_owned());
+        }
+    }
     if case.slow() {
         add("slow", "true".to_owned());
     }

@@ -11,14 +11,17 @@ use tokio::sync::OnceCell;
 use crate::case::Case;
 use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
 use crate::case::outputs::{self, Outputs};
+use crate::case::python::PythonNeed;
 use crate::check::{Failure, exit};
 use crate::execute::context::PythonUnavailable;
+use crate::execute::journal::Journal;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
-use crate::execute::launch::environment::{Environment, OUTPUT};
+use crate::execute::launch::environment::{Environment, OUTPUT, changed};
 use crate::execute::limit::Limit;
 use crate::execute::process_tree::capture;
 use crate::execute::process_tree::cookie::Cookie;
 use crate::execute::python::Python;
+use crate::execute::reports;
 use crate::execute::step::{self, StepEnd};
 use crate::observation::{Exit, FixtureError, Observation};
 use crate::record::event::Stream;
@@ -44,7 +47,13 @@ struct Users {
     running: usize,
 }
 
-type Slot = OnceCell<Result<Made, Refused>>;
+/// A fixture of suite scope.
+#[derive(Debug, Default)]
+struct Slot {
+    made: OnceCell<Result<Made, Refused>>,
+    /// The case that says in full why it could not be set up.
+    told: std::cell::OnceCell<String>,
+}
 
 /// A fixture that is set up.
 #[derive(Debug)]
@@ -107,8 +116,8 @@ impl Fixtures {
         let limit = resources.execution.limits.of(case);
         for fixture in &case.uses {
             let made = match fixture.scope {
-                Scope::Suite => self.share(fixture, resources, &entered.outputs, limit.as_ref()).await,
-                Scope::Case => make(fixture, resources, &entered.outputs, limit.as_ref()).await.map(|made| {
+                Scope::Suite => self.share(fixture, resources, &entered.outputs, (case, limit.as_ref())).await,
+                Scope::Case => make(fixture, resources, &entered.outputs, (case, limit.as_ref())).await.map(|made| {
                     let outputs = made.outputs.clone();
                     entered.own.push(made);
                     outputs
@@ -140,17 +149,27 @@ impl Fixtures {
         fixture: &Arc<Fixture>,
         resources: &RunResources,
         outputs: &Outputs,
-        limit: Option<&Limit>,
+        (case, limit): (&Case, Option<&Limit>),
     ) -> Result<BTreeMap<String, String>, Refused> {
         let name = fixture.full_name();
         let found = self.shared.borrow().iter().find(|(known, _)| *known == name).map(|(_, slot)| Rc::clone(slot));
         let slot = found.unwrap_or_else(|| {
-            let slot = Rc::new(Slot::new());
+            let slot = Rc::new(Slot::default());
             self.shared.borrow_mut().push((name, Rc::clone(&slot)));
             slot
         });
-        let made = slot.get_or_init(|| make(fixture, resources, outputs, limit)).await;
-        made.as_ref().map(|made| made.outputs.clone()).map_err(Clone::clone)
+        let made = slot.made.get_or_init(|| make(fixture, resources, outputs, (case, limit))).await;
+        made.as_ref().map(|made| made.outputs.clone()).map_err(|refused| {
+            let mut refused = refused.clone();
+            if let Refused::Failed(error) = &mut refused {
+                let case = case.full_id();
+                let told = slot.told.get_or_init(|| case.clone());
+                if let Some((first, _)) = error.got.split_once('\n').filter(|_| *told != case) {
+                    error.got = format!("{first}\n{told} says this in full");
+                }
+            }
+            refused
+        })
     }
 
     /// Tears down what was set up for one attempt alone, last first. With `keep`, the directories stay.
@@ -187,7 +206,7 @@ impl Fixtures {
         let position = self.shared.borrow().iter().position(|(known, _)| known == name);
         let Some(position) = position else { return };
         let (_, slot) = self.shared.borrow_mut().remove(position);
-        if let Some(Ok(made)) = slot.get() {
+        if let Some(Ok(made)) = slot.made.get() {
             self.take_down(made, resources, keep).await;
         }
     }
@@ -233,7 +252,7 @@ async fn make(
     fixture: &Arc<Fixture>,
     resources: &RunResources,
     outputs: &Outputs,
-    limit: Option<&Limit>,
+    (case, limit): (&Case, Option<&Limit>),
 ) -> Result<Made, Refused> {
     if resources.execution.cancel.is_raised() {
         return Err(Refused::Interrupted);
@@ -249,13 +268,22 @@ async fn make(
     };
     let infra = |error: String| refused(&fixture.place, "can be run", error, None);
     let python = match &fixture.python {
-        Some(need) => match resources.execution.python(need).await {
-            Ok(python) => Some(python),
+        Some(need) => match resources.execution.python(need, case).await {
+            Ok(python) => Some((need, python)),
             Err(PythonUnavailable::Interrupted) => return Err(Refused::Interrupted),
             Err(error) => return Err(infra(error.to_string())),
         },
         None => None,
     };
+    if let Some((need, python)) = &python {
+        let started = changed(&fixture.env, &fixture.env_unset, None);
+        let used = resources.execution.python_used((python, need), (&started, &fixture.dir), false).await;
+        if let Some(error) = used.error {
+            let expected = format!("the setup of `{}` runs in {}", fixture.name, error.expected);
+            let (place, got, next) = (fixture.place.clone(), error.got, error.next);
+            return Err(Refused::Failed(FixtureError { place, expected, got, next }));
+        }
+    }
     let (directory, cookie) = resources.execution.open_fixture().map_err(infra)?;
     let scratch = directory.join("files");
     let own = scratch.display().to_string();
@@ -264,8 +292,9 @@ async fn make(
         step.argv.iter_mut().for_each(|word| outputs::fill(word, outputs, Some(&own)));
         step
     };
-    let mut environment = environment(fixture, resources, python.as_ref(), &directory, &cookie)
-        .map_err(|error| infra(error.to_string()))?;
+    let python = python.as_ref().map(|(need, python)| (*need, python));
+    let mut environment =
+        environment(fixture, resources, python, (&directory, &cookie)).map_err(|error| infra(error.to_string()))?;
     for (name, value) in &fixture.env {
         let mut value = value.clone();
         outputs::fill(&mut value, outputs, Some(&own));
@@ -321,16 +350,25 @@ async fn make(
 fn environment(
     fixture: &Fixture,
     resources: &RunResources,
-    python: Option<&Python>,
-    directory: &Path,
-    cookie: &Cookie,
+    python: Option<(&PythonNeed, &Python)>,
+    (directory, cookie): (&Path, &Cookie),
 ) -> Result<Environment, EnvironmentError> {
     let install = &resources.execution.install;
-    let mut environment = EnvironmentBuilder::isolated(install, None, &fixture.env_unset, python)
-        .directories(directory, "files")?
-        .finish();
-    // Nothing of the shim: a fixture runs on this machine, not on the simulated one.
-    environment.remove("LD_PRELOAD").set(OUTPUT, directory.join("output"));
+    let interpreter = python.map(|(_, python)| python);
+    let builder = EnvironmentBuilder::isolated(install, None, &fixture.env_unset, interpreter);
+    let builder = builder.directories(directory, "files")?;
+    // A fixture runs on this machine, not on the simulated one. But the PyTorch of a managed environment finds its libraries
+    // only under the shim: it gets what `fgpu` gives. So does every PyTorch that is declared, to be the same everywhere.
+    let declared = python.filter(|(need, python)| **need != PythonNeed::System && python.torch_libraries.is_some());
+    let mut environment = match declared {
+        Some(_) => builder.gpus(None)?.machine(&reports::machine(directory)).finish(),
+        None => builder.finish(),
+    };
+    match declared {
+        Some(_) => environment.journal(&reports::journal(directory)),
+        None => environment.remove("LD_PRELOAD"),
+    };
+    environment.set(OUTPUT, directory.join("output"));
     environment.set(protocol::env::COOKIE.name, cookie.to_string());
     Ok(environment)
 }
@@ -343,7 +381,7 @@ fn settle(fixture: &Fixture, resources: &RunResources, directory: &Path) -> Stri
 /// What is wrong with how a step ended, and its last output.
 fn problem(fixture: &Fixture, step: &str, end: &StepEnd, directory: &Path) -> Option<String> {
     let mut text = match end {
-        StepEnd::Exit(Exit::Code(0)) => return None,
+        StepEnd::Exit(Exit::Code(0)) => return unclean(directory),
         StepEnd::Exit(end) => exit::describe(end),
         StepEnd::TimedOut => format!("it was ended after {} s", fixture.timeout.kill.as_secs_f64()),
         StepEnd::Cancelled => "it was interrupted".to_owned(),
@@ -360,6 +398,13 @@ fn problem(fixture: &Fixture, step: &str, end: &StepEnd, directory: &Path) -> Op
         }
     }
     Some(text)
+}
+
+/// What a step with simulated GPUs used that ftest does not execute, or did wrong with them, whatever its exit code.
+fn unclean(directory: &Path) -> Option<String> {
+    let Journal { gaps, findings, .. } = Journal::read(&reports::journal(directory));
+    let gap = gaps.first().map(|gap| format!("a gap: {}.{}: {}", gap.library, gap.name, gap.detail));
+    gap.or_else(|| findings.first().map(|finding| format!("a finding: {}", finding.sentence)))
 }
 
 /// Reads `NAME=VALUE` lines: each name must be declared, and each declared name must be there.

@@ -87,6 +87,9 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     if let Some(entry) = case.entry("gpu") {
         gpu::read(reader, entry, coordinated, &mut faults);
     }
+    if let (None, Some(launch), Some(node)) = (&cluster, &launch, entry(&rendered, "launch")) {
+        lint::torch_without_gpus(reader, node, launch, python.as_ref());
+    }
     let network = read_network(reader, &layers, &case, world, coordinated);
     if let (Some(_), Some(Launch::Srun(_)), Some(node)) = (&network, &launch, entry(&rendered, "launch")) {
         let help = "Slurm places ranks on machines of its own: leave `network` out, or use `argv` or `torchrun`";

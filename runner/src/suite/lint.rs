@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use model::node::{Node, Value};
 
+use crate::case::Launch;
+use crate::case::python::{PythonNeed, is_default, package};
 use crate::check::output::{OutputCheck, OutputWant};
 use crate::check::{Expectations, capture};
 use crate::expression;
@@ -127,6 +129,26 @@ fn timeout(reader: &Reader<'_>, node: &Node) {
         && slow.value == kill.value
     {
         reader.warning(&slow.span, "`slow` is not shorter than `kill`", "no case is ever marked slow");
+    }
+}
+
+/// A program that gets an environment's PyTorch, on no `cluster`, which would bring the libraries that PyTorch links.
+pub(super) fn torch_without_gpus(reader: &Reader<'_>, node: &Node, launch: &Launch, python: Option<&PythonNeed>) {
+    let is_python = match launch {
+        Launch::Argv { argv, .. } => argv.first().is_some_and(|program| program.starts_with("python")),
+        Launch::Torchrun { .. } => true,
+        Launch::Srun(_) => false,
+    };
+    let torch = match python {
+        Some(PythonNeed::Managed(requirements)) => {
+            is_default(requirements) || requirements.iter().any(|line| package(line) == "torch")
+        }
+        Some(PythonNeed::System) => false,
+        None => matches!(launch, Launch::Torchrun { .. }),
+    };
+    if is_python && torch {
+        let help = "add `cluster: {nodes: 1, gpus_per_node: 1, profile: h100}`, or start it as `fgpu python ...`";
+        reader.warning(&node.span, "PyTorch cannot be imported here: its libraries come with simulated GPUs", help);
     }
 }
 

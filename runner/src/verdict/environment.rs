@@ -110,8 +110,12 @@ fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
     };
     let process = observation.processes.iter().find(misses)?;
     let pinned = python::DEFAULT_REQUIREMENTS.iter().find_map(|one| one.strip_prefix("torch=="))?;
+    let ran = match &observation.python {
+        Some(python) => format!("{} ({})", python.program.display(), python.selected),
+        None => "the one on PATH".to_owned(),
+    };
     Some(format!(
-        "{} found no PyTorch: the case names no `python`, so it ran with the one on PATH; `python: {{torch: \"{pinned}\"}}` makes it an environment",
+        "{} found no PyTorch: the case names no `python`, so it ran with {ran}; `python: {{torch: \"{pinned}\"}}` makes it an environment",
         process.role
     ))
 }

@@ -26,7 +26,8 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
         return (Verdict::Skipped { reason: "interrupted while it ran".to_owned() }, Vec::new());
     }
     let mut broken = ours(case, observation);
-    if observation.infra_error.is_some() || observation.fixture_error.is_some() {
+    let not_run = [observation.fixture_error.is_some(), observation.python_error.is_some()];
+    if observation.infra_error.is_some() || not_run.contains(&true) {
         return (Verdict::Broken, broken);
     }
     if let Some(whose) = observation.past.as_ref().filter(|_| observation.processes.is_empty()) {
@@ -79,6 +80,15 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
         failures.push(Failure {
             place: Some(error.place.clone()),
             kind: "fixture".into(),
+            expected: error.expected.clone(),
+            got: error.got.clone(),
+            next: error.next.clone(),
+        });
+    }
+    if let Some(error) = &observation.python_error {
+        failures.push(Failure {
+            place: Some(case.place.clone()),
+            kind: "python".into(),
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),

@@ -252,6 +252,21 @@ impl Environment {
     }
 }
 
+/// What a suite changes in the environment.
+pub fn changed(env: &BTreeMap<String, String>, unset: &[String], inherit: Option<&[String]>) -> Environment {
+    let mut environment = Environment::new();
+    if let Some(names) = inherit {
+        environment.only(names);
+    }
+    for name in unset {
+        environment.remove(name);
+    }
+    for (name, value) in env {
+        environment.set(name, value);
+    }
+    environment
+}
+
 /// The checked cluster as passed in `FTEST_CLUSTER`.
 pub fn cluster_json(plan: &ClusterPlan) -> String {
     serde_json::to_string(plan).expect("a plan has string keys only and no number that JSON refuses")

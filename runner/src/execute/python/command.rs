@@ -19,8 +19,8 @@ const ENVIRONMENT_ONLY: &[&str] = &["torchrun", "torchfrtrace", "pip", "pip3"];
 /// # Errors
 /// [`Error`]: what failed and what to do.
 pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result<Option<Python>, Error> {
-    if let Some(program) = chosen()? {
-        return Python::describe(&program).map(Some);
+    if let Some(chosen) = chosen()? {
+        return Python::describe(&chosen.program, chosen.variable).map(Some);
     }
     if let Some(python) = managed::present(&[])? {
         return Ok(Some(python));

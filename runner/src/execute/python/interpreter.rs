@@ -15,14 +15,19 @@ pub struct Python {
     pub bin: PathBuf,
     /// `torch/lib` of its torch, if it has one.
     pub torch_libraries: Option<PathBuf>,
+    /// What selected it: a variable's name, [`PATH`] or [`MANAGED`](crate::case::python::MANAGED).
+    pub selected: &'static str,
 }
 
+/// The interpreter was found there.
+pub const PATH: &str = "PATH";
+
 impl Python {
-    /// Describes the interpreter `program`.
+    /// Describes the interpreter `program`, which `selected` named.
     ///
     /// # Errors
     /// [`Error`] if it does not run.
-    pub fn describe(program: &Path) -> Result<Python, Error> {
+    pub fn describe(program: &Path, selected: &'static str) -> Result<Python, Error> {
         // find_spec does not import torch, which would fail without the shim.
         const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); \
                                 print('\\0' + (s.submodule_search_locations[0] if s and s.submodule_search_locations else ''))";
@@ -32,7 +37,7 @@ impl Python {
         let place = answer.rsplit('\0').next().and_then(|last| last.strip_suffix('\n')).unwrap_or_default();
         let torch_libraries = Some(Path::new(place).join("lib")).filter(|path| !place.is_empty() && path.is_dir());
         let bin = program.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Python { program: program.to_owned(), bin, torch_libraries })
+        Ok(Python { program: program.to_owned(), bin, torch_libraries, selected })
     }
 
     /// The version of `module`, empty if its package has none; `None` if the module cannot be found. It is not

@@ -14,7 +14,7 @@ use super::error::Error;
 use super::making::{Site, make};
 use super::tools::{self, Tools};
 use super::{Python, hints, requirement};
-use crate::case::python::{package, shown};
+use crate::case::python::{MANAGED, is_default, package, shown};
 use crate::host::cache_directory::cache_directory;
 
 /// The content of `.complete`.
@@ -47,10 +47,7 @@ struct Plan {
 
 impl Plan {
     fn new(requirements: &[String]) -> Result<Plan, Error> {
-        let requirements = match requirement::canonical(requirements) {
-            none if none.is_empty() => crate::execute::python::default_requirements(),
-            some => some,
-        };
+        let requirements = whole(requirements);
         let tools = Tools::find()?;
         let version = tools.python().map_or_else(|| Ok("uv".to_owned()), tools::version)?;
         let key = key(&requirements, &version);
@@ -60,6 +57,16 @@ impl Plan {
     fn directory(&self) -> PathBuf {
         self.cache.environments().join(&self.key)
     }
+}
+
+/// Requirements in their canonical form, with PyTorch if they leave the choice to ftest.
+pub fn whole(requirements: &[String]) -> Vec<String> {
+    let mut requirements = requirement::canonical(requirements);
+    if is_default(&requirements) {
+        requirements.extend(crate::execute::python::default_requirements());
+        requirements.sort();
+    }
+    requirements
 }
 
 /// The interpreter for which environments are made, if the machine has one.
@@ -115,7 +122,7 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         let _ = fs::remove_dir_all(&directory);
         Error::Make { requirements: shown(&plan.requirements), source: Box::new(source) }
     })?;
-    let described = Python::describe(&directory.join("bin/python"))?;
+    let described = Python::describe(&directory.join("bin/python"), MANAGED)?;
     let record = Complete {
         requirements: plan.requirements,
         python: plan.version,
@@ -207,7 +214,7 @@ fn complete(directory: &Path) -> Option<Python> {
     // The interpreter below a venv may have been uninstalled; then it is recreated.
     program.exists().then(|| {
         hints::put(directory, &record.requirements);
-        Python { program, bin, torch_libraries: record.torch_libraries }
+        Python { program, bin, torch_libraries: record.torch_libraries, selected: MANAGED }
     })
 }
 

@@ -65,6 +65,7 @@ struct AttemptView {
     open: bool,
     slow: bool,
     failures: Vec<FailureView>,
+    python: Option<String>,
     hang: Option<HangView>,
     notes: Vec<String>,
     gaps: Vec<GapView>,
@@ -209,6 +210,7 @@ impl AttemptView {
             open,
             slow: attempt.slow,
             failures: attempt.failures.iter().map(FailureView::of).collect(),
+            python: attempt.python.as_ref().map(ToString::to_string),
             hang: attempt.hang.as_ref().map(|hang| HangView {
                 sentence: hang.sentence.clone(),
                 details: hang.lines.iter().chain(&hang.details).cloned().collect(),

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::tests::{case, observation, process};
 use super::*;
-use crate::observation::{FixtureError, Gap, Hang};
+use crate::observation::{FixtureError, Gap, Hang, PythonError};
 use crate::suite::language::Section;
 use crate::suite::language::expect as language;
 use crate::verdict::conclusion::{Conclusion, Outcome};
@@ -439,6 +439,7 @@ fn every_kind_of_finding_fails_a_case_that_does_not_expect_it() {
 /// A rule of the verdict, the change that triggers it, and the resulting verdict.
 const RULES: &[(&str, &str, Change, Verdict)] = &[
     ("infra", "", |seen| seen.infra_error = Some("no shim".to_owned()), Verdict::Broken),
+    ("python", "", |seen| seen.python_error = Some(PythonError::default()), Verdict::Broken),
     ("fixture", "", |seen| seen.fixture_error = Some(FixtureError::default()), Verdict::Broken),
     ("environment", "", |seen| seen.refused = vec!["no thread; raise the limit".to_owned()], Verdict::Broken),
     ("gap", "", gap, Verdict::Broken),

@@ -3,10 +3,12 @@
 import os
 import sys
 
-HINT = (
-    "ftest: this environment has PyTorch without NVIDIA's libraries; the simulated GPU replaces them. "
-    "Run the program as `fgpu python ...`, under `ftest exec`, or as a case of a suite"
-)
+HINT = "ftest: this environment has PyTorch without NVIDIA's libraries; the simulated GPU replaces them. "
+if "FTEST_SCRATCH" in os.environ:
+    # In a suite. Cases with a cluster have it, and steps of a fixture that declares PyTorch.
+    HINT += "Here there is none: give the case a `cluster`, or start the program as `fgpu python ...`"
+else:
+    HINT += "Run the program as `fgpu python ...`, under `ftest exec`, or as a case of a suite that has a `cluster`"
 
 
 def add_note(error):
