@@ -259,7 +259,7 @@ def apart(work, patience=PATIENCE):
                 work(lambda answer: os.write(writer, json.dumps(answer).encode() + b"\n"))
                 sys.stderr.flush()
                 os._exit(0)
-            except BaseException as error:  # noqa: BLE001: a child must never go on as its parent
+            except BaseException as error:  # A child must never go on as its parent.
                 os.write(2, f"{type(error).__name__}: {error}\n".encode())
                 os._exit(70)
         os.close(writer)

@@ -18,4 +18,4 @@ sys.modules["runpy"] = scope["Program"]()
 # Whatever the user's own sitecustomize reads now, it reads in every process.
 os.environ.__class__ = scope["Recorder"]
 # If there is none, `site` expects exactly this error.
-import sitecustomize  # noqa: E402, F401
+import sitecustomize  # noqa: E402
