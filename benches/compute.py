@@ -120,8 +120,10 @@ def main():
     losses = [(cpu(), gpu()) for _ in range(3)]
     turns = [(per_call(cpu, 1) / 1000, per_call(gpu, 1) / 1000) for _ in range(options.steps)]
     here, there = (statistics.median(turn[index] for turn in turns) for index in (0, 1))
-    print(f"training step: cpu {here:.2f} ms, cuda {there:.2f} ms, ratio {there / here:.3f}   (at most {STEP_RATIO:g}); "
-          f"loss {losses[-1][1]:.6f}, cpu {losses[-1][0]:.6f}")
+    print(
+        f"training step: cpu {here:.2f} ms, cuda {there:.2f} ms, ratio {there / here:.3f}   (at most {STEP_RATIO:g}); "
+        f"loss {losses[-1][1]:.6f}, cpu {losses[-1][0]:.6f}"
+    )
     if options.check and (overhead > OVERHEAD_US or there / here > STEP_RATIO):
         raise SystemExit("too slow")
 

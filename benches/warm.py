@@ -54,7 +54,9 @@ def memory(options, directory, ranks, warm):
     """MB of the ranks, and of everything that the run started for Python."""
     launch = f"{{torchrun: {{nproc_per_node: {ranks}, script: {pathlib.Path(__file__).resolve()}, args: [--worker]}}}}"
     events = run(options, directory, f"memory{ranks}", [f"{{id: c, launch: {launch}}}"], warm)
-    streams = [process["stdout"]["head"] for event in events if event["event"] == "attempt_finished" for process in event["attempt"]["processes"]]
+    streams = [
+        process["stdout"]["head"] for event in events if event["event"] == "attempt_finished" for process in event["attempt"]["processes"]
+    ]
     (line,) = [line for stream in streams for line in stream.splitlines() if line.startswith("memory ")]
     return json.loads(line.removeprefix("memory "))
 

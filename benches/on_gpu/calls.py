@@ -208,8 +208,14 @@ class Frame:
 
 #: What is asked after the calls of a row, by its context: whether the error stays.
 AFTER = {
-    "runtime": (call("cudaPeekAtLastError"), call("cudaGetLastError"), call("cudaGetLastError"), call("cudaDeviceSynchronize"),
-                call("cudaMalloc", Out("after"), 512), call("cudaGetLastError")),
+    "runtime": (
+        call("cudaPeekAtLastError"),
+        call("cudaGetLastError"),
+        call("cudaGetLastError"),
+        call("cudaDeviceSynchronize"),
+        call("cudaMalloc", Out("after"), 512),
+        call("cudaGetLastError"),
+    ),
     "driver": (call("cuCtxSynchronize"), call("cuMemAlloc_v2", Out("after"), 512)),
     "none": (),
 }
@@ -279,8 +285,13 @@ def apart(work, patience=PATIENCE):
     elif os.WEXITSTATUS(status):
         last = (said.strip().splitlines() or [""])[-1]
         answer["ended"] = f"exit {os.WEXITSTATUS(status)}: {last}"
-    gaps = sorted({line.split("fakegpu: ", 1)[1].split(": not supported")[0] for line in said.splitlines()
-                   if line.startswith("fakegpu: ") and ": not supported" in line})
+    gaps = sorted(
+        {
+            line.split("fakegpu: ", 1)[1].split(": not supported")[0]
+            for line in said.splitlines()
+            if line.startswith("fakegpu: ") and ": not supported" in line
+        }
+    )
     if gaps:
         answer["gap"] = gaps
     return answer

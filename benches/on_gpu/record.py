@@ -50,7 +50,9 @@ def make(areas=AREAS, seconds=SECONDS):
     machine = _worker("machine", until)
     if "source" not in machine:
         why = machine.get("error") or machine.get("skipped")
-        raise NoMachine(f"no GPU answers: {why}. On a machine without one, `fgpu --profile h100 benches/on_gpu/run record` records the simulation")
+        raise NoMachine(
+            f"no GPU answers: {why}. On a machine without one, `fgpu --profile h100 benches/on_gpu/run record` records the simulation"
+        )
     if not machine["gpus"]:
         raise NoMachine("the driver answers, and has no GPU")
     record = {
@@ -80,6 +82,7 @@ def _torch():
 
 def write(record, path):
     """One probe a line, so that two records can be compared by eye and by git."""
+
     def short(value):
         return json.dumps(value, sort_keys=True)
 

@@ -55,7 +55,7 @@ def profile(device, directory=CHECKOUT / "profiles"):
         if name and size and name[1].strip("\"'") == device["name"]:
             found.append((abs(int(size[1]) - device["bytes"]), file.stem))
     if not found:
-        raise Unknown(f"no profile has the name {device['name']!r}: CONTRIBUTING.md, \"A profile\", says how to add one")
+        raise Unknown(f'no profile has the name {device["name"]!r}: CONTRIBUTING.md, "A profile", says how to add one')
     return min(found)[1]
 
 
@@ -94,7 +94,14 @@ def under(command, areas, variables=None, seconds=SECONDS):
         asked = ["record", "--areas", ",".join(areas), "--seconds", str(seconds), "--output", str(file)]
         whole = [*command, sys.executable, str(HERE / "run"), *asked]
         try:
-            done = subprocess.run(whole, capture_output=True, text=True, env={**environment(), **(variables or {})}, timeout=seconds + 2 * records.GRACE, check=False)
+            done = subprocess.run(
+                whole,
+                capture_output=True,
+                text=True,
+                env={**environment(), **(variables or {})},
+                timeout=seconds + 2 * records.GRACE,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             raise Unknown(f"`{' '.join(command)}` had not ended after {seconds + 2 * records.GRACE:.0f} s") from None
         if not file.exists():

@@ -74,7 +74,9 @@ def test_sleeps(rank):
     )
     result = session.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["rank 0 passed; rank 1 ended early", "timeout", "rank 1:", "*in test_sleeps*", "*Captured stdout rank 1 call*", "begun"])
+    result.stdout.fnmatch_lines(
+        ["rank 0 passed; rank 1 ended early", "timeout", "rank 1:", "*in test_sleeps*", "*Captured stdout rank 1 call*", "begun"]
+    )
 
 
 def test_a_hang_between_ranks_is_explained(session, torch):
@@ -164,7 +166,13 @@ def test_allowed():
     )
     result = session.run()
     result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["gap", "  got:      libcuda.cuImportExternalMemory used once by rank 0", "FAILED test_it.py::test_gap - gap: libcuda.cuImportExternalMemory*"])
+    result.stdout.fnmatch_lines(
+        [
+            "gap",
+            "  got:      libcuda.cuImportExternalMemory used once by rank 0",
+            "FAILED test_it.py::test_gap - gap: libcuda.cuImportExternalMemory*",
+        ]
+    )
 
 
 def test_skips_and_expected_failures(session):
@@ -315,7 +323,9 @@ def test_too_early(cluster_report):
             "test_it.py:20: @pytest.mark.cluster: it does not take `matrix`: use @pytest.mark.parametrize",
         ]
     )
-    result.stdout.fnmatch_lines_random(["*the fixture `rank` is for tests with @pytest.mark.cluster*", "*complete when the ranks have ended*"])
+    result.stdout.fnmatch_lines_random(
+        ["*the fixture `rank` is for tests with @pytest.mark.cluster*", "*complete when the ranks have ended*"]
+    )
 
 
 def test_where_there_is_no_ftest_every_test_says_so(session):

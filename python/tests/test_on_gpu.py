@@ -26,9 +26,7 @@ def record(path):
 
 
 def compare(left, right):
-    done = subprocess.run(
-        [sys.executable, RUN, "compare", "--json", left, right], capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = subprocess.run([sys.executable, RUN, "compare", "--json", left, right], capture_output=True, text=True, timeout=PATIENCE)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -67,7 +65,8 @@ def test_what_another_version_of_pytorch_says_is_not_compared(tmp_path):
         areas = {"torch_memory": {"probes": {"blocks": {"out": {"allocated": value}}}}}
         (tmp_path / name).write_text(json.dumps({**head, "machine": {"torch": version}, "areas": areas}))
     assert compare(tmp_path / "left", tmp_path / "right") == (
-        0, {"differences": [], "not_compared": [{"what": "torch_memory", "left": "PyTorch 2.15.0", "right": "PyTorch 2.14.0"}]}
+        0,
+        {"differences": [], "not_compared": [{"what": "torch_memory", "left": "PyTorch 2.15.0", "right": "PyTorch 2.14.0"}]},
     )
 
 
@@ -110,5 +109,8 @@ sys.exit(run.main())
     assert modes["simulate"]["source"]["kind"] == "simulation"
     assert "no GPU answers" in modes["passthrough"]["refused"]
     assert {name for name in modes if name.startswith("hybrid, ")} == {
-        "hybrid, clamp", "hybrid, managed", "hybrid, mapped_host", "hybrid, spill_cpu"
+        "hybrid, clamp",
+        "hybrid, managed",
+        "hybrid, mapped_host",
+        "hybrid, spill_cpu",
     }

@@ -77,7 +77,15 @@ class TestClass:
     here = session.path.name
     place = session.path / "tests" / "seen"
     assert sorted(path.name for path in place.iterdir()) == sorted(
-        ["n-1-0-3-from_lib", "n-1-100-3-from_lib", "n-2-0-3-from_lib", "n-2-100-3-from_lib", "one-0-1", f"two-0-1-{here}", f"two-1-1-{here}"]
+        [
+            "n-1-0-3-from_lib",
+            "n-1-100-3-from_lib",
+            "n-2-0-3-from_lib",
+            "n-2-100-3-from_lib",
+            "one-0-1",
+            f"two-0-1-{here}",
+            f"two-1-1-{here}",
+        ]
     )
 
 

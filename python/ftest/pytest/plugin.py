@@ -227,9 +227,7 @@ class Clusters:
         if wrong or not marked:
             raise pytest.UsageError("\n".join(map(str, wrong)) or "no test has @pytest.mark.cluster")
         # A suite cannot express a test that is never run.
-        entries = [
-            (*self.test_of(item), mark) for item, mark in marked if item.get_closest_marker("skip") is None
-        ]
+        entries = [(*self.test_of(item), mark) for item, mark in marked if item.get_closest_marker("skip") is None]
         name = marks.id_of(os.path.splitext(os.path.basename(items[0].path))[0], ())
         write_suite(os.path.dirname(suite), name, entries, {**self.session_of(), "print": True})
 

@@ -211,9 +211,7 @@ def no_debugger(*arguments, **named):
     __tracebackhide__ = True
     if sys.stdin is not None and sys.stdin.isatty():
         return pytestPDB.set_trace(*arguments, **named)
-    pytest.fail(
-        "breakpoint() in a rank, which has no terminal: `ftest FILE -E 'case(TEST)' --debug-rank RANK` stops it for a debugger"
-    )
+    pytest.fail("breakpoint() in a rank, which has no terminal: `ftest FILE -E 'case(TEST)' --debug-rank RANK` stops it for a debugger")
 
 
 def name_of(kind):

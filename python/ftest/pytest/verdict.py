@@ -47,7 +47,7 @@ class Rank:
         """In words."""
         exit = self.process["exit"]
         if isinstance(exit, dict):
-            (kind, value), = exit.items()
+            ((kind, value),) = exit.items()
             return {"code": f"exit code {value}", "signal": f"signal {value}"}.get(kind, f"{kind}: {value}")
         return str(exit)
 

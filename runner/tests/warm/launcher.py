@@ -19,9 +19,7 @@ def main():
         environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), TORCHELASTIC_RUN_ID="none")
         with open(place + "/stdout.log", "w") as stdout, open(place + "/stderr.log", "w") as stderr:
             command = [sys.executable, "-u", *words]
-            workers.append(
-                subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr, start_new_session=True)
-            )
+            workers.append(subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr, start_new_session=True))
     failed = 0
     for rank, worker in enumerate(workers):
         code = worker.wait()

@@ -12,7 +12,9 @@ BOUND = re.compile(
 )
 # Those of them that PyTorch and CUDA read later: at the first CUDA call, or when a process group is made. Also those
 # read early without a lasting effect.
-FREE = re.compile(rb"(?:TORCHELASTIC_|TORCH_NCCL_|CUDA_VISIBLE_DEVICES$|PYTORCH_NVML_BASED_CUDA_CHECK$|TORCH_DISABLE_SHARE_RDZV_TCP_STORE$)")
+FREE = re.compile(
+    rb"(?:TORCHELASTIC_|TORCH_NCCL_|CUDA_VISIBLE_DEVICES$|PYTORCH_NVML_BASED_CUDA_CHECK$|TORCH_DISABLE_SHARE_RDZV_TCP_STORE$)"
+)
 
 
 class Cold(Exception):

@@ -4,7 +4,8 @@ import shutil
 # Of /proc/thread-self/status, and files and links of /proc/self: what a process inherits, besides what it is given
 # explicitly.
 INHERITED = re.compile(
-    rb"^(?:[UG]id|Groups|NSpgid|NSsid|Sig(?:Blk|Ign)|Cap\w+|NoNewPrivs|Seccomp\w*|Speculation_\w+|Cpus_allowed|Mems_allowed):.*$", re.MULTILINE
+    rb"^(?:[UG]id|Groups|NSpgid|NSsid|Sig(?:Blk|Ign)|Cap\w+|NoNewPrivs|Seccomp\w*|Speculation_\w+|Cpus_allowed|Mems_allowed):.*$",
+    re.MULTILINE,
 )
 # Seconds for a fork.
 PATIENCE = 30
