@@ -8,15 +8,20 @@ use crate::shape::Shapes;
 use crate::sync::SyncOp;
 
 /// A set of registers.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Set(Vec<u64>);
 
 impl Set {
-    fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    fn insert(&mut self, reg: Reg) {
+    /// All of so many registers.
+    pub(crate) fn full(count: usize) -> Self {
+        Self(vec![u64::MAX; count.div_ceil(64)])
+    }
+
+    pub(crate) fn insert(&mut self, reg: Reg) {
         if reg != SINK {
             self.0[reg as usize / 64] |= 1 << (reg % 64);
         }
@@ -42,7 +47,7 @@ impl Set {
         new
     }
 
-    fn intersect(&mut self, other: &Self) {
+    pub(crate) fn intersect(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine &= theirs);
     }
 

@@ -8,20 +8,19 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context as Compiler, control::ControlPlane, isa::OwnedTargetIsa};
 use parking_lot::Mutex;
 
-use crate::chains;
 use crate::decode;
 use crate::error::Refusal;
-use crate::flow;
+use crate::flow::Flow;
 use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
+use crate::interpret::Interpreter;
 use crate::ir::{Inst, Op, Program};
 use crate::lower;
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
-use crate::once;
-use crate::pace;
+use crate::passes::{self, Stage};
 use crate::point::{Point, points};
-use crate::shape::{self, Shapes};
+use crate::shape::Shapes;
 use crate::state::{APART, Context, Warp};
 use crate::store::{self, Key};
 use crate::sync::SyncOp;
@@ -84,6 +83,13 @@ impl Code {
     }
 }
 
+/// How a kernel is executed.
+#[derive(Debug)]
+pub(crate) enum Execution {
+    Compiled(Code),
+    Interpreted(Interpreter),
+}
+
 impl Drop for Code {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, and nobody runs it any more: kernels hold it while they do.
@@ -108,7 +114,7 @@ pub struct Kernel {
     pub(crate) entry: Entry,
     pub(crate) checks: Checks,
     pub(crate) program: Program,
-    pub(crate) code: Code,
+    pub(crate) execution: Execution,
     pub(crate) syncs: Vec<Point>,
     pub(crate) home_bytes: u32,
     pub(crate) helpers: Vec<usize>,
@@ -137,6 +143,10 @@ pub struct Attributes {
 /// unrolled loop by their results, one chain after the other, which costs more work than it saves.
 const LONG: usize = 1000;
 
+fn is_long(program: &Program) -> bool {
+    program.blocks.iter().map(|block| block.insts.len()).sum::<usize>() > LONG
+}
+
 /// The code generator's target and settings, for a long program or for others.
 fn isa(is_long: bool) -> Result<OwnedTargetIsa, String> {
     static ISA: [OnceLock<Result<OwnedTargetIsa, String>>; 2] = [const { OnceLock::new() }; 2];
@@ -163,23 +173,35 @@ fn processor(isa: &OwnedTargetIsa) -> String {
     format!("{} {} {}", isa.triple(), of_processor.join(" "), isa.flags())
 }
 
-/// Code for a program.
-fn generate(
+/// What the code generator made of a program.
+pub(crate) struct Generated {
+    pub(crate) bytes: Vec<u8>,
+    /// Its input and its output as text, if they were wanted.
+    pub(crate) function: String,
+    pub(crate) assembly: String,
+}
+
+/// Code for a program, on request with its text.
+pub(crate) fn generate(
     program: &Program,
-    flow: &flow::Flow,
+    flow: &Flow,
     points: &[Point],
     shapes: Option<&Shapes>,
     checks: Checks,
-    isa: &OwnedTargetIsa,
-) -> Result<Vec<u8>, String> {
-    let function = lower::lower(program, flow, points, shapes, checks, &**isa);
+    with_text: bool,
+) -> Result<Generated, String> {
+    let isa = isa(is_long(program))?;
+    let function = lower::lower(program, flow, points, shapes, checks, &*isa);
+    let text = if with_text { function.display().to_string() } else { String::new() };
     let mut compiler = Compiler::for_function(function);
+    compiler.set_disasm(with_text);
     let compiled =
-        compiler.compile(&**isa, &mut ControlPlane::default()).map_err(|error| format!("{:?}", error.inner))?;
+        compiler.compile(&*isa, &mut ControlPlane::default()).map_err(|error| format!("{:?}", error.inner))?;
     if let Some(relocation) = compiled.buffer.relocs().first() {
         return Err(format!("a call outside the table of helpers: {:?}", relocation.target));
     }
-    Ok(compiled.code_buffer().to_vec())
+    let assembly = compiled.vcode.clone().unwrap_or_default();
+    Ok(Generated { bytes: compiled.code_buffer().to_vec(), function: text, assembly })
 }
 
 /// Kernels by the image's text, their name, and their checks.
@@ -207,6 +229,16 @@ pub enum KernelError {
         /// What it said.
         message: String,
     },
+}
+
+/// The parts of a kernel that its way brought forth.
+struct Made {
+    program: Program,
+    flow: Flow,
+    syncs: Vec<Point>,
+    execution: Execution,
+    checks: Checks,
+    code_bytes: usize,
 }
 
 impl Image {
@@ -246,28 +278,46 @@ impl Image {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
-        once::mark(&mut program);
-        pace::insert(&mut program);
-        flow::insert_yields(&mut program);
-        chains::interleave(&mut program);
+        passes::transform(&mut program, Stage::Machine);
         // Checks work lane by lane.
-        let shapes = if checks.any() { None } else { shape::shapes(&program) };
-        let flow = flow::analyse(&program, &owners, shapes.as_ref());
+        let (shapes, flow) = passes::analyze(&program, &owners, !checks.any());
         let syncs = points(&program, &flow);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
-        let operations: usize = program.blocks.iter().map(|block| block.insts.len()).sum();
-        let isa = isa(operations > LONG).map_err(failed)?;
+        let isa = isa(is_long(&program)).map_err(failed)?;
         let key = Key::new(self.hash, name, checks, &processor(&isa));
         let bytes = match store::load(key) {
             Some(bytes) => bytes,
             None => {
-                let bytes = generate(&program, &flow, &syncs, shapes.as_ref(), checks, &isa).map_err(failed)?;
-                store::save(key, &bytes);
-                bytes
+                let code = generate(&program, &flow, &syncs, shapes.as_ref(), checks, false).map_err(failed)?;
+                store::save(key, &code.bytes);
+                code.bytes
             }
         };
         let code = Code::new(&bytes).map_err(|error| failed(error.to_string()))?;
-        let code_bytes = bytes.len();
+        let made = Made { program, flow, syncs, execution: Execution::Compiled(code), checks, code_bytes: bytes.len() };
+        Ok(self.finished(entry, made, started))
+    }
+
+    /// A kernel that is executed operation by operation, one thread after the other: slow, and plain enough to be obviously right.
+    /// Compiled code must have the same results.
+    ///
+    /// # Errors
+    /// As [`Image::kernel`].
+    pub fn interpreted(&self, name: &str) -> Result<Kernel, KernelError> {
+        let started = std::time::Instant::now();
+        let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
+        let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
+        // The order of sums changes no result: compiled code has to prove that.
+        passes::transform(&mut program, Stage::Yields);
+        let (_, mut flow) = passes::analyze(&program, &owners, false);
+        let execution = Execution::Interpreted(Interpreter::new(&program, &mut flow));
+        let syncs = points(&program, &flow);
+        let made = Made { program, flow, syncs, execution, checks: Checks::default(), code_bytes: 0 };
+        Ok(self.finished(entry, made, started))
+    }
+
+    fn finished(&self, entry: &Entry, made: Made, started: std::time::Instant) -> Kernel {
+        let Made { program, flow, syncs, execution, checks, code_bytes } = made;
         let places = program
             .sites
             .iter()
@@ -282,19 +332,19 @@ impl Image {
                 }
             })
             .collect();
-        Ok(Kernel {
+        Kernel {
             entry: entry.clone(),
             checks,
             home_bytes: flow.home_bytes.next_multiple_of(16),
             program,
-            code,
+            execution,
             syncs,
             helpers: helper::table(),
             places,
             modules: self.modules.clone(),
             compile_time: started.elapsed(),
             code_bytes,
-        })
+        }
     }
 }
 

@@ -458,7 +458,7 @@ impl Kernel {
             host,
             images: Images::default(),
         });
-        Machine { kernel: self, code: &self.code, context, _sites: sites, shape: &shared.shape }
+        Machine { kernel: self, context, _sites: sites, shape: &shared.shape }
     }
 
     fn mistake(&self, launch: &Launch<'_>, block: [u32; 3], note: &Note) -> Mistake {

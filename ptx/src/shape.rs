@@ -1,6 +1,8 @@
 //! The contents of a register across four neighboring lanes: equally spaced numbers, determined by the first, or anything. Based
 //! on this, a kernel gets a second body that runs four lanes at once.
 
+use std::fmt;
+
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
 use crate::types::{Scalar, truncate};
@@ -119,6 +121,30 @@ pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
         _ => false,
     };
     (!program.blocks.iter().any(by_lane)).then_some(shapes)
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Steps { step: 0, .. } => f.write_str("the same in all lanes"),
+            Steps { step, zeros } => write!(f, "{step} more in each lane, {zeros} zeros below"),
+            Any => f.write_str("anything"),
+        }
+    }
+}
+
+impl fmt::Display for Shapes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (reg, shape) in self.registers.iter().enumerate().filter(|(_, shape)| **shape != Any) {
+            writeln!(f, "%{reg}: {shape}")?;
+        }
+        for (block, some) in self.guarded.iter().enumerate() {
+            if let Some(some) = some {
+                writeln!(f, "b{block}: b{some} is for some lanes, and all go on together")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Shapes {

@@ -139,6 +139,7 @@ fn a_cooperative_grid_finds_its_workspace() {
 fn the_heap_gives_and_takes() {
     let image = image(COMPILED);
     let mut device = Device::new();
+    device.only_compiled = true;
     let out = device.put(&[0u64; 4]);
     device.run(&image, "mal", 1, 4, &[out]).unwrap();
     let addresses = device.get::<u64>(out, 4);

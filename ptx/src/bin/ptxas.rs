@@ -1,18 +1,19 @@
 //! `fakegpu-ptxas`: run by Triton (`TRITON_PTXAS_PATH`) and XLA in place of NVIDIA's assembler. It checks the PTX and writes it
-//! out with a NUL at its end, because the simulated driver runs PTX: an image is loaded without its size.
+//! out with a NUL at its end, because the simulated driver runs PTX: an image is loaded without its size. With `--emit` it prints
+//! what becomes of a kernel instead.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::{env, fs};
 
-use ptx::{Image, KernelError, Module, RefusalKind};
+use ptx::{Image, KernelError, Module, RefusalKind, Stage};
 
 /// CUDA 12.9's: compilers choose the version of the PTX that they write by it.
 const VERSION: &str =
     "ptxas: NVIDIA (R) Ptx optimizing assembler, as simulated by ftest\nCuda compilation tools, release 12.9, V12.9.86";
 
 /// Options whose value is the next argument.
-const WITH_VALUE: [&str; 12] = [
+const WITH_VALUE: [&str; 13] = [
     "-o",
     "--output-file",
     "-arch",
@@ -25,6 +26,8 @@ const WITH_VALUE: [&str; 12] = [
     "--machine",
     "-e",
     "--entry",
+    // Ours: a stage on the way of a kernel.
+    "--emit",
 ];
 
 fn main() -> ExitCode {
@@ -47,13 +50,19 @@ fn ended(outcome: Result<(), String>) -> ExitCode {
 
 fn assemble(arguments: &[String]) -> Result<(), String> {
     let (mut inputs, mut output) = (Vec::new(), "elf.o".to_owned());
+    let (mut emit, mut entry) = (None, None);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if WITH_VALUE.contains(&argument.as_str()) {
             let value = rest.next().ok_or_else(|| format!("ptxas fatal   : {argument} needs a value"))?;
-            if ["-o", "--output-file"].contains(&argument.as_str()) {
-                value.clone_into(&mut output);
+            match argument.as_str() {
+                "-o" | "--output-file" => value.clone_into(&mut output),
+                "--emit" => emit = Some(stage(value)?),
+                "-e" | "--entry" => entry = Some(value),
+                _ => {}
             }
+        } else if let Some(value) = argument.strip_prefix("--emit=") {
+            emit = Some(stage(value)?);
         } else if let Some(value) = argument.strip_prefix("--output-file=") {
             value.clone_into(&mut output);
         } else if !argument.starts_with('-') {
@@ -67,6 +76,10 @@ fn assemble(arguments: &[String]) -> Result<(), String> {
     let module = Module::parse(&text)
         .map_err(|error| format!("ptxas {input}, line {}; error   : {}", error.place.line, error.message))?;
     let image = Image::link(&[module]).map_err(|error| format!("ptxas {input}; error   : {error}"))?;
+    if let Some(stage) = emit {
+        return print(&image, stage, entry.map(String::as_str))
+            .map_err(|error| format!("ptxas {input}; error   : {error}"));
+    }
     for entry in image.entries() {
         // Instructions that are not executed fail at launch, which reports why.
         if let Err(KernelError::Refused(refusal)) = image.check(&entry.name)
@@ -80,4 +93,21 @@ fn assemble(arguments: &[String]) -> Result<(), String> {
         }
     }
     fs::write(&output, text + "\0").map_err(|error| format!("ptxas fatal   : {output}: {error}"))
+}
+
+fn stage(name: &str) -> Result<Stage, String> {
+    Stage::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Stage::ALL.into_iter().map(Stage::name).collect();
+        format!("ptxas fatal   : --emit {name}: no such stage; there are {}", names.join(", "))
+    })
+}
+
+/// Kernels at a stage: the one that is named, or all.
+fn print(image: &Image, stage: Stage, entry: Option<&str>) -> Result<(), String> {
+    let all: Vec<&str> = image.entries().iter().map(|entry| entry.name.as_str()).collect();
+    for name in entry.map_or(all, |entry| vec![entry]) {
+        let text = image.emit(name, stage).map_err(|error| error.to_string())?;
+        write!(io::stdout(), "// {name}: {}\n{text}", stage.name()).map_err(|error| format!("stdout: {error}"))?;
+    }
+    Ok(())
 }

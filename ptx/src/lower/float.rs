@@ -44,11 +44,7 @@ impl<'a> Lowering<'a> {
         let result = if ftz { self.flush(result) } else { result };
         let result = if sat { self.saturate(result) } else { result };
         let dst = inst.dst[0];
-        if double || matches!(op, FloatOp::Neg | FloatOp::Abs) {
-            self.set(dst, result)
-        } else {
-            self.set_float(dst, result)
-        }
+        if double { self.set(dst, result) } else { self.set_float(dst, result) }
     }
 
     /// To [+0, 1]; NaN to +0.

@@ -36,6 +36,7 @@ impl<'a> Lowering<'a> {
                     && self.float[dst as usize]
                 {
                     let value = self.read(from);
+                    let value = self.settled(dst, inst.src[0], value);
                     self.set(dst, value);
                     return;
                 }
@@ -53,7 +54,10 @@ impl<'a> Lowering<'a> {
                 let condition = self.int(inst.src[2], 1);
                 if dst != SINK && self.variable_type(dst).is_float() {
                     let double = self.variable_type(dst) == types::F64;
-                    let (a, b) = (self.float(inst.src[0], double), self.float(inst.src[1], double));
+                    let [a, b] = [0, 1].map(|index| {
+                        let value = self.float(inst.src[index], double);
+                        self.settled(dst, inst.src[index], value)
+                    });
                     let value = self.choose(condition, a, b);
                     self.set(dst, value);
                 } else {

@@ -57,7 +57,20 @@ impl<'a> Lowering<'a> {
         }
         let want = self.variable_type(reg);
         let value = self.coerce(value, want, true);
+        let value = if want == types::F32 && !self.arithmetic[reg as usize] { self.canonical(value) } else { value };
         self.define(reg, value);
+    }
+
+    /// What a register gets that is copied from an operand: a NaN of arithmetic becomes the canonical one here, if the register
+    /// may also hold others.
+    pub(super) fn settled(&mut self, dst: Reg, from: Val, value: Value) -> Value {
+        match from {
+            Val::Reg(from) if self.arithmetic[from as usize] && !self.arithmetic[dst as usize] => {
+                let is_single = self.b.func.dfg.value_type(value).lane_type() == types::F32;
+                if is_single { self.canonical(value) } else { value }
+            }
+            _ => value,
+        }
     }
 
     pub(super) fn canonical(&mut self, value: Value) -> Value {
@@ -235,10 +248,10 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// Which registers are better kept as floats, and which have results of f32 arithmetic.
+/// Which registers are better kept as floats, and which hold results of f32 arithmetic alone: their NaN stands for PTX's canonical
+/// one until its bits are looked at.
 pub(super) fn classes(program: &Program) -> (Vec<bool>, Vec<bool>) {
     let mut votes = vec![0i32; program.regs.len()];
-    let mut arithmetic = vec![false; program.regs.len()];
     for (reg, info) in program.regs.iter().enumerate() {
         votes[reg] = i32::from(info.scalar.float()) * 2;
     }
@@ -257,26 +270,11 @@ pub(super) fn classes(program: &Program) -> (Vec<bool>, Vec<bool>) {
     for inst in program.blocks.iter().flat_map(|block| &block.insts) {
         let dst = inst.dst.first().copied().unwrap_or(SINK);
         match &inst.op {
-            Op::Float { op, double, .. } => {
-                vote(&mut votes, dst, 1);
-                src(&mut votes, inst, 1);
-                if !double && dst != SINK && !matches!(op, FloatOp::Neg | FloatOp::Abs) {
-                    arithmetic[dst as usize] = true;
-                }
-            }
-            Op::Demote { .. } => {
-                vote(&mut votes, dst, 1);
-                src(&mut votes, inst, 1);
-                if dst != SINK {
-                    arithmetic[dst as usize] = true;
-                }
-            }
-            Op::FromInt { .. } => vote(&mut votes, dst, 1),
-            Op::Promote { .. } => {
+            Op::Float { .. } | Op::Demote { .. } | Op::Promote { .. } => {
                 vote(&mut votes, dst, 1);
                 src(&mut votes, inst, 1);
             }
-            Op::FromBf16 => vote(&mut votes, dst, 1),
+            Op::FromInt { .. } | Op::FromBf16 => vote(&mut votes, dst, 1),
             Op::ToInt { .. } => src(&mut votes, inst, 1),
             Op::Setp { scalar, .. } if scalar.float() => src(&mut votes, inst, 1),
             Op::Mov | Op::Select | Op::Load(_) | Op::Store(_) => {}
@@ -288,5 +286,75 @@ pub(super) fn classes(program: &Program) -> (Vec<bool>, Vec<bool>) {
     }
     let float =
         votes.iter().zip(&program.regs).map(|(v, info)| *v > 0 && matches!(info.scalar.bits(), 32 | 64)).collect();
-    (float, arithmetic)
+    (float, arithmetic(program))
+}
+
+/// How a register is written, as far as NaN goes.
+#[derive(Clone, Copy, PartialEq)]
+enum Written {
+    /// By arithmetic of f32.
+    Result,
+    /// With bits of any kind.
+    Bits,
+    /// With what these operands hold, or with numbers.
+    Copy,
+}
+
+fn arithmetic(program: &Program) -> Vec<bool> {
+    let written = |inst: &Inst| match &inst.op {
+        Op::Float { double: false, .. } | Op::Demote { .. } => Written::Result,
+        Op::FromInt { double: false, .. } => Written::Copy,
+        Op::Mov | Op::Select => Written::Copy,
+        _ => Written::Bits,
+    };
+    let copied = |inst: &Inst| match inst.op {
+        Op::Mov => inst.src[..1].to_vec(),
+        Op::Select => inst.src[..2].to_vec(),
+        _ => Vec::new(),
+    };
+    let is_number = |bits: u64| !f32::from_bits(bits as u32).is_nan();
+    let insts = || program.blocks.iter().flat_map(|block| &block.insts);
+    // All registers of 32 bits, until something else is found to be in one; then those of them that a result can reach.
+    let mut clean: Vec<bool> = program.regs.iter().map(|info| info.scalar.bits() == 32).collect();
+    program
+        .syncs
+        .iter()
+        .flat_map(|sync| &sync.dst)
+        .filter(|reg| **reg != SINK)
+        .for_each(|reg| clean[*reg as usize] = false);
+    let mut holds = vec![false; program.regs.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for inst in insts() {
+            let kind = written(inst);
+            let is_clean = |value: &Val| match value {
+                Val::Reg(reg) => clean[*reg as usize],
+                Val::Imm(bits) => is_number(*bits),
+                _ => false,
+            };
+            let keeps = kind != Written::Bits && copied(inst).iter().all(is_clean);
+            for reg in inst.dst.iter().filter(|reg| **reg != SINK) {
+                changed |= clean[*reg as usize] && !keeps;
+                clean[*reg as usize] &= keeps;
+            }
+        }
+    }
+    changed = true;
+    while changed {
+        changed = false;
+        for inst in insts() {
+            let reaches = match written(inst) {
+                Written::Result => true,
+                Written::Copy => {
+                    copied(inst).iter().any(|value| matches!(value, Val::Reg(reg) if holds[*reg as usize]))
+                }
+                Written::Bits => false,
+            };
+            for reg in inst.dst.iter().filter(|reg| **reg != SINK && reaches && clean[**reg as usize]) {
+                changed |= !std::mem::replace(&mut holds[*reg as usize], true);
+            }
+        }
+    }
+    holds
 }

@@ -3,7 +3,7 @@
 
 mod barrier;
 use crate::ir::Convergence;
-use crate::kernel::{Code, Kernel};
+use crate::kernel::{Execution, Kernel};
 use crate::mistake::{MistakeKind, Note};
 use crate::slot::{lanes, lowest};
 use crate::state::*;
@@ -62,7 +62,6 @@ const TURNS: u32 = 256;
 /// One worker's side of a launch.
 pub(crate) struct Machine<'a> {
     pub(crate) kernel: &'a Kernel,
-    pub(crate) code: &'a Code,
     pub(crate) context: Box<Context>,
     /// What `Context::sites` points to.
     pub(crate) _sites: Vec<SiteCache>,
@@ -144,7 +143,13 @@ impl Machine<'_> {
                 self.context.fuel = FUEL;
                 self.context.warp = warp;
                 warp.runnable = 0;
-                let place = self.code.call(&mut self.context, warp, mask, known.take());
+                let place = match &self.kernel.execution {
+                    Execution::Compiled(code) => code.call(&mut self.context, warp, mask, known.take()),
+                    Execution::Interpreted(interpreter) => {
+                        known = None;
+                        interpreter.call(&self.kernel.program, &mut self.context, warp, mask)
+                    }
+                };
                 if self.context.trap != 0 {
                     let lane = self.context.lane as u32;
                     return Err(self.stop(&unit.blocks[block], index, lane));

@@ -23,6 +23,8 @@ pub(crate) struct Device {
     pub(crate) mistakes: Mutex<Vec<Mistake>>,
     /// Texture and surface objects; handles are their numbers, from [`FIRST_HANDLE`] on.
     pub(crate) textures: Vec<Texture>,
+    /// Results depend on the order of threads, on time or on addresses: they are not compared with the interpreter's.
+    pub(crate) only_compiled: bool,
 }
 
 pub(crate) const FIRST_HANDLE: u64 = 1000;
@@ -166,7 +168,79 @@ impl Device {
             cancel: None,
         };
         change(&mut launch);
-        kernel.launch(&launch)
+        let interpreted = (!self.only_compiled && !self.checks.any()).then(|| self.interpret(image, name, &launch));
+        let result = kernel.launch(&launch);
+        if let Some(interpreted) = interpreted {
+            interpreted.compare(self, name, &result);
+        }
+        result
+    }
+
+    fn contents(&self) -> Vec<Vec<u128>> {
+        let heap = self.heap.lock().unwrap();
+        self.buffers.iter().chain(heap.iter().map(|(buffer, _)| buffer)).cloned().collect()
+    }
+
+    /// What a launch leaves behind under the interpreter. Memory is as before then.
+    fn interpret(&self, image: &Image, name: &str, launch: &Launch<'_>) -> Interpreted {
+        let kernel = image.interpreted(name).unwrap_or_else(|error| panic!("{error}"));
+        let before = self.contents();
+        let printed = self.printed.lock().unwrap().clone();
+        let result = kernel.launch(&Launch { footprint: None, threads: 1, ..*launch });
+        let outcome = Interpreted { result, memory: self.contents(), printed: self.printed.lock().unwrap().clone() };
+        *self.printed.lock().unwrap() = printed;
+        self.assertions.lock().unwrap().clear();
+        let mut heap = self.heap.lock().unwrap();
+        heap.truncate(before.len() - self.buffers.len());
+        let buffers = self.buffers.iter().chain(heap.iter().map(|(buffer, _)| buffer));
+        for (buffer, before) in buffers.zip(&before) {
+            // SAFETY: as long as before, and no kernel runs.
+            unsafe { std::ptr::copy_nonoverlapping(before.as_ptr(), buffer.as_ptr().cast_mut(), before.len()) };
+        }
+        outcome
+    }
+}
+
+/// The outcome of a launch under the interpreter.
+struct Interpreted {
+    result: Result<Stats, LaunchError>,
+    memory: Vec<Vec<u128>>,
+    printed: Vec<u8>,
+}
+
+impl Interpreted {
+    /// Compiled code does the same, bit for bit. Of launches that stop, the reason is compared: how far other threads have come by
+    /// then is not defined.
+    fn compare(&self, device: &Device, name: &str, compiled: &Result<Stats, LaunchError>) {
+        let reason = |result: &Result<Stats, LaunchError>| match result {
+            Ok(_) => "it ends".to_string(),
+            Err(LaunchError::Trap(trap)) => format!("{:?}", trap.kind),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(reason(compiled), reason(&self.result), "{name}: compiled, and interpreted");
+        if self.result.is_err() {
+            return;
+        }
+        for (number, (compiled, interpreted)) in device.contents().iter().zip(&self.memory).enumerate() {
+            let differs = compiled.iter().zip(interpreted).position(|(a, b)| a != b);
+            if let Some(at) = differs {
+                let [compiled, interpreted] = [compiled[at], interpreted[at]];
+                panic!(
+                    "{name}: buffer {number} at {}: {compiled:032x} compiled, {interpreted:032x} interpreted",
+                    at * 16
+                );
+            }
+        }
+        let text = |bytes: &[u8]| {
+            let mut lines: Vec<String> = String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(
+            text(&device.printed.lock().unwrap()),
+            text(&self.printed),
+            "{name}: printed by compiled code, and interpreted"
+        );
     }
 }
 

@@ -149,6 +149,7 @@ impl<'a> Lowering<'a> {
         } else {
             self.four_int(Val::Reg(from), bits)
         };
+        let value = self.settled(dst, Val::Reg(from), value);
         self.set_four(dst, value, false);
     }
 

@@ -305,6 +305,7 @@ impl<'a> Lowering<'a> {
         let want = self.vector_type(reg);
         if want == types::F32X4 {
             let value = self.cast(want, value);
+            let value = if arithmetic && !self.arithmetic[reg as usize] { self.canonical(value) } else { value };
             return self.define_vector(reg, 0, value);
         }
         let is_float = self.b.func.dfg.value_type(value) == types::F32X4;

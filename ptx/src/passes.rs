@@ -1,0 +1,159 @@
+//! The way of a kernel: what is done to it after it was read, in order, each stage with its name and printed form.
+
+use std::fmt::Write;
+
+use crate::chains;
+use crate::decode;
+use crate::flow::{self, Flow};
+use crate::image::Image;
+use crate::ir::Program;
+use crate::kernel::{self, KernelError};
+use crate::mistake::Checks;
+use crate::once;
+use crate::pace;
+use crate::point::points;
+use crate::print::ranges;
+use crate::shape::{self, Shapes};
+use crate::verify::{verify, verify_flow};
+
+/// Something that [`Image::emit`] can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Checked, and resolved to operations.
+    Decoded,
+    /// Stores of a whole block to one address, after which no thread reads, are made by its last thread.
+    LastThreadStores,
+    /// Lanes of a warp wait for each other in loops around loops in which they may exchange data without synchronizing.
+    Pace,
+    /// Loops that may wait for another thread let others run now and then.
+    Yields,
+    /// Sums of products next to each other take turns.
+    Sums,
+    /// What four neighboring lanes have in common, by register.
+    Shapes,
+    /// Which registers have a home in memory, and what is stored and loaded at each synchronization.
+    Liveness,
+    /// The input of the code generator.
+    Cranelift,
+    /// Its output, for the processor of this machine.
+    Machine,
+}
+
+impl Stage {
+    /// All, in order.
+    pub const ALL: [Self; 9] = [
+        Self::Decoded,
+        Self::LastThreadStores,
+        Self::Pace,
+        Self::Yields,
+        Self::Sums,
+        Self::Shapes,
+        Self::Liveness,
+        Self::Cranelift,
+        Self::Machine,
+    ];
+
+    /// As `--emit` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decoded => "decoded",
+            Self::LastThreadStores => "last-thread-stores",
+            Self::Pace => "pace",
+            Self::Yields => "yields",
+            Self::Sums => "sums",
+            Self::Shapes => "shapes",
+            Self::Liveness => "liveness",
+            Self::Cranelift => "cranelift",
+            Self::Machine => "machine",
+        }
+    }
+
+    /// The stage of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
+/// What changes a program.
+const TRANSFORMATIONS: [(Stage, fn(&mut Program)); 4] = [
+    (Stage::LastThreadStores, once::mark),
+    (Stage::Pace, pace::insert),
+    (Stage::Yields, flow::insert_yields),
+    (Stage::Sums, chains::interleave),
+];
+
+/// Applies all transformations up to a stage, itself among them.
+pub(crate) fn transform(program: &mut Program, last: Stage) {
+    hold(Stage::Decoded, verify(program));
+    for (stage, run) in TRANSFORMATIONS.iter().filter(|(stage, _)| *stage <= last) {
+        run(program);
+        hold(*stage, verify(program));
+    }
+}
+
+/// Shapes and liveness. Without shapes, lanes run one by one.
+pub(crate) fn analyze(program: &Program, owners: &[u32], with_shapes: bool) -> (Option<Shapes>, Flow) {
+    let shapes = if with_shapes { shape::shapes(program) } else { None };
+    let flow = flow::analyse(program, owners, shapes.as_ref());
+    if cfg!(debug_assertions) {
+        hold(Stage::Liveness, verify_flow(program, &flow));
+    }
+    (shapes, flow)
+}
+
+/// A pass that breaks what it works on is a defect here; release builds go without the search for it.
+fn hold(stage: Stage, outcome: Result<(), String>) {
+    if cfg!(debug_assertions)
+        && let Err(message) = outcome
+    {
+        panic!("after the stage `{}`: {message}", stage.name());
+    }
+}
+
+impl Image {
+    /// A kernel at a stage, as text.
+    ///
+    /// # Errors
+    /// As [`Image::kernel`].
+    pub fn emit(&self, name: &str, stage: Stage) -> Result<String, KernelError> {
+        let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
+        let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
+        transform(&mut program, stage);
+        if stage < Stage::Shapes {
+            return Ok(program.to_string());
+        }
+        let (shapes, flow) = analyze(&program, &owners, true);
+        Ok(match stage {
+            Stage::Shapes => shapes.map_or("none: lanes run one by one\n".to_owned(), |shapes| shapes.to_string()),
+            Stage::Liveness => liveness(&program, &flow),
+            _ => {
+                let syncs = points(&program, &flow);
+                let code = kernel::generate(&program, &flow, &syncs, shapes.as_ref(), Checks::default(), true);
+                let code = code.map_err(|message| KernelError::Code { kernel: name.to_string(), message })?;
+                if stage == Stage::Cranelift { code.function } else { code.assembly }
+            }
+        })
+    }
+}
+
+fn liveness(program: &Program, flow: &Flow) -> String {
+    let mut text = String::new();
+    let homes = || (0..program.regs.len() as u32).filter(|reg| flow.homes[*reg as usize].is_some());
+    let _ = writeln!(text, "homes of {} bytes: {}", flow.home_bytes, ranges(homes()));
+    let _ = writeln!(text, "zero at the beginning: {}", ranges(flow.zeroed.iter()));
+    for block in (0..program.blocks.len()).filter(|block| flow.reachable[*block]) {
+        let saved = |list: &[u32]| ranges(list.iter().copied());
+        for (what, registers) in [
+            ("loads", ranges(flow.loads[block].iter())),
+            ("stores", ranges(flow.stores[block].iter())),
+            ("stores where lanes part", ranges(flow.parting[block].iter())),
+            ("saves", saved(&flow.saves[block])),
+            ("restores", saved(&flow.restores[block])),
+        ] {
+            if !registers.is_empty() {
+                let _ = writeln!(text, "b{block} {what} {registers}");
+            }
+        }
+    }
+    text
+}
