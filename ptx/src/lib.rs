@@ -60,6 +60,7 @@
 mod ast;
 mod chains;
 mod decode;
+mod emit;
 mod error;
 mod flow;
 mod footprint;

@@ -1,22 +1,14 @@
-//! The way of a kernel: what is done to it after it was read, in order, each stage with its name and printed form.
-
-use std::fmt::Write;
+//! The way of a kernel: what is done to it after it was read, in order, each stage with its name.
 
 use crate::chains;
-use crate::decode;
 use crate::flow::{self, Flow};
-use crate::image::Image;
 use crate::ir::Program;
-use crate::kernel::{self, KernelError};
-use crate::mistake::Checks;
 use crate::once;
 use crate::pace;
-use crate::point::points;
-use crate::print::ranges;
 use crate::shape::{self, Shapes};
 use crate::verify::{verify, verify_flow};
 
-/// Something that [`Image::emit`] can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
+/// Something that [`Image::emit`](crate::Image::emit) can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Checked, and resolved to operations.
@@ -108,52 +100,4 @@ fn hold(stage: Stage, outcome: Result<(), String>) {
     {
         panic!("after the stage `{}`: {message}", stage.name());
     }
-}
-
-impl Image {
-    /// A kernel at a stage, as text.
-    ///
-    /// # Errors
-    /// As [`Image::kernel`].
-    pub fn emit(&self, name: &str, stage: Stage) -> Result<String, KernelError> {
-        let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
-        let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
-        transform(&mut program, stage);
-        if stage < Stage::Shapes {
-            return Ok(program.to_string());
-        }
-        let (shapes, flow) = analyze(&program, &owners, true);
-        Ok(match stage {
-            Stage::Shapes => shapes.map_or("none: lanes run one by one\n".to_owned(), |shapes| shapes.to_string()),
-            Stage::Liveness => liveness(&program, &flow),
-            _ => {
-                let syncs = points(&program, &flow);
-                let code = kernel::generate(&program, &flow, &syncs, shapes.as_ref(), Checks::default(), true);
-                let code = code.map_err(|message| KernelError::Code { kernel: name.to_string(), message })?;
-                if stage == Stage::Cranelift { code.function } else { code.assembly }
-            }
-        })
-    }
-}
-
-fn liveness(program: &Program, flow: &Flow) -> String {
-    let mut text = String::new();
-    let homes = || (0..program.regs.len() as u32).filter(|reg| flow.homes[*reg as usize].is_some());
-    let _ = writeln!(text, "homes of {} bytes: {}", flow.home_bytes, ranges(homes()));
-    let _ = writeln!(text, "zero at the beginning: {}", ranges(flow.zeroed.iter()));
-    for block in (0..program.blocks.len()).filter(|block| flow.reachable[*block]) {
-        let saved = |list: &[u32]| ranges(list.iter().copied());
-        for (what, registers) in [
-            ("loads", ranges(flow.loads[block].iter())),
-            ("stores", ranges(flow.stores[block].iter())),
-            ("stores where lanes part", ranges(flow.parting[block].iter())),
-            ("saves", saved(&flow.saves[block])),
-            ("restores", saved(&flow.restores[block])),
-        ] {
-            if !registers.is_empty() {
-                let _ = writeln!(text, "b{block} {what} {registers}");
-            }
-        }
-    }
-    text
 }

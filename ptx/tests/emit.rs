@@ -1,14 +1,13 @@
 //! What each pass makes of a kernel of each class, as goldens (`cargo insta review`), and that compiled code does what the kernel
 //! says. `fakegpu-ptxas --emit` prints the same.
 
-mod device;
-
 use std::fmt::Write as _;
 use std::process::Command;
 
-use device::{Device, image};
 use ptx::{Image, Stage};
 use similar::TextDiff;
+
+use crate::device::{Device, image, words};
 
 const CLASSES: &str = include_str!("ptx/classes.ptx");
 /// By nvcc and by Triton.
@@ -74,14 +73,15 @@ fn each_class_does_what_the_interpreter_does() {
             continue;
         }
         let mut device = Device::new();
-        let numbers: Vec<u32> = (0..1024).map(|number: u32| number.wrapping_mul(0x0101_0101)).chain([0x7f80_1234]).collect();
+        let numbers: Vec<u32> =
+            (0..1024).map(|number: u32| number.wrapping_mul(0x0101_0101)).chain([0x7f80_1234]).collect();
         let [input, output] = [device.put(&numbers), device.put(&[0u32; 4096])];
         let params: &[u64] = match entry.name.as_str() {
             "nested_loops" | "switch" => &[output, 2],
             "sums_of_products" | "asynchronous_copies" | "nan_of_arithmetic" => &[input, output],
             _ => &[output],
         };
-        let params = &device::words(params)[..entry.param_bytes() as usize];
+        let params = &words(params)[..entry.param_bytes() as usize];
         let launched =
             device.launch(&classes, &entry.name, [2, 1, 1], [64, 1, 1], params, |launch| launch.dynamic_shared = 64);
         launched.unwrap_or_else(|error| panic!("{}: {error}", entry.name));

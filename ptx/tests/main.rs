@@ -4,6 +4,7 @@ mod assembler;
 mod checks;
 mod children;
 mod device;
+mod emit;
 mod floats;
 mod footprint;
 mod formats;
