@@ -66,8 +66,10 @@ impl Stage {
     }
 }
 
+type Transformation = fn(&mut Program);
+
 /// What changes a program.
-const TRANSFORMATIONS: [(Stage, fn(&mut Program)); 4] = [
+const TRANSFORMATIONS: [(Stage, Transformation); 4] = [
     (Stage::LastThreadStores, once::mark),
     (Stage::Pace, pace::insert),
     (Stage::Yields, flow::insert_yields),

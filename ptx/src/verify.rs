@@ -185,14 +185,11 @@ pub(crate) fn verify_flow(program: &Program, flow: &Flow) -> Result<(), String> 
             }
         }
     }
-    for block in 0..program.blocks.len() {
-        let Some(before) = known[block].clone().filter(|_| flow.reachable[block]) else { continue };
-        written(program, flow, block, before, |set, reg| {
-            if set.has(reg) {
-                Ok(())
-            } else {
-                Err(format!("b{block}: %{reg} is read, but has no value on some way there"))
-            }
+    for (block, before) in known.into_iter().enumerate() {
+        let Some(before) = before.filter(|_| flow.reachable[block]) else { continue };
+        written(program, flow, block, before, |set, reg| match set.has(reg) {
+            true => Ok(()),
+            false => Err(format!("b{block}: %{reg} is read, but has no value on some way there")),
         })?;
     }
     Ok(())

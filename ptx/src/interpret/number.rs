@@ -111,13 +111,7 @@ pub(super) fn compare(compare: Compare, scalar: Scalar, ftz: bool, a: u128, b: u
 /// The width of what an operation of [`float`] reads.
 pub(super) fn source_bits(op: &Op) -> u32 {
     match op {
-        Op::Float { double, .. } | Op::ToInt { double, .. } => {
-            if *double {
-                64
-            } else {
-                32
-            }
-        }
+        Op::Float { double: true, .. } | Op::ToInt { double: true, .. } => 64,
         Op::FromInt { scalar, .. } => scalar.bits(),
         Op::Demote { .. } => 64,
         _ => 32,
