@@ -25,7 +25,7 @@ for name in ftest fgpu fakegpu-coordinator fakegpu-ptxas fakegpu-smi libfakegpu.
 done
 "#;
 
-/// A checkout below a directory with a space in its name.
+/// A checkout below a directory with spaces and quotes in its name.
 struct Checkout {
     root: PathBuf,
     _directory: TempDir,
@@ -34,7 +34,7 @@ struct Checkout {
 impl Checkout {
     fn new() -> Checkout {
         let directory = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(directory.path()).unwrap().join("a checkout");
+        let root = fs::canonicalize(directory.path()).unwrap().join("a 'checkout' for \"$me\", 100%");
         for folder in ["bin", "runner/src", "runner/tests", "profiles", "elsewhere"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
@@ -93,6 +93,15 @@ fn the_directory_and_the_words_stay_the_callers_also_when_it_builds() {
         assert_eq!(checkout.run(&["run", "./mine.yaml", "a  b"]).0, printed);
     }
     assert_eq!(checkout.builds(), [checkout.root.to_str().unwrap()]);
+}
+
+#[test]
+fn a_directory_that_cargo_cannot_build_in_is_refused() {
+    let checkout = Checkout::new();
+    let output = checkout.command(&[]).env("CARGO_TARGET_DIR", "a:b").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(3) && text.contains("set CARGO_TARGET_DIR to another"), "{text}");
+    assert!(checkout.builds().is_empty());
 }
 
 #[test]

@@ -116,6 +116,60 @@ fn processes_are_ended_although_no_descriptor_is_left_to_look_for_them() {
     );
 }
 
+// ---- disks, loopback, /proc --------------------------------------------------------------------------------------------
+
+/// Runs `script`, in which `ftest` is the program under test, in mounts and a network of its own. `None`: impossible here.
+fn apart(workspace: &Workspace, script: &str) -> Option<(i32, String)> {
+    if let Err(error) = runner::execute::network::Network::possible() {
+        eprintln!("not tried: {error}");
+        return None;
+    }
+    let own = if rustix::process::geteuid().is_root() { "-mn" } else { "-Urmn" };
+    let script = format!("ftest() {{ \"$0\" \"$@\"; }}\n{script}");
+    let mut command = program::behind(&["unshare", own, "bash", "-c", &script]);
+    command.current_dir(workspace.0.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+    Some(outcome(&command.output().unwrap()))
+}
+
+#[test]
+fn a_full_disk_is_named_where_it_is_and_so_is_what_else_is_missing() {
+    let workspace = Workspace::new(&[
+        r#"{id: writes, launch: {argv: [sh, -c, 'head -c 3000000 /dev/zero > "$TMPDIR/x"'], ranks: 1}}"#,
+        "{id: meets, transport: tcp, cluster: {nodes: 1, gpus_per_node: 2, profile: h100}, launch: {argv: ['true'], ranks: 2}}",
+        "{id: shares, launch: {argv: [sh, -c, 'echo x > /dev/shm/x']}}",
+        "{id: alone, launch: {argv: ['true'], ranks: 2}}",
+    ]);
+    fs::create_dir(workspace.file("small")).unwrap();
+    let script =
+        "mount -t tmpfs -o size=1m none small && mount -t tmpfs -o ro none /dev/shm && export TMPDIR=$PWD/small
+        ftest run s.yaml --no-fail-fast --runs-dir runs --jobs 1; code=$?; ftest doctor --offline; exit $code";
+    let Some((code, text)) = apart(&workspace, script) else { return };
+    assert_eq!(code, 3, "{text}");
+    let small = workspace.file("small");
+    for part in [
+        &format!("got:      rank 0 found no space: TMPDIR, {}/ft-", small.display()),
+        "is on a disk that has 0 B left of 1 MiB",
+        "got:      127.0.0.1 cannot be reached: Network is unreachable (os error 101); set the interface `lo` up",
+        "nothing can be written to /dev/shm: Read-only file system",
+        "1 passed, 3 broken",
+        "limited  /dev/shm     nothing can be written (Read-only file system",
+        &format!("limited  TMPDIR       {}, 1", small.display()),
+        "limited  loopback     127.0.0.1 cannot be reached",
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn a_machine_without_proc_is_said() {
+    let workspace = Workspace::new(&["{id: a, launch: {argv: ['true']}}"]);
+    let script = "mount -t tmpfs none /proc; ftest run s.yaml; code=$?; ftest doctor --offline | head -1; exit $code";
+    let Some((code, text)) = apart(&workspace, script) else { return };
+    assert_eq!(code, 3, "{text}");
+    let said = "/proc/self/stat: No such file or directory (os error 2); ftest finds its own parts";
+    assert_eq!(text.matches(said).count(), 2, "{text}");
+}
+
 // ---- limits that programs inherit --------------------------------------------------------------------------------------
 
 #[test]

@@ -10,10 +10,11 @@ use protocol::limit::Limit;
 use crate::execute::launch::program;
 use crate::execute::network::Network;
 use crate::execute::python;
+use crate::execute::scratch::RunDirectory;
 use crate::host::cache_directory::{CACHE_ADVICE, cache_directory};
 use crate::host::install::{Install, VERSION};
 use crate::host::machine::{self, describe};
-use crate::host::{output, plain_path};
+use crate::host::{output, plain_path, surroundings};
 use crate::verdict::exit_code::ExitCode;
 
 /// Arguments of `ftest doctor`.
@@ -70,7 +71,9 @@ pub fn run(arguments: &DoctorArgs) -> ExitCode {
         parts(&Install::find()),
         cpus(machine::cpus()),
         memory(machine::memory()),
-        shared_memory(machine::shm_size()),
+        shared_memory(machine::shm_size(), surroundings::no_shm()),
+        temporary(),
+        loopback(surroundings::no_loopback()),
         descriptors(machine::limit_of(Limit::Descriptors)),
         limits(),
         networks(),
@@ -136,15 +139,56 @@ fn memory(bytes: Option<u64>) -> Diagnosis {
     if bytes < 8 * RANK { limited(THING, text) } else { works(THING, text) }
 }
 
-fn shared_memory(bytes: Option<u64>) -> Diagnosis {
+fn shared_memory(bytes: Option<u64>, trouble: Option<std::io::Error>) -> Diagnosis {
     const THING: &str = "/dev/shm";
     const ENOUGH: u64 = 1 << 30;
     const COST: &str = "programs that share tensors (workers of PyTorch's DataLoader) are killed by SIGBUS when it is full; \
                         containers: `--shm-size=2g`";
     match bytes {
         None => limited(THING, format!("there is none: {COST}")),
+        Some(_) if trouble.is_some() => {
+            let why = trouble.map_or(String::new(), |error| error.to_string());
+            limited(
+                THING,
+                format!(
+                    "nothing can be written ({why}): programs with Python's multiprocessing fail; mount it writable"
+                ),
+            )
+        }
         Some(bytes) if bytes < ENOUGH => limited(THING, format!("{}: {COST}", describe(bytes))),
         Some(bytes) => works(THING, describe(bytes)),
+    }
+}
+
+/// Room for the files of a case, bytes.
+const FILES: u64 = 64 << 20;
+
+fn temporary() -> Diagnosis {
+    const THING: &str = "TMPDIR";
+    let directory = match RunDirectory::make() {
+        Ok(directory) => directory,
+        Err(error) => return missing(THING, error.to_string()),
+    };
+    let free = rustix::fs::statvfs(directory.path()).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    directory.leave();
+    let place = directory.path().parent().unwrap_or(Path::new("/"));
+    let text = format!("{}, {} free", place.display(), describe(free));
+    if free < FILES {
+        return limited(
+            THING,
+            format!("{text}: output and temporary files of cases may not fit; set TMPDIR to a larger disk"),
+        );
+    }
+    works(THING, text)
+}
+
+fn loopback(trouble: Option<String>) -> Diagnosis {
+    const THING: &str = "loopback";
+    match trouble {
+        Some(why) => {
+            limited(THING, format!("{why}; cases with torchrun and other processes that meet there are broken"))
+        }
+        None => works(THING, "127.0.0.1 is reached"),
     }
 }
 
@@ -284,9 +328,15 @@ mod tests {
             (memory(None), State::Limited, "/proc/meminfo"),
             (memory(Some(2 << 30)), State::Limited, "2 GiB, enough for about 5 ranks"),
             (memory(Some(64 << 30)), State::Works, "64 GiB"),
-            (shared_memory(None), State::Limited, "--shm-size=2g"),
-            (shared_memory(Some(64 << 20)), State::Limited, "64 MiB: programs that share tensors"),
-            (shared_memory(Some(4 << 30)), State::Works, "4 GiB"),
+            (shared_memory(None, None), State::Limited, "--shm-size=2g"),
+            (shared_memory(Some(64 << 20), None), State::Limited, "64 MiB: programs that share tensors"),
+            (shared_memory(Some(4 << 30), None), State::Works, "4 GiB"),
+            (
+                shared_memory(Some(4 << 30), Some(std::io::ErrorKind::ReadOnlyFilesystem.into())),
+                State::Limited,
+                "nothing can be written",
+            ),
+            (loopback(Some("no route".to_owned())), State::Limited, "no route; cases with torchrun"),
             (descriptors(Some(256)), State::Limited, "256 (`ulimit -Hn`)"),
             (descriptors(Some(1 << 20)), State::Works, "1048576"),
             (descriptors(None), State::Works, "no limit"),

@@ -31,6 +31,7 @@ use crate::host::deadline;
 use crate::host::install::Install;
 use crate::host::machine;
 use crate::host::secrets::Secrets;
+use crate::host::surroundings;
 use crate::observation::Observation;
 
 /// Reports what the cases wait for, as `Progress::Preparing` does.
@@ -92,6 +93,9 @@ impl RunContext {
     /// # Errors
     /// One sentence: what is missing or could not be made.
     pub fn start(install: Install, cancel: Cancel, announce: Announce) -> Result<RunContext, String> {
+        if let Some(why) = surroundings::no_proc() {
+            return Err(why);
+        }
         let program = install.ftest().map_err(|error| error.to_string())?;
         let preference = Preference::of_environment().map_err(|error| error.to_string())?;
         inherit::raise_limits();

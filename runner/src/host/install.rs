@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::host::variable;
+use crate::host::{surroundings, variable};
 
 /// This version; for a release, with its commit.
 pub const VERSION: &str = match option_env!("FTEST_VERSION") {
@@ -31,6 +31,9 @@ pub enum Missing {
         /// Every place that was tried, in order.
         tried: Vec<PathBuf>,
     },
+    /// The running program cannot be found: why, and what to do.
+    #[error("{0}")]
+    Program(String),
     /// The user named an installation that does not exist. Using another one instead would be a surprise.
     #[error("{}={}: no such directory; it names the installation: unset it, or correct it", protocol::env::HOME.name, .0.display())]
     Home(PathBuf),
@@ -49,22 +52,30 @@ fn list(paths: &[PathBuf]) -> String {
 pub struct Install {
     homes: Vec<PathBuf>,
     binaries: Vec<PathBuf>,
-    /// The value of `FTEST_HOME` if there is no such directory.
-    wrong: Option<PathBuf>,
+    /// The value of `FTEST_HOME` if there is no such directory, or why there is nothing around the program.
+    wrong: Option<Missing>,
 }
 
 impl Install {
     /// The installation that the running program belongs to, or the one `FTEST_HOME` names.
     pub fn find() -> Install {
-        let program = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
-        Install::at(variable::get(protocol::env::HOME.name), &program)
+        let home = variable::get(protocol::env::HOME.name);
+        match std::env::current_exe().and_then(std::fs::canonicalize) {
+            Ok(program) => Install::at(home, &program),
+            Err(error) => {
+                let install = Install::at(home, Path::new(""));
+                let why = || format!("the path of the running program is unknown: {error}");
+                let wrong = Missing::Program(surroundings::no_proc().unwrap_or_else(why));
+                Install { wrong: install.wrong.or(Some(wrong)), ..install }
+            }
+        }
     }
 
     /// The installation around `program`; `home` takes precedence.
     pub fn at(home: Option<OsString>, program: &Path) -> Install {
         // Programs of a case run in other directories.
         let home = home.map(PathBuf::from).map(|home| std::path::absolute(&home).unwrap_or(home));
-        let wrong = home.clone().filter(|home| !home.is_dir());
+        let wrong = home.clone().filter(|home| !home.is_dir()).map(Missing::Home);
         let given = home.clone();
         let mut homes: Vec<PathBuf> = home.into_iter().collect();
         let mut binaries: Vec<PathBuf> = homes.iter().map(|home| home.join("bin")).collect();
@@ -176,8 +187,8 @@ impl Install {
     }
 
     fn first(&self, what: &'static str, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Missing> {
-        if let Some(home) = &self.wrong {
-            return Err(Missing::Home(home.clone()));
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
         }
         let mut tried = Vec::new();
         for place in places {

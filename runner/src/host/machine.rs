@@ -17,6 +17,12 @@ pub struct Machine {
     pub cpu_time: Option<u64>,
     /// Size of `/dev/shm`, bytes.
     pub shared_memory: Option<u64>,
+    /// Why no program can have shared memory.
+    pub no_shared_memory: Option<String>,
+    /// Why 127.0.0.1 cannot be reached.
+    pub no_loopback: Option<String>,
+    /// A description of each full disk that the case may have written to.
+    pub full: Vec<String>,
     /// A message if the kernel ended processes because memory ran out.
     pub out_of_memory: Option<String>,
 }
@@ -142,6 +148,7 @@ impl Memory {
             cpu_time: limit_of(Limit::CpuTime),
             shared_memory: shm_size(),
             out_of_memory: self.since(),
+            ..Machine::default()
         }
     }
 

@@ -14,6 +14,7 @@ pub mod printable;
 pub mod secrets;
 pub mod shell;
 pub mod signal;
+pub(crate) mod surroundings;
 pub mod variable;
 pub mod version;
 pub(crate) mod whole_file;

@@ -17,6 +17,9 @@ const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 /// Less shared memory than this is quickly used up; containers have 64 MiB by default.
 const SMALL: u64 = 1 << 30;
+/// libc's words for a full disk, and for one that nothing may be written to.
+const NO_SPACE: &str = "No space left on device";
+const READ_ONLY: &str = "Read-only file system";
 /// Python's message if PyTorch is not installed.
 const NO_TORCH: &str = "No module named 'torch'";
 /// What glibc's loader writes around the reason, after the library's name.
@@ -78,6 +81,23 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
             Limit::CpuTime.advice(value),
         ));
     }
+    let said = |words: &str| said(case, observation, words);
+    // What filled the disk may be gone already; that ftest could not write says enough.
+    let streams = observation.processes.iter().flat_map(|process| [&process.stdout, &process.stderr]);
+    let unwritten = streams.filter_map(|stream| stream.write_error.clone()).find(|error| error.contains(NO_SPACE));
+    let full = if machine.full.is_empty() { unwritten.into_iter().collect() } else { machine.full.clone() };
+    if let Some(who) = said(NO_SPACE).filter(|_| !full.is_empty()) {
+        let next = "make room there, or set TMPDIR or FTEST_CACHE_DIR to a directory on another disk";
+        failures.push(failure(format!("{who} found no space: {}", full.join("; ")), next.to_owned()));
+    }
+    if let Some(why) = machine.no_shared_memory.as_ref().filter(|why| why.contains(READ_ONLY))
+        && let Some(who) = said(READ_ONLY)
+    {
+        failures.push(failure(
+            format!("{who} could not write, and nothing can be written to /dev/shm: {why}"),
+            "mount /dev/shm writable (containers: `--shm-size=2g`, and no read-only mount over it)".to_owned(),
+        ));
+    }
     if let Some(sentence) = &machine.out_of_memory
         && (observation.timed_out || ended_by(&[SIGKILL]).is_some())
     {
@@ -91,12 +111,23 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
 
 /// Possible explanations of how processes ended, for a case that did not pass.
 pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
-    let small = observation.machine.shared_memory.filter(|bytes| *bytes < SMALL);
+    let machine = &observation.machine;
+    let small = machine.shared_memory.filter(|bytes| *bytes < SMALL);
+    let no_space =
+        small.filter(|_| machine.full.is_empty()).zip(said(case, observation, NO_SPACE)).map(|(bytes, who)| {
+            format!(
+                "{who} found no space: /dev/shm has {} in all here (containers: `--shm-size`)",
+                machine::describe(bytes)
+            )
+        });
+    let no_shm = machine.no_shared_memory.as_ref().map(|why| format!("nothing can be written to /dev/shm: {why}"));
     let hint = small.zip(ended_by(case, observation, &[SIGBUS])).map(|(bytes, role)| {
         let size = machine::describe(bytes);
         format!("SIGBUS ended {role}: /dev/shm has {size} in all here, and a program that uses more ends this way (containers: `--shm-size`)")
     });
-    hint.into_iter().chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
+    let no_loopback = machine.no_loopback.clone().filter(|_| observation.infra_error != machine.no_loopback);
+    let machine = no_space.into_iter().chain(no_shm).chain(no_loopback);
+    machine.chain(hint).chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
 }
 
 /// A case that names no Python used the one on `PATH`.
@@ -118,6 +149,19 @@ fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
         "{} found no PyTorch: the case names no `python`, so it ran with {ran}; `python: {{torch: \"{pinned}\"}}` makes it an environment",
         process.role
     ))
+}
+
+/// Who ended unexpectedly with `words` on stderr: a process, or ftest itself.
+fn said(case: &Case, observation: &Observation, words: &str) -> Option<String> {
+    if observation.infra_error.as_ref().is_some_and(|error| error.contains(words)) {
+        return Some("ftest".to_owned());
+    }
+    let said = |process: &&ProcessObservation| {
+        let streams = [&process.stderr.head, &process.stderr.tail];
+        !case.expect.exit.accepts(process.role, &process.exit)
+            && streams.iter().any(|text| memchr::memmem::find(text, words.as_bytes()).is_some())
+    };
+    observation.processes.iter().find(said).map(|process| process.role.to_string())
 }
 
 /// The first process that was unexpectedly ended by one of these signals.
@@ -199,6 +243,36 @@ mod tests {
             "ftest: 1\nsuite: s\ncases:\n- {id: c, launch: {argv: [x], ranks: 1}, expect: {exit: {signal: SIGKILL}}}\n";
         let case = crate::suite::parse(std::path::Path::new("s.yaml"), text, std::path::Path::new("/")).unwrap();
         assert_eq!(failures(&case.cases[0], &seen(machine(), &[Exit::Signal(SIGKILL)])), []);
+    }
+
+    #[test]
+    fn a_full_disk_and_one_that_is_read_only_are_named_where_a_program_met_them() {
+        let with = |machine: Machine, exit: Exit, stderr: &str| {
+            let mut observation = seen(machine, &[exit]);
+            observation.processes[0].stderr.head = stderr.as_bytes().to_vec();
+            observation
+        };
+        let full = || Machine { full: vec!["TMPDIR, /t, is full".into()], ..Machine::default() };
+        let kind = |observation: &Observation| {
+            failures(&Case::default(), observation).into_iter().map(|failure| failure.got).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            kind(&with(full(), Exit::Code(1), "head: No space left on device")),
+            ["rank 0 found no space: TMPDIR, /t, is full"]
+        );
+        assert_eq!(kind(&with(full(), Exit::Code(0), "head: No space left on device")), [""; 0]);
+        assert_eq!(kind(&with(full(), Exit::Code(1), "head: no")), [""; 0]);
+        let mut ours = with(full(), Exit::Code(0), "");
+        ours.infra_error = Some("cannot make /t/0: No space left on device (os error 28)".to_owned());
+        assert_eq!(kind(&ours), ["ftest found no space: TMPDIR, /t, is full"]);
+
+        let shm = |why: &str| Machine { no_shared_memory: Some(why.to_owned()), ..Machine::default() };
+        let python = "OSError: [Errno 30] Read-only file system";
+        assert!(kind(&with(shm("Read-only file system (os error 30)"), Exit::Code(1), python))[0].contains("/dev/shm"));
+        assert_eq!(kind(&with(Machine::default(), Exit::Code(1), python)), [""; 0]);
+        let small = Machine { shared_memory: Some(1 << 20), ..Machine::default() };
+        let hints = hints(&Case::default(), &with(small, Exit::Code(1), "No space left on device"));
+        assert!(hints[0].contains("/dev/shm has 1 MiB in all here"), "{hints:?}");
     }
 
     #[test]
