@@ -13,7 +13,7 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
 }
 
 /// Whether the host may access it as well.
-pub(super) fn is_managed(address: usize) -> bool {
+pub(crate) fn is_managed(address: usize) -> bool {
     locate(address).is_some_and(|location| location.kind == Kind::Managed)
 }
 
@@ -45,10 +45,10 @@ impl PartialEq for Known {
 pub(crate) fn known(address: usize, length: usize) -> CudaResult<Known> {
     if let Some(location) = locate(address) {
         let mut reached = location.bytes_left;
-        // Mappings of virtual memory may be one after another.
         while reached < length {
             match locate(address + reached) {
-                Some(next) if next.base == address + reached => reached += next.bytes_left,
+                // Mappings of virtual memory may be one after another; neighboring allocations are two.
+                Some(next) if location.kind == Kind::Mapped && next.kind == Kind::Mapped => reached += next.bytes_left,
                 _ => return Err(CudaError::INVALID_VALUE),
             }
         }

@@ -112,9 +112,28 @@ static void copies(void) {
     SAME(cudaFree(peer), cudaSuccess);
 }
 
+/* Allocations that happen to lie side by side are two: a copy from one into the other leaves the first. */
+static void neighbors(void) {
+    char *blocks[64];
+    int pairs = 0;
+    for (int i = 0; i < 64; i++) SAME(cudaMalloc((void **)&blocks[i], 4096), cudaSuccess);
+    for (int i = 0; i < 64; i++) {
+        for (int j = 0; j < 64; j++) {
+            if (blocks[j] != blocks[i] + 4096) continue;
+            pairs++;
+            SAME(cudaMemset(blocks[i], 0, 8192), cudaErrorInvalidValue);
+            SAME(cudaMemcpy(target, blocks[i] + 4092, 8, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+        }
+    }
+    EXPECT(pairs > 0);
+    (void)cudaGetLastError();
+    for (int i = 0; i < 64; i++) SAME(cudaFree(blocks[i]), cudaSuccess);
+}
+
 int main(void) {
     limits();
     pointers();
     copies();
+    neighbors();
     return failures();
 }
