@@ -127,30 +127,6 @@ pub(super) fn slow_backward_into(arguments: Arguments) -> Vec<Value> {
     results.iter().zip(&outs).map(write).collect()
 }
 
-/// `cudnn_grid_sampler`: bilinear, zeros outside, corners aligned.
-pub(super) fn grid_sampler(arguments: Arguments) -> Vec<Value> {
-    call(
-        "aten::grid_sampler_2d",
-        [arguments.get("self"), arguments.get("grid"), Value::int(0), Value::int(0), Value::bool(true)],
-    )
-}
-
-/// `cudnn_grid_sampler_backward`
-pub(super) fn grid_sampler_backward(arguments: Arguments) -> Vec<Value> {
-    call(
-        "aten::grid_sampler_2d_backward",
-        [
-            arguments.get("grad_output"),
-            arguments.get("self"),
-            arguments.get("grid"),
-            Value::int(0),
-            Value::int(0),
-            Value::bool(true),
-            Value::bools(&[true, true]),
-        ],
-    )
-}
-
 /// One value per channel, in a shape that broadcasts with `like`: (1, C, 1, ...).
 pub(super) fn per_channel(values: &Value, like: &Value) -> Value {
     let sizes: Vec<i64> = (0..like.sizes().len()).map(|place| if place == 1 { -1 } else { 1 }).collect();

@@ -11,6 +11,7 @@ mod random;
 pub(super) mod reads;
 mod recurrent;
 mod softmax;
+mod widened;
 
 use super::method::Method;
 use super::value::{Arguments, Value, one};
@@ -39,8 +40,17 @@ const TABLE: &[(&str, Method)] = &[
     ("aten::_conv_depthwise2d.out", Method::Mapped(|arguments| written(arguments, convolution::depthwise))),
     ("aten::cudnn_convolution.out", Method::Mapped(|arguments| written(arguments, convolution::plain))),
     ("aten::conv_depthwise3d", Method::Mapped(convolution::depthwise)),
-    ("aten::cudnn_grid_sampler", Method::Mapped(convolution::grid_sampler)),
-    ("aten::cudnn_grid_sampler_backward", Method::Mapped(convolution::grid_sampler_backward)),
+    ("aten::cudnn_grid_sampler", Method::Mapped(widened::cudnn_grid_sampler)),
+    ("aten::cudnn_grid_sampler_backward", Method::Mapped(widened::cudnn_grid_sampler_backward)),
+    ("aten::grid_sampler_2d", Method::Mapped(widened::grid_sampler_2d)),
+    ("aten::grid_sampler_2d_backward", Method::Mapped(widened::grid_sampler_2d_backward)),
+    ("aten::grid_sampler_3d", Method::Mapped(widened::grid_sampler_3d)),
+    ("aten::grid_sampler_3d_backward", Method::Mapped(widened::grid_sampler_3d_backward)),
+    ("aten::logit", Method::Mapped(widened::logit)),
+    ("aten::logit_", Method::Mapped(widened::logit)),
+    ("aten::logit.out", Method::Mapped(widened::logit)),
+    ("aten::logit_backward", Method::Mapped(widened::logit_backward)),
+    ("aten::logit_backward.grad_input", Method::Mapped(widened::logit_backward)),
     // Recurrent layers and CTC loss without cuDNN take PyTorch's own path.
     ("aten::cudnn_is_acceptable", Method::Mapped(recurrent::no)),
     ("aten::_use_cudnn_ctc_loss", Method::Mapped(recurrent::no)),
@@ -129,6 +139,14 @@ const TABLE: &[(&str, Method)] = &[
 
 /// `c10::ScalarType::Float`
 const FLOAT: i64 = 6;
+
+/// True for a tensor of float16 or bfloat16.
+fn is_half(value: &Value) -> bool {
+    /// `c10::ScalarType`
+    const HALF: i64 = 5;
+    const BFLOAT16: i64 = 15;
+    matches!(value.data_type(), HALF | BFLOAT16)
+}
 
 /// Names of the operators of the table.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {

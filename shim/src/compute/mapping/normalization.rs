@@ -3,15 +3,11 @@
 
 use super::arranged::ordered_like;
 use super::convolution::{per_channel, sum_per_channel, times};
-use super::{FLOAT, add, mul, scale, sub, to};
+use super::{FLOAT, add, is_half, mul, scale, sub, to};
 use crate::compute::value::{Arguments, Value, call, one};
 
 /// Whether this is half precision, for which the CPU keeps the statistics in the datatype of the parameters.
 fn keeps_half_statistics(input: &Value, parameters: &[Value]) -> bool {
-    /// `c10::ScalarType`
-    const HALF: i64 = 5;
-    const BFLOAT16: i64 = 15;
-    let is_half = |tensor: &Value| matches!(tensor.data_type(), HALF | BFLOAT16);
     let mut given = parameters.iter().filter(|parameter| !parameter.is_none()).peekable();
     is_half(input) && (given.peek().is_none() || given.any(is_half))
 }
