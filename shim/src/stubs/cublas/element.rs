@@ -3,6 +3,7 @@
 use dataplane::kernels::float8;
 use half::{bf16, f16};
 use num_complex::Complex;
+use protocol::profile::{Architecture, GpuProfile};
 
 /// Any element as a number: exact for all types but 64-bit integers.
 pub(crate) type Wide = Complex<f64>;
@@ -30,8 +31,16 @@ pub(crate) enum Element {
 }
 
 impl Element {
+    /// Whether cuBLAS multiplies it on this GPU: where tensor cores or arithmetic have it, and bfloat16 without them on Volta and
+    /// Turing (PyTorch multiplies it on V100 and T4, and on P100 gets NOT_SUPPORTED: pytorch/pytorch#124996, #57773).
+    pub(crate) fn is_multiplied(self, profile: &GpuProfile) -> bool {
+        let is_emulated =
+            matches!(profile.architecture, Architecture::Volta | Architecture::Turing) && self == Self::Bf16;
+        is_emulated || profile.supported_types.iter().any(|name| name == self.profile_word())
+    }
+
     /// Its name in a profile's `supported_types`.
-    pub(crate) fn profile_word(self) -> &'static str {
+    fn profile_word(self) -> &'static str {
         match self {
             Self::F32 | Self::C32 => "fp32",
             Self::F64 | Self::C64 => "fp64",

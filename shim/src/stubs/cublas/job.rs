@@ -191,9 +191,9 @@ impl Job {
         let policy = settings::get().map(|settings| settings.gemm).unwrap_or_default();
         if policy.strict {
             let stream = stream::resolve(self.stream).map_err(|_| EXECUTION_FAILED)?;
-            let supported = &stream.device().gpu.profile.supported_types;
+            let profile = &stream.device().gpu.profile;
             // What the hardware would refuse is not a gap of ours.
-            let lacks = |operand: &Operand| !supported.iter().any(|name| name == operand.element.profile_word());
+            let lacks = |operand: &Operand| !operand.element.is_multiplied(profile);
             if self.operands.iter().any(lacks) {
                 return Err(Code(self.library.not_supported()));
             }
