@@ -72,6 +72,7 @@ exports! {
         fn nvmlDeviceGetPcieLinkMaxSpeed(device: Handle, speed: Out<c_uint>) = hardware::pcie_max_speed;
         fn nvmlDeviceGetPcieSpeed(device: Handle, megabits: Out<c_uint>) = hardware::pcie_speed;
         fn nvmlDeviceGetMaxClockInfo(device: Handle, which: c_int, mhz: Out<c_uint>) = hardware::max_clock;
+        fn nvmlDeviceValidateInforom(device: Handle) = hardware::validate_inforom;
         fn nvmlDeviceGetEnforcedPowerLimit(device: Handle, milliwatts: Out<c_uint>) = hardware::power_limit;
         fn nvmlDeviceGetPowerManagementLimit(device: Handle, milliwatts: Out<c_uint>) = hardware::power_limit;
         fn nvmlDeviceGetPowerManagementDefaultLimit(device: Handle, milliwatts: Out<c_uint>) = hardware::power_limit;
@@ -291,7 +292,7 @@ exports! {
         nvmlDeviceSetNvlinkBwModeAsync_v1 nvmlDeviceSetNvlinkNvleReady_v1 nvmlDeviceSetPowerMizerMode_v1
         nvmlDeviceSetRusdSettings_v1 nvmlDeviceSetVgpuCapabilities nvmlDeviceSetVgpuHeterogeneousMode
         nvmlDeviceSetVgpuSchedulerState nvmlDeviceSetVgpuSchedulerState_v2
-        nvmlDeviceSetupNvlinkNvleEncryptionKey_v1 nvmlDeviceValidateInforom nvmlDeviceVgpuForceGspUnload
+        nvmlDeviceSetupNvlinkNvleEncryptionKey_v1 nvmlDeviceVgpuForceGspUnload
         nvmlDeviceWorkloadPowerProfileClearRequestedProfiles nvmlDeviceWorkloadPowerProfileGetCurrentProfiles
         nvmlDeviceWorkloadPowerProfileGetProfilesInfo nvmlDeviceWorkloadPowerProfileSetRequestedProfiles
         nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1 nvmlGetVgpuCompatibility nvmlGetVgpuDriverCapabilities

@@ -75,6 +75,11 @@ pub(crate) fn pcie_speed(device: Handle, out: Out<c_uint>) -> NvmlResult {
     Ok(out.set(*speeds.get(index as usize).ok_or(NvmlError::NOT_SUPPORTED)?)?)
 }
 
+/// The checksums are right, on boards, which have an infoROM; modules that are a part of a system have none.
+pub(crate) fn validate_inforom(device: Handle) -> NvmlResult {
+    if device.gpu()?.profile.memory.unified { Err(NvmlError::NOT_SUPPORTED) } else { Ok(()) }
+}
+
 /// Highest clock, MHz; `NVML_CLOCK_*` is 0 graphics, 1 SM, 2 memory, 3 video.
 pub(crate) fn max_clock(device: Handle, which: c_int, out: Out<c_uint>) -> NvmlResult {
     let clocks = &device.gpu()?.profile.clocks;

@@ -61,6 +61,8 @@ int main(void) {
     SAME(number, 6912);
     SAME(nvmlDeviceGetMaxClockInfo(first, NVML_CLOCK_SM, &number), NVML_SUCCESS);
     SAME(number, 1410);
+    SAME(nvmlDeviceValidateInforom(first), NVML_SUCCESS);
+    SAME(nvmlDeviceValidateInforom(NULL), NVML_ERROR_INVALID_ARGUMENT);
     SAME(nvmlDeviceGetEnforcedPowerLimit(first, &number), NVML_SUCCESS);
     SAME(number, 400000);
     SAME(nvmlDeviceGetMaxPcieLinkGeneration(first, &number), NVML_SUCCESS);
