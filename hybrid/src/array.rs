@@ -34,22 +34,41 @@ struct Description3D {
 
 const _: () = assert!(size_of::<Description>() == 24 && size_of::<Description3D>() == 40);
 
-/// Bytes per channel (`CUarray_format`); multi-channel and compressed formats count as one byte.
-fn channel(format: c_uint) -> usize {
+/// Bits of a texel, by its format (`CUarray_format`) and its channels.
+fn texel(format: c_uint, channels: c_uint) -> u64 {
+    let each = u64::from(channels.max(1));
     match format {
-        0x02 | 0x09 | 0x10 | 0xc3 | 0xc9 => 2,
-        0x03 | 0x0a | 0x20 => 4,
-        _ => 1,
+        // Numbers, one for each channel: integers, floats, normalized integers.
+        0x01 | 0x08 | 0xc0..=0xc2 | 0xc6..=0xc8 => 8 * each,
+        0x02 | 0x09 | 0x10 | 0xc3..=0xc5 | 0xc9..=0xcb => 16 * each,
+        0x03 | 0x0a | 0x20 => 32 * each,
+        // Compressed blocks: 8 bytes for BC1 and BC4, 16 for the others.
+        0x91 | 0x92 | 0x97 | 0x98 => 4,
+        0x93..=0x96 | 0x99..=0x9e => 8,
+        // Video, all planes: a sample of brightness, and a half (4:2:0), one (4:2:2) or two (4:4:4) of color.
+        0x53 | 0x59 | 0xb0 => 12,
+        0x54 | 0x5a | 0x9f | 0xa1 => 24,
+        0x51 | 0x55 | 0x5b | 0xa2 | 0xa5 => 16,
+        0x56 | 0x5c | 0xa3 | 0xa4 | 0xa6 | 0xa7 => 32,
+        0x57 | 0x5d | 0xb2 => 24,
+        0x58 | 0x5e | 0xb3 => 48,
+        // Packed, four channels.
+        0x50 | 0x52 | 0xa8 | 0xa9 => 32,
+        0xb1 => 64,
+        _ => 8 * each,
     }
 }
 
 impl Description3D {
     fn bytes(&self, level: u32) -> u64 {
         let extent = |length: usize| (length >> level.min(63)).max(1) as u64;
-        let element = (channel(self.format) * (self.channels as usize).max(1)) as u64;
+        // Compressed texels come in blocks of 4 x 4.
+        let is_compressed = (0x91..=0x9e).contains(&self.format);
+        let side = |length: usize| if is_compressed { extent(length).next_multiple_of(4) } else { extent(length) };
         // The depth counts layers, and every level has all of them.
         let depth = if self.flags & 1 == 1 { self.depth.max(1) as u64 } else { extent(self.depth) };
-        extent(self.width).saturating_mul(extent(self.height)).saturating_mul(depth).saturating_mul(element)
+        let texels = side(self.width).saturating_mul(side(self.height)).saturating_mul(depth);
+        texels.saturating_mul(texel(self.format, self.channels)).div_ceil(8)
     }
 }
 
@@ -111,5 +130,27 @@ mod tests {
         assert_eq!((plain.bytes(1), plain.bytes(6)), (32 * 16 * 16, 16));
         let layered = Description3D { depth: 6, flags: 1, ..plain };
         assert_eq!(layered.bytes(1), 32 * 16 * 6 * 16);
+    }
+
+    #[test]
+    fn a_texel_takes_what_its_format_says() {
+        let of =
+            |format, channels| Description3D { width: 64, height: 30, depth: 0, format, channels, flags: 0 }.bytes(0);
+        // CUDA Driver API, `CUarray_format`: bits and channels are in the names.
+        for (format, channels, bytes) in [
+            (0xc2, 4, 4), // UNORM_INT8X4
+            (0xc3, 1, 2), // UNORM_INT16X1
+            (0xc4, 2, 4), // UNORM_INT16X2
+            (0xc5, 4, 8), // UNORM_INT16X4
+            (0xca, 2, 4), // SNORM_INT16X2
+            (0xcb, 4, 8), // SNORM_INT16X4
+            (0x10, 2, 4), // HALF
+            (0xa8, 4, 4), // AYUV
+            (0x50, 4, 4), // UNORM_INT_101010_2
+        ] {
+            assert_eq!(of(format, channels), 64 * 30 * bytes, "{format:#x}");
+        }
+        // 16 x 8 blocks of BC1 and BC7; brightness and a quarter of both colors in NV12.
+        assert_eq!((of(0x91, 4), of(0x9d, 4), of(0xb0, 3)), (16 * 8 * 8, 16 * 8 * 16, 64 * 30 * 3 / 2));
     }
 }
