@@ -447,6 +447,24 @@ fn a_rank_whose_others_do_not_exist_forms_what_it_knows() {
 }
 
 #[test]
+fn two_devices() {
+    check("two_devices");
+}
+
+#[test]
+fn nccl_two_devices() {
+    check_with(&CUDA_12, "nccl_two_devices", &[NCCL_2_27]);
+    check_with(&CUDA_13, "nccl_two_devices", &[NCCL_2_30]);
+}
+
+#[test]
+fn bfloat16_on_every_architecture() {
+    for profile in ["p100:1", "v100:1", "t4:1", "a100:1"] {
+        check_in(&[("FAKEGPU_PROFILES", profile)], "error", &CUDA_12, "bf16", &[]);
+    }
+}
+
+#[test]
 fn nccl_profiler() {
     check_with(&CUDA_13, "nccl_profiler", &[NCCL_2_30]);
 }

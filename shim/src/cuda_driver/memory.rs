@@ -12,7 +12,7 @@ use crate::device::calls::{self, pool};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
 use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::mapping::{self, Place};
+use crate::device::mapping::{self, ON_DEVICE, Place};
 use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::submit;
 use crate::device::{self, array, context, stream};
@@ -382,30 +382,33 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     mapping::unmap(address, size)
 }
 
-/// Access is never restricted: a mapping can be used immediately. The range must still be mapped.
+/// What kernels of the listed devices may do with mapped memory; copies, and the host, may always use it.
 pub(crate) fn set_access(address: usize, size: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
-    let list = list.required()?;
-    for index in 0..count {
-        let entry = Out(list.0.wrapping_add(index)).get()?;
-        if entry.location.kind == 1 {
-            device::get(entry.location.id)?;
+    let mut allowed = Vec::new();
+    for AccessDescription { location, flags } in list.required()?.list(count)? {
+        if location.kind == ON_DEVICE {
+            device::get(location.id)?;
         }
-        if ![0, 1, 3].contains(&entry.flags) {
+        if ![0, 1, 3].contains(&flags) {
             return Err(CudaError::INVALID_VALUE);
         }
+        allowed.push(((location.kind, location.id), flags));
     }
-    if mapping::is_mapped(address, size) { Ok(()) } else { Err(CudaError::INVALID_VALUE) }
+    mapping::set_access(address, size, &allowed)
 }
 
 pub(crate) fn get_access(out: Out<c_ulonglong>, location: Out<MemLocation>, address: usize) -> CudaResult {
     let location = location.get()?;
-    if location.kind == 1 {
+    if location.kind == ON_DEVICE {
         device::get(location.id)?;
     }
-    if locate(address).is_none() && locate_host(address).is_none() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(out.set(3)?)
+    let flags = match mapping::access(address, (location.kind, location.id)) {
+        Some(flags) => flags,
+        None if locate(address).is_none() && locate_host(address).is_none() => return Err(CudaError::INVALID_VALUE),
+        // Not mapped by the program.
+        None => 3,
+    };
+    Ok(out.set(flags.into())?)
 }
 
 /// Sharing physical memory with other processes is not supported.

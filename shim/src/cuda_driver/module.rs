@@ -16,12 +16,20 @@ use crate::device::{self, Device, context, stream};
 
 const DRIVER: Library = Library::CudaDriver;
 
+/// A module belongs to the context that it is loaded into; a library to none.
+fn into_context(out: Out<usize>, load: impl FnOnce(&'static Device) -> CudaResult) -> CudaResult {
+    let device = context::required()?;
+    load(device)?;
+    kernel::bind(out.get()?, device);
+    Ok(())
+}
+
 pub(crate) fn load_file(out: Out<usize>, path: Text) -> CudaResult {
-    module::load_file(context::required()?, out, path, Options::NONE, DRIVER, "cuModuleLoad")
+    into_context(out, |device| module::load_file(device, out, path, Options::NONE, DRIVER, "cuModuleLoad"))
 }
 
 pub(crate) fn load_data(out: Out<usize>, image: *const c_void) -> CudaResult {
-    module::load(context::required()?, out, image, Options::NONE, DRIVER, "cuModuleLoadData")
+    into_context(out, |device| module::load(device, out, image, Options::NONE, DRIVER, "cuModuleLoadData"))
 }
 
 pub(crate) fn load_data_ex(
@@ -31,7 +39,8 @@ pub(crate) fn load_data_ex(
     numbers: *const c_void,
     values: *const c_void,
 ) -> CudaResult {
-    module::load(context::required()?, out, image, Options { count, numbers, values }, DRIVER, "cuModuleLoadDataEx")
+    let options = Options { count, numbers, values };
+    into_context(out, |device| module::load(device, out, image, options, DRIVER, "cuModuleLoadDataEx"))
 }
 
 #[expect(clippy::too_many_arguments, reason = "NVIDIA's interface")]
@@ -149,12 +158,15 @@ fn launch_by(
     handle: usize,
 ) -> CudaResult {
     context::required()?;
-    let stream = stream::resolve(handle)?;
+    let (stream, kernel) = (stream::resolve(handle)?, find(function)?);
+    if kernel.device().is_some_and(|device| device != stream.device) {
+        return Err(CudaError::INVALID_HANDLE);
+    }
     let launch = Launch { function, ..launch };
     // SAFETY: C passed the arguments in one of the two ways.
     let launched = unsafe {
         let arguments = Arguments::of_driver(parameters, extra)?;
-        submit::launch(&stream, &find(function)?, launch, arguments, DRIVER, call)
+        submit::launch(&stream, &kernel, launch, arguments, DRIVER, call)
     };
     // The driver has no code of its own for it.
     launched.map_err(|error| if error == CudaError::INVALID_CONFIGURATION { CudaError::INVALID_VALUE } else { error })

@@ -144,8 +144,11 @@ fn launch_by(
     arguments: *const c_void,
     handle: usize,
 ) -> CudaResult {
-    context::enter()?;
-    let stream = stream::resolve(handle)?;
+    let (device, stream) = (context::enter()?, stream::resolve(handle)?);
+    // Programming Guide, "Stream and Event Behavior": such a launch fails, while copies, waits and allocations do not.
+    if stream.device != device.ordinal {
+        return Err(CudaError::INVALID_HANDLE);
+    }
     let kernel = Kernel::find(function).ok_or(CudaError::INVALID_DEVICE_FUNCTION)?;
     let launch = Launch { function, ..launch };
     // SAFETY: C passed a pointer to each argument.

@@ -10,8 +10,8 @@ use ptx::{Assertion, Caller, Child, Host, Memory, Mistake, Texels, Texture};
 use super::children::{self, Children};
 use super::error::CudaError;
 use super::graph::condition;
-use super::memory::{self, Kind};
-use super::{Device, address, misuse, texture};
+use super::memory::{self, Kind, Location};
+use super::{Device, address, mapping, misuse, pool, texture};
 use crate::sanitizer::owner::Blocks;
 
 /// A kernel's view of its device.
@@ -28,12 +28,18 @@ pub(super) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Whether a kernel may touch memory of `owner`: its own, or that of a peer whose access is enabled.
-    fn reaches(&self, owner: &Device, kind: Kind) -> bool {
-        // Who may reach pools, mappings and managed memory is said elsewhere (`cudaMemPoolSetAccess`, `cuMemSetAccess`).
-        owner.ordinal == self.device.ordinal
-            || !matches!(kind, Kind::Plain | Kind::Internal)
-            || self.device.peers.has(owner)
+    /// Whether a kernel may touch memory: its device's own, or that of a peer for which the program enabled it, in the way that
+    /// belongs to that kind of memory.
+    fn reaches(&self, location: &Location) -> bool {
+        let own = self.device.ordinal;
+        match location.kind {
+            Kind::Mapped => mapping::access(location.base, (mapping::ON_DEVICE, own as i32)).is_none_or(|may| may > 0),
+            _ if location.device.ordinal == own => true,
+            Kind::Plain | Kind::Internal => self.device.peers.has(location.device),
+            // Memory outlives its pool.
+            Kind::Pool(pool) => pool::resolve(pool).map_or(true, |pool| pool.access(own) > 0),
+            Kind::Graph(_) | Kind::Managed | Kind::Imported => true,
+        }
     }
 }
 
@@ -42,7 +48,7 @@ impl Memory for Grid<'_> {
         let address = usize::try_from(address).ok()?;
         let range = |base: usize, size: usize| base as u64..(base + size) as u64;
         if let Some(location) = address::locate(address) {
-            if !self.reaches(location.device, location.kind) {
+            if !self.reaches(&location) {
                 return None;
             }
             let whole = location.base..location.base + location.size;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
 
@@ -38,6 +38,8 @@ static FUNCTIONS: Handles<Loaded> = Handles::new(6);
 pub(crate) struct Module {
     /// Its PTX; `None` for machine code, for which every name is taken on trust.
     program: Option<Arc<Program>>,
+    /// The device of the context that it was loaded into; none for a library.
+    device: OnceLock<u32>,
     functions: Mutex<HashMap<String, usize>>,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct Module {
 pub(crate) struct Loaded {
     name: std::ffi::CString,
     module: usize,
+    /// As its module.
+    device: Option<u32>,
     program: Option<Arc<Program>>,
 }
 
@@ -107,7 +111,7 @@ impl Kernel {
     /// A kernel that only device code of `program` names.
     pub(crate) fn of_program(name: &str, program: &Arc<Program>) -> Self {
         let name = std::ffi::CString::new(name).unwrap_or_default();
-        Self::Loaded(Arc::new(Loaded { name, module: 0, program: Some(Arc::clone(program)) }))
+        Self::Loaded(Arc::new(Loaded { name, module: 0, device: None, program: Some(Arc::clone(program)) }))
     }
 
     /// Its name, which lives as long as the kernel's owner.
@@ -124,6 +128,14 @@ impl Kernel {
         match self {
             Self::Registered { .. } => None,
             Self::Loaded(function) => Some(function.module),
+        }
+    }
+
+    /// The only device that can run it; none for kernels of the program and of libraries.
+    pub(crate) fn device(&self) -> Option<u32> {
+        match self {
+            Self::Registered { .. } => None,
+            Self::Loaded(function) => function.device,
         }
     }
 
@@ -172,7 +184,14 @@ impl Kernel {
 
 /// Makes a module and returns its handle.
 pub(crate) fn load(program: Option<Arc<Program>>) -> usize {
-    MODULES.insert(Arc::new(Module { program, functions: Mutex::default() }))
+    MODULES.insert(Arc::new(Module { program, device: OnceLock::new(), functions: Mutex::default() }))
+}
+
+/// Binds a module that was just loaded to the device of its context.
+pub(crate) fn bind(handle: usize, device: &Device) {
+    if let Some(module) = MODULES.get(handle) {
+        let _ = module.device.set(device.ordinal);
+    }
 }
 
 /// Ends a module.
@@ -199,7 +218,8 @@ pub(crate) fn lookup(module: usize, name: &CStr) -> CudaResult<usize> {
     }
     let mut functions = owner.functions.lock();
     let make = || {
-        let function = Loaded { name: name.to_owned(), module, program: owner.program.clone() };
+        let (device, program) = (owner.device.get().copied(), owner.program.clone());
+        let function = Loaded { name: name.to_owned(), module, device, program };
         FUNCTIONS.insert(Arc::new(function))
     };
     Ok(*functions.entry(key).or_insert_with(make))

@@ -270,12 +270,15 @@ impl KernelCall {
     /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` for an event that is gone, and the device's failure.
+    /// `INVALID_HANDLE` for an event that is gone or of another device, and the device's failure.
     pub(crate) fn issue(self: &Arc<Self>, stream: &Arc<Stream>) -> CudaResult {
         let device = self.device;
         device.alive()?;
         device.counters.launched(&self.kernel.name().to_string_lossy());
         let events = self.launch.events.iter().map(|handle| event::resolve(*handle)).collect::<CudaResult<Vec<_>>>()?;
+        if events.iter().any(|event| event.device() != stream.device) {
+            return Err(CudaError::INVALID_HANDLE);
+        }
         device.output.flush();
         let kernel = &self.runnable.compiled.kernel;
         // What its children do is not known.

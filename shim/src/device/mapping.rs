@@ -57,6 +57,8 @@ struct Mapping {
     physical: Arc<Physical>,
     /// Offset of the mapping's first byte in the physical memory.
     offset: usize,
+    /// `CUmemAccess_flags` by location (its type and id).
+    access: BTreeMap<(u32, i32), u32>,
 }
 
 struct Space {
@@ -70,6 +72,9 @@ static PHYSICAL: Handles<Physical> = Handles::new(7);
 fn space() -> MutexGuard<'static, Space> {
     SPACE.lock()
 }
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`
+pub(crate) const ON_DEVICE: u32 = 1;
 
 /// What sizes and offsets must be multiples of, bytes.
 pub(crate) const GRANULARITY: usize = PAGE;
@@ -196,7 +201,7 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
     if let Memory::Host(_) = physical.memory {
         memory::host_mapped(address, size);
     }
-    space.mapped.insert(address, Mapping { size, physical, offset });
+    space.mapped.insert(address, Mapping { size, physical, offset, access: BTreeMap::new() });
     Ok(())
 }
 
@@ -255,17 +260,38 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     })
 }
 
-/// True if the whole range is mapped.
-pub(crate) fn is_mapped(address: usize, size: usize) -> bool {
-    let space = space();
-    let mut next = address;
+/// Says what locations (type and id) may do with the mappings that make up a range.
+///
+/// # Errors
+/// `INVALID_VALUE` if a part of it is not mapped.
+pub(crate) fn set_access(address: usize, size: usize, allowed: &[((u32, i32), u32)]) -> CudaResult {
+    let mut space = space();
+    let (mut next, mut starts) = (address, Vec::new());
     while next < address + size {
         match space.mapped.range(..=next).next_back() {
-            Some((at, mapping)) if next - at < mapping.size => next = at + mapping.size,
-            _ => return false,
+            Some((at, mapping)) if next - at < mapping.size => {
+                next = at + mapping.size;
+                starts.push(*at);
+            }
+            _ => return Err(CudaError::INVALID_VALUE),
         }
     }
-    size > 0
+    if starts.is_empty() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    for at in starts {
+        if let Some(mapping) = space.mapped.get_mut(&at) {
+            mapping.access.extend(allowed.iter().copied());
+        }
+    }
+    Ok(())
+}
+
+/// What a location (type and id) may do with the memory mapped at `address` (`CUmemAccess_flags`); `None` if none is.
+pub(crate) fn access(address: usize, location: (u32, i32)) -> Option<u32> {
+    let space = space();
+    let (base, mapping) = space.mapped.range(..=address).next_back()?;
+    (address - base < mapping.size).then(|| mapping.access.get(&location).copied().unwrap_or(0))
 }
 
 fn map(address: usize, size: usize, protection: i32, flags: i32, fd: i32, offset: usize) -> CudaResult<usize> {

@@ -5,7 +5,7 @@ use protocol::ids::SiteId;
 use ptx::{Mistake, MistakeKind, Spot, Touched, Trap, TrapKind};
 
 use super::memory::{self, HostKind, Kind, Trace};
-use super::{Device, address};
+use super::{Device, address, mapping};
 use crate::call_site::cpp_name;
 use crate::report::finding;
 use crate::sanitizer::{init, owner};
@@ -93,9 +93,15 @@ fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
     let address = trap.address as usize;
     let foreign = |why: String| note(FindingKind::OutOfRangeCopy, &trap.kernel, site, format!("{what} {why}"));
     match address::locate(address) {
-        Some(location) if location.device.ordinal != device.ordinal => foreign(format!(
-            "of device {}, which device {} may not reach (cudaDeviceEnablePeerAccess)",
-            location.device.ordinal, device.ordinal
+        Some(location) if location.device.ordinal != device.ordinal || is_closed(address, device) => foreign(format!(
+            "of device {}, which device {} may not reach ({})",
+            location.device.ordinal,
+            device.ordinal,
+            match location.kind {
+                Kind::Pool(_) => "cudaMemPoolSetAccess",
+                Kind::Mapped => "cuMemSetAccess",
+                _ => "cudaDeviceEnablePeerAccess",
+            }
         )),
         None if address < PAGE_OF_NULL => foreign("through a null pointer".to_owned()),
         None if memory::trace(address).is_none() => {
@@ -106,6 +112,11 @@ fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
             note(kind, &trap.kernel, site, sentence);
         }
     }
+}
+
+/// Whether the address is mapped, and nobody gave the device access to the mapping.
+fn is_closed(address: usize, device: &Device) -> bool {
+    mapping::access(address, (mapping::ON_DEVICE, device.ordinal as i32)) == Some(0)
 }
 
 /// Reports that a kernel launched at `site` (or by the current call) made a mistake that did not stop it. `allocated` is where

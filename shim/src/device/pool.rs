@@ -1,5 +1,6 @@
 //! Memory pools of the stream-ordered allocator. Our pools do not keep freed memory, so reserved equals used.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
@@ -18,6 +19,8 @@ use crate::sanitizer::races::{self, Access};
 pub(crate) struct Pool {
     /// The device that has the memory.
     pub(crate) device: u32,
+    /// What other devices may do with it (`cudaMemAccessFlags`): nothing unless the program says so.
+    access: Mutex<BTreeMap<u32, u32>>,
     state: Mutex<State>,
 }
 
@@ -33,6 +36,9 @@ struct State {
 
 static POOLS: Handles<Pool> = Handles::new(4);
 
+/// `cudaMemAccessFlagsProtReadWrite`
+const READ_WRITE: u32 = 3;
+
 /// A value of `cudaMemPoolAttr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -44,6 +50,7 @@ pub(crate) enum Value {
 pub(crate) fn create(device: &Device) -> usize {
     POOLS.insert(Arc::new(Pool {
         device: device.ordinal,
+        access: Mutex::default(),
         state: Mutex::new(State { reuse: [1; 3], ..State::default() }),
     }))
 }
@@ -75,6 +82,16 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 }
 
 impl Pool {
+    /// What `device` may do with it (`cudaMemAccessFlags`).
+    pub(crate) fn access(&self, device: u32) -> u32 {
+        if device == self.device { READ_WRITE } else { self.access.lock().get(&device).copied().unwrap_or(0) }
+    }
+
+    /// Says what a device may do with it.
+    pub(crate) fn set_access(&self, device: u32, flags: u32) {
+        self.access.lock().insert(device, flags);
+    }
+
     fn change(&self, body: impl FnOnce(&mut State)) {
         body(&mut self.state.lock());
     }

@@ -4,17 +4,15 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use dataplane::call::{Buffer, Call, Place};
+use dataplane::call::Call;
 use protocol::datatype::Operation;
 
+use super::buffer::place;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction};
 use crate::call_site;
-use crate::device;
-use crate::device::address::{self, Known};
 use crate::device::stream::{self, Stream};
-use crate::device::{memory, misuse};
 
 /// The arguments common to all collectives.
 struct Arguments {
@@ -65,69 +63,32 @@ impl Arguments {
     }
 }
 
-/// The stream for a C handle.
+/// The stream for a C handle; the default streams are those of the communicator's device.
 ///
 /// # Errors
-/// `UNHANDLED_CUDA_ERROR` if there is no such stream, or the device accepts no more work.
+/// `UNHANDLED_CUDA_ERROR` if there is no such stream, it belongs to another device (CUDA refuses NCCL's kernel there), or the
+/// device accepts no more work.
 pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<Stream>> {
-    communicator.device.alive()?;
+    let own = communicator.device;
+    own.alive()?;
+    let refuse = |why: String| Err(NcclError::UNHANDLED_CUDA_ERROR.because(why));
     match handle {
-        0 | 1 => Ok(stream::legacy(communicator.device)),
-        2 => Ok(stream::per_thread(communicator.device)),
-        handle => stream::resolve(handle)
-            .map_err(|_| NcclError::UNHANDLED_CUDA_ERROR.because(format!("{handle:#x} is not a valid stream"))),
+        0 | 1 => Ok(stream::legacy(own)),
+        2 => Ok(stream::per_thread(own)),
+        handle => match stream::resolve(handle) {
+            Ok(stream) if stream.device == own.ordinal => Ok(stream),
+            Ok(stream) => refuse(format!(
+                "invalid resource handle: the stream belongs to device {}, the communicator uses device {}",
+                stream.device, own.ordinal
+            )),
+            Err(_) => refuse(format!("{handle:#x} is not a valid stream")),
+        },
     }
 }
 
 pub(super) fn rank(operation: Operation, what: &str, value: c_int) -> NcclResult<u32> {
     u32::try_from(value)
         .map_err(|_| NcclError::INVALID_ARGUMENT.because(format!("{operation}: {what} {value} is not a rank")))
-}
-
-/// Where `bytes` at `address` are. Refuses memory that a kernel on the communicator's device could not access.
-pub(super) fn place(
-    communicator: &Arc<Communicator>,
-    what: &str,
-    address: *mut u8,
-    bytes: usize,
-) -> NcclResult<Buffer> {
-    if bytes == 0 {
-        return Ok(Buffer { address, place: None });
-    }
-    let refuse =
-        |why: String| Err(NcclError::INVALID_ARGUMENT.because(format!("the {what} buffer {address:p}: {why}")));
-    match address::known(address as usize, bytes) {
-        Ok(Known::Host) => Ok(Buffer::host(address)),
-        Ok(Known::Unknown) => refuse("it is neither device memory nor host memory known to CUDA".to_owned()),
-        Err(_) => {
-            misuse::access(if what == "receive" { "writes" } else { "reads" }, address as usize, bytes);
-            refuse(format!("its {bytes} bytes are not all in one live allocation"))
-        }
-        Ok(Known::Device(device)) if device.ordinal != communicator.device.ordinal => refuse(format!(
-            "it is memory of device {}, the communicator uses device {}",
-            device.ordinal, communicator.device.ordinal
-        )),
-        Ok(Known::Device(_)) => Ok(Buffer { address, place: place_in_arena(address as usize, bytes) }),
-    }
-}
-
-/// Where a range of device memory is in its memory file. A range over several mappings is not contiguous there, so it
-/// travels like host memory. So does memory of another process, which is in no arena of this one.
-pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
-    let location = address::locate(address)
-        .filter(|location| location.bytes_left >= bytes && location.kind != memory::Kind::Imported)?;
-    in_arena(location.device, location.offset)
-}
-
-fn in_arena(device: &'static device::Device, offset: usize) -> Option<Place> {
-    let arena = device::arena_of(device).ok()?;
-    Some(Place {
-        file_id: arena.file_id(),
-        length: arena.length() as u64,
-        offset: offset as u64,
-        fd: arena.fd(),
-        valid: 1,
-    })
 }
 
 macro_rules! bodies {

@@ -4,11 +4,11 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::buffer::place;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use crate::boundary::args::Out;
 use crate::boundary::handle::Handles;
-use crate::device::address::{self, Known};
 use crate::device::memory::{self, Kind};
 use crate::device::{context, current, misuse};
 use crate::report::finding;
@@ -40,15 +40,14 @@ pub(crate) fn free(address: usize) -> NcclResult {
 /// The communicator with which `size` bytes at `base` are to be registered.
 ///
 /// # Errors
-/// `ncclInvalidArgument` for memory that CUDA does not know.
+/// `ncclInvalidArgument` for memory that CUDA does not know, and for that of another device.
 pub(super) fn registers(communicator: usize, base: *mut c_void, size: usize) -> NcclResult<Arc<Communicator>> {
     let communicator = resolve(communicator)?;
     communicator.ranks()?;
-    let known = address::known(base as usize, size);
-    if base.is_null() || size == 0 || !matches!(known, Ok(Known::Device(_) | Known::Host)) {
-        let detail = format!("{size} bytes at {base:p} are not memory known to CUDA");
-        return Err(NcclError::INVALID_ARGUMENT.because(detail));
+    if base.is_null() || size == 0 {
+        return Err(NcclError::INVALID_ARGUMENT.because(format!("{size} bytes at {base:p} cannot be registered")));
     }
+    place(&communicator, "registered", base.cast(), size)?;
     Ok(communicator)
 }
 

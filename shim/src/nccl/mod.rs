@@ -1,6 +1,7 @@
 //! NCCL: handles, groups and streams here; rendezvous, matching and bytes in the crate `dataplane`.
 
 pub(crate) mod abi;
+mod buffer;
 pub(crate) mod collective;
 pub(crate) mod communicator;
 pub(crate) mod config;

@@ -9,7 +9,8 @@ use dataplane::communicator::Communicator as Ranks;
 use protocol::datatype::{Datatype, Operation};
 
 use super::abi::SignalWait;
-use super::collective::{place, rank, stream_of};
+use super::buffer::place;
+use super::collective::{rank, stream_of};
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction, window};

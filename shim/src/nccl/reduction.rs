@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use dataplane::call::Scalar;
 use protocol::datatype::{Datatype, ReductionOp};
 
+use super::buffer::place;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use crate::boundary::args::Out;
@@ -27,7 +28,8 @@ pub(crate) fn datatype(code: c_int) -> NcclResult<Datatype> {
 /// The operator behind an `ncclRedOp_t`, with its factor.
 ///
 /// # Errors
-/// `ncclInvalidArgument` for an unknown code, or one made for another datatype or communicator.
+/// `ncclInvalidArgument` for an unknown code, one made for another datatype or communicator, or a factor in memory that the
+/// communicator's device cannot read.
 pub(crate) fn operator(
     communicator: &Communicator,
     code: c_int,
@@ -44,6 +46,10 @@ pub(crate) fn operator(
     if made_for != datatype {
         let detail = format!("the reduction operator was made for {made_for}, the call is for {datatype}");
         return Err(NcclError::INVALID_ARGUMENT.because(detail));
+    }
+    // Read by the kernel.
+    if let Scalar::Memory(address) = scalar {
+        place(communicator, "scalar", address.cast_mut(), datatype.size())?;
     }
     Ok((ReductionOp::PreMulSum, Some(scalar)))
 }

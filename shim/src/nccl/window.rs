@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use dataplane::call::Buffer;
 use dataplane::lock::Mutex;
 
-use super::collective::place_in_arena;
+use super::buffer::place_in_arena;
 use super::communicator::{Communicator, process, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{memory, team};

@@ -252,6 +252,13 @@ int main(void) {
     void *a = device(matrix, sizeof matrix), *c = device(matrix, sizeof matrix);
     SAME(cublasZsyrk_v2(handle, UPPER, 2, 2, 2, &one, a, 2, &one, c, 2), 7);
     SAME(cublasZherk_v2(handle, UPPER, 1, 2, 2, &unit, a, 2, &unit, c, 2), 7);
+    /* "The imaginary parts of the diagonal elements are assumed and set to zero", also where nothing is added. */
+    double complex hermitian[4] = {1 + 5 * I, 7, 3 + 2 * I, 4 - 6 * I}, kept[4];
+    double nothing = 0;
+    void *sum = device(hermitian, sizeof hermitian);
+    SAME(cublasZherk_v2(handle, UPPER, 0, 2, 2, &nothing, a, 2, &unit, sum, 2), 0);
+    SAME(cudaMemcpy(kept, sum, sizeof kept, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT(kept[0] == 1 && kept[1] == 7 && kept[2] == 3 + 2 * I && kept[3] == 4);
     /* Scalars in device memory. */
     double complex *scalars = device(matrix, sizeof matrix), got[4];
     SAME(cublasSetPointerMode_v2(handle, 1), 0);

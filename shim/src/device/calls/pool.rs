@@ -99,31 +99,37 @@ pub(crate) fn get_attribute(pool: usize, attribute: c_uint, value: Out<u8>) -> C
     }
 }
 
-/// Every device of the node can access a pool's memory, so nothing needs to be recorded.
+/// What kernels of the listed devices may do with a pool's memory.
 pub(crate) fn set_access(pool: usize, list: Out<AccessDescription>, count: usize) -> CudaResult {
-    reachable(device::get(pool::resolve(pool)?.device as c_int)?, list, count)
-}
-
-/// Whether the devices in a C list can have the requested access to memory of `owner`.
-pub(crate) fn reachable(owner: &'static Device, list: Out<AccessDescription>, count: usize) -> CudaResult {
-    for index in 0..count {
-        let entry = Out(list.required()?.0.wrapping_add(index)).get()?;
-        let device = device::get(entry.location.id)?;
-        if device.ordinal == owner.ordinal && entry.flags != 3 {
-            return Err(CudaError::INVALID_DEVICE);
-        }
-        if device.ordinal != owner.ordinal && !context::can_reach(device, owner) {
-            return Err(CudaError::INVALID_DEVICE);
-        }
+    let pool = pool::resolve(pool)?;
+    for (device, flags) in reachable(device::get(pool.device as c_int)?, list, count)? {
+        pool.set_access(device.ordinal, flags);
     }
     Ok(())
 }
 
+/// The devices in a C list, and the access to memory of `owner` that each is to have.
+///
+/// # Errors
+/// `INVALID_DEVICE` for one that cannot have it.
+pub(crate) fn reachable(
+    owner: &'static Device,
+    list: Out<AccessDescription>,
+    count: usize,
+) -> CudaResult<Vec<(&'static Device, c_uint)>> {
+    let one = |entry: AccessDescription| {
+        let device = device::get(entry.location.id)?;
+        let is_own = device.ordinal == owner.ordinal;
+        let may = if is_own { entry.flags == 3 } else { context::can_reach(device, owner) };
+        if may { Ok((device, entry.flags)) } else { Err(CudaError::INVALID_DEVICE) }
+    };
+    list.list(count)?.into_iter().map(one).collect()
+}
+
 pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocation>) -> CudaResult {
-    let owner = device::get(pool::resolve(pool)?.device as c_int)?;
+    let pool = pool::resolve(pool)?;
     let device = device::get(location.get()?.id)?;
-    let may = device.ordinal == owner.ordinal || context::can_reach(device, owner);
-    Ok(out.set(if may { 3 } else { 0 })?)
+    Ok(out.set(pool.access(device.ordinal))?)
 }
 
 /// Memory of graphs. Freed memory is not kept back, so reserved equals used.

@@ -184,6 +184,9 @@ pub(crate) fn event_record_with_flags(event: usize, stream: usize, flags: c_uint
     if flags > 1 || capture::info(&stream).is_none() {
         return Err(CudaError::INVALID_VALUE);
     }
+    if event.device() != stream.device {
+        return Err(CudaError::INVALID_HANDLE);
+    }
     submit(Operation::Record(event), &stream)
 }
 
