@@ -23,10 +23,20 @@ MOST = 8
 COMM = setup("ncclCommInitAll", Out("c"), 1, Bytes(bytes(4)))
 MEMORY = setup("cudaMalloc", Out("p"), 4096)
 ARGUMENT, USAGE = "invalid argument", "invalid usage"
+#: Two ranks, of which these rows call one: `c`.
+TWO = setup("ncclCommInitAll", Out("c", None, 16), 2, Bytes(bytes([0, 0, 0, 0, 1, 0, 0, 0])))
+#: A stream and memory of device 1, to a communicator of device 0.
+ELSEWHERE = (setup("cudaSetDevice", 1), setup("cudaStreamCreate", Out("s")), setup("cudaMalloc", Out("q"), 4096))
+STATE = call("ncclCommGetAsyncError", Ref("c"), Out("state", "i32"))
 
 
-def reduce(send=Ref("p"), to=Ref("p"), count=4, kind=FLOAT32, operation=SUM, comm=Ref("c")):
-    return call("ncclAllReduce", send, to, count, kind, operation, comm, 0)
+def reduce(send=Ref("p"), to=Ref("p"), count=4, kind=FLOAT32, operation=SUM, comm=Ref("c"), stream=0):
+    return call("ncclAllReduce", send, to, count, kind, operation, comm, stream)
+
+
+def elsewhere(name, comm, *calls):
+    """What NCCL's documentation does not say: the user guide only promises an error for memory of a peer with NCCL_CHECK_POINTERS."""
+    return row(name, comm, MEMORY, *ELSEWHERE, *calls, gpus=2)
 
 
 #: By the NCCL API reference: ncclInvalidArgument for a wrong value, ncclInvalidUsage for a wrong use.
@@ -56,6 +66,13 @@ ROWS = [
     row("ncclReduce to rank -1", COMM, MEMORY, call("ncclReduce", Ref("p"), Ref("p"), 4, FLOAT32, SUM, -1, Ref("c"), 0), documented=ARGUMENT),
     row("ncclSend to rank 5", COMM, MEMORY, call("ncclSend", Ref("p"), 4, FLOAT32, 5, Ref("c"), 0), documented=ARGUMENT),
     row("ncclRedOpDestroy of a built-in operation", COMM, call("ncclRedOpDestroy", SUM, Ref("c")), documented=ARGUMENT),
+    elsewhere("ncclAllReduce on a stream of another device", TWO, reduce(stream=Ref("s")), STATE),
+    elsewhere("ncclAllReduce on a stream of another device, in a group", TWO, call("ncclGroupStart"), reduce(stream=Ref("s")), call("ncclGroupEnd"), STATE),
+    elsewhere("ncclAllReduce of one rank on a stream of another device", COMM, reduce(stream=Ref("s")), STATE),
+    elsewhere("ncclAllReduce of one rank to elsewhere on a stream of another device", COMM, reduce(to=Ref("p", 64), stream=Ref("s")), STATE),
+    elsewhere("ncclSend on a stream of another device", TWO, call("ncclSend", Ref("p"), 4, FLOAT32, 1, Ref("c"), Ref("s")), STATE),
+    elsewhere("ncclAllReduce of memory of another device", COMM, reduce(send=Ref("q"), to=Ref("q"))),
+    elsewhere("ncclCommRegister of memory of another device", COMM, call("ncclCommRegister", Ref("c"), Ref("q"), 4096, Out("handle"))),
     row("ncclMemAlloc of nothing", call("ncclMemAlloc", Out("p"), 0)),
     row("ncclMemFree of null", call("ncclMemFree", 0)),
 ]

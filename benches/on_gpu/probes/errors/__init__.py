@@ -2,9 +2,9 @@
 
 from calls import table
 
-from . import copies, devices, driver, events, graphs, kernels, memory, modules, sticky, streams
+from . import copies, devices, driver, events, graphs, kernels, memory, modules, sticky, streams, two_devices
 
-ROWS = [row for part in (memory, copies, streams, events, devices, driver, modules, kernels, graphs, sticky) for row in part.ROWS]
+ROWS = [row for part in (memory, copies, streams, events, devices, driver, modules, kernels, graphs, two_devices, sticky) for row in part.ROWS]
 
 
 def record(machine):
