@@ -13,7 +13,7 @@ use fakegpu::{Export, INTERPOSED, Status, tables};
 use object::elf;
 use object::endian::Endianness;
 use object::read::ReadCache;
-use object::read::elf::{FileHeader, Sym};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
 
 type Needs = BTreeSet<(String, String)>;
 
@@ -325,4 +325,18 @@ fn the_lists_of_pytorch_are_what_its_wheel_links() {
     }
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), text, "{}", path.display());
     assert_eq!(missing(&needs), Vec::<String>::new());
+}
+
+/// What is in each thread has to fit into the loader's reserve where a running process opens the library: 1664 bytes, of which
+/// two copies (`fgpu --mode hybrid` beside `fakegpu.init()`) need no more than the default.
+#[test]
+fn two_copies_fit_into_the_reserve_of_static_tls() {
+    const RESERVE: u64 = 1664;
+    let cache = ReadCache::new(File::open(library()).unwrap());
+    let header = elf::FileHeader64::<Endianness>::parse(&cache).unwrap();
+    let endian = header.endian().unwrap();
+    let segments = header.program_headers(endian, &cache).unwrap();
+    let bytes: u64 =
+        segments.iter().filter(|one| one.p_type(endian) == elf::PT_TLS).map(|one| one.p_memsz(endian)).sum();
+    assert!(bytes > 0 && 2 * bytes <= RESERVE, "{bytes} bytes: box what is large, or keep it elsewhere");
 }
