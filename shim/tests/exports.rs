@@ -327,8 +327,8 @@ fn the_lists_of_pytorch_are_what_its_wheel_links() {
     assert_eq!(missing(&needs), Vec::<String>::new());
 }
 
-/// What is in each thread has to fit into the loader's reserve where a running process opens the library: 1664 bytes, of which
-/// two copies (`fgpu --mode hybrid` beside `fakegpu.init()`) need no more than the default.
+/// What is in each thread has to fit into the loader's reserve where a running process opens the library: 1664 bytes by default,
+/// which is enough for two copies.
 #[test]
 fn two_copies_fit_into_the_reserve_of_static_tls() {
     const RESERVE: u64 = 1664;
