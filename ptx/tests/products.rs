@@ -41,7 +41,7 @@ fn products(random: &mut Random) -> Vec<Product> {
 
 #[test]
 fn sums_that_take_turns_are_those_of_the_program() {
-    for seed in 1..=300u64 {
+    for seed in 1..=100u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let list = products(&mut random);
         let mut text = format!(
