@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use ruzstd::decoding::FrameDecoder;
+
 pub(super) const WRAPPER: u32 = 0x4662_43b1;
 /// Version of the wrapper around the device linker's output.
 const LINKED_VERSION: u32 = 2;
@@ -137,8 +139,7 @@ impl<'a> Entry<'a> {
             return Err("device code that is too large".to_owned());
         }
         if self.flags & ZSTD != 0 {
-            let data = zstd::bulk::decompress(self.payload, self.unpacked);
-            return data.map(Cow::Owned).map_err(|error| format!("device code that does not unpack: {error}"));
+            return unpack_zstd(self.payload, self.unpacked).map(Cow::Owned);
         }
         if self.flags & LZ4 != 0 {
             let data = lz4_flex::block::decompress(self.payload, self.unpacked);
@@ -146,6 +147,18 @@ impl<'a> Entry<'a> {
         }
         Ok(Cow::Borrowed(self.payload))
     }
+}
+
+/// What a frame of Zstandard holds, at most `most` bytes.
+fn unpack_zstd(payload: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    let (mut decoder, mut data) = (FrameDecoder::new(), Vec::with_capacity(most));
+    let unpacked = decoder.decode_all_to_vec(payload, &mut data);
+    unpacked.map_err(|error| format!("device code that does not unpack: {error}"))?;
+    let stated = decoder.get_checksum_from_data();
+    if stated.is_some() && stated != decoder.get_calculated_checksum() {
+        return Err("device code that does not unpack: its checksum is another".to_owned());
+    }
+    Ok(data)
 }
 
 /// A container with these texts, as the result of `cuLinkComplete`.
