@@ -40,6 +40,7 @@ case "$*" in
         echo "compiles $(basename "$directory")" >> "$LOG" ;;
     *"--dry-run"*) echo '{"install": [{"metadata": {"requires_dist": ["filelock", "nvidia-nccl-cu13==2.30.7"]}}]}' ;;
     *install*)
+        if [ -n "${SAYS-}" ]; then echo "$SAYS" >&2; exit 1; fi
         if [ -n "${NO_NETWORK-}" ]; then echo "no route to the index" >&2; exit 1; fi
         if [ -n "${STAY-}" ]; then echo installing > "$STAY"; exec sleep 1000; fi
         if [ -n "${CRASH-}" ]; then kill -9 $PPID; exit 1; fi
@@ -299,6 +300,52 @@ fn without_network_the_end_is_clear_and_nothing_stays() {
         assert!(printed.contains(part), "{printed}");
     }
     assert_eq!(text(&machine.ftest(&["env", "list"]).output().unwrap().stdout), "");
+}
+
+#[test]
+fn why_there_is_no_environment_is_the_last_line() {
+    let machine = Machine::new();
+    for (says, expected) in [
+        ("Because numpyy was not found in the package registry", "the package index has no package of that name"),
+        ("Because there is no version of torch==9.9.9", "the package index has no such version for Python 3.99"),
+        ("error: Failed to fetch: https://x/simple", "the package index cannot be reached"),
+        // pip says this also where no index answers, as here.
+        ("Could not find a version that satisfies numpyy (from versions: none)", "the package index cannot be reached"),
+        ("torch==2 has no wheels with a matching Python version tag", "no wheel of that version for Python 3.99"),
+    ] {
+        let failed = machine.ftest(&["env", "path", "torch==9.9.9"]).env("SAYS", says).output().unwrap();
+        assert_eq!(code(&failed), Some(3));
+        let printed = text(&failed.stderr);
+        let last = printed.lines().last().unwrap_or_default().trim();
+        assert!(last.starts_with(expected), "{printed}");
+    }
+}
+
+#[test]
+fn the_default_pytorch_has_a_wheel_for_the_interpreter() {
+    let machine = Machine::new();
+    executable::write(&machine.root.path().join("bin/python3"), &STAND_IN.replace("echo 3.99", "echo 3.10"));
+    let path = text(&machine.ftest(&["env", "path"]).output().unwrap().stdout);
+    assert!(path.contains("/torch-2.14.1-py3.10-"), "{path}");
+    let said = text(&machine.ftest(&["doctor", "--offline"]).output().unwrap().stdout);
+    assert!(said.contains("numpy torch==2.14.1 for Python 3.10 in "), "{said}");
+}
+
+#[test]
+fn what_has_no_wheel_for_the_interpreter_gets_another() {
+    let machine = Machine::new();
+    let refuses = "*install*) echo 'torch==2.15.0 has no wheels with a matching Python tag. tags: `cp312`' >&2; exit 1 ;;\n    *\"no install\"*)";
+    let old = STAND_IN.replace("echo 3.99", "echo 3.10").replace("*install*)", refuses);
+    executable::write(&machine.root.path().join("bin/python3"), &old);
+    executable::write(&machine.root.path().join("bin/python3.11"), &STAND_IN.replace("echo 3.99", "echo 3.11"));
+    executable::write(&machine.root.path().join("bin/python3.12"), &STAND_IN.replace("echo 3.99", "echo 3.12"));
+    let make = || machine.ftest(&["env", "path", "torch==2.15.0"]).output().unwrap();
+    let made = make();
+    let (path, said) = (text(&made.stdout), text(&made.stderr));
+    assert!(path.contains("/torch-2.15.0-py3.12-"), "{path}{said}");
+    assert!(said.contains("no wheel for Python 3.10: trying ") && said.contains("bin/python3.12\n"), "{said}");
+    let again = make();
+    assert_eq!((text(&again.stdout), text(&again.stderr)), (path, String::new()));
 }
 
 #[test]

@@ -2,10 +2,19 @@
 
 /// The default requirements of a managed environment.
 pub const DEFAULT_REQUIREMENTS: &[&str] = &["numpy", "torch==2.15.0"];
+/// The last PyTorch for a Python that the default one has no wheel for.
+const OLDER: &[(&str, &str)] = &[("3.10", "torch==2.14.1")];
 /// The Python on `PATH` instead of a managed one, in `python` and in `FTEST_PYTHON`.
 pub const SYSTEM: &str = "system";
 /// The managed environment whatever is active, in `FTEST_PYTHON`.
 pub const MANAGED: &str = "managed";
+
+/// The default requirements for this version of Python, `3.11`: what there are wheels for.
+pub fn default_requirements_of(version: &str) -> Vec<String> {
+    let older = OLDER.iter().find(|(python, _)| *python == version).map(|(_, torch)| *torch);
+    let choose = |one: &&'static str| older.filter(|_| package(one) == "torch").unwrap_or(one).to_owned();
+    DEFAULT_REQUIREMENTS.iter().map(choose).collect()
+}
 
 /// Name prefixes of packages that the shim replaces or that need a real GPU.
 const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
@@ -87,6 +96,13 @@ mod tests {
         ] {
             assert_eq!(is_replaced(requirement), expected, "{requirement}");
         }
+    }
+
+    #[test]
+    fn the_default_pytorch_has_a_wheel_for_the_interpreter() {
+        assert_eq!(default_requirements_of("3.10"), ["numpy", "torch==2.14.1"]);
+        assert_eq!(default_requirements_of("3.11"), DEFAULT_REQUIREMENTS);
+        assert_eq!(default_requirements_of("uv"), DEFAULT_REQUIREMENTS);
     }
 
     #[test]

@@ -253,10 +253,11 @@ fn pythons(offline: bool) -> Vec<Diagnosis> {
         Ok(environment) => environment,
     };
     let base = match python::managed::base() {
-        Some(program) => works(THING, program.display().to_string()),
+        Some(program) => works(THING, format!("{}, for environments that ftest makes", program.display())),
         None => works(THING, "uv brings one"),
     };
-    let defaults = python::default_requirements().join(" ");
+    let version = python::managed::base_version();
+    let defaults = format!("{} for Python {version}", python::default_requirements().join(" "));
     let place = match environment {
         Some(python) => {
             let place = python.bin.parent().unwrap_or(&python.bin);

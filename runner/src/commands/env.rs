@@ -130,7 +130,7 @@ fn list() -> Result<(), python::Error> {
 
 fn collect() -> Result<(), python::Error> {
     let freed = Size::of(&managed::wheels()?).own;
-    let (removed, wheels) = managed::collect(&|step| eprintln!("ftest env: {step}"))?;
+    let (removed, wheels) = managed::collect(&|said| eprintln!("ftest env: {}", said.owned().1))?;
     removed.iter().for_each(|key| println!("removed {key}"));
     println!("removed {}: {} MB", wheels.display(), freed / MEGABYTE);
     Ok(())
@@ -138,7 +138,7 @@ fn collect() -> Result<(), python::Error> {
 
 fn path(requirements: &[String]) -> Result<(), python::Error> {
     let steps = python::Steps::new();
-    let provided = managed::provide(requirements, "", &|step| steps.show(step));
+    let provided = managed::provide(requirements, "", &|said| steps.show(said));
     steps.done();
     let python = provided?;
     println!("{}", python.bin.parent().unwrap_or(&python.bin).display());
@@ -175,7 +175,7 @@ fn remove(keys: &[String], all: bool) -> Result<(), python::Error> {
         false => keys.to_vec(),
     };
     for key in keys {
-        managed::remove(&key, &|step| eprintln!("ftest env: {step}"))?;
+        managed::remove(&key, &|said| eprintln!("ftest env: {}", said.owned().1))?;
         println!("removed {key}");
     }
     Ok(())

@@ -191,7 +191,7 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     let report = arguments.report.map(|path| checked_report("--report", path)).transpose()?;
     let install = Install::find();
     let steps = python::Steps::new();
-    let python = python::for_command(&arguments.command[0], &|step| steps.show(step)).map_err(Trouble::infra);
+    let python = python::for_command(&arguments.command[0], &|said| steps.show(said)).map_err(Trouble::infra);
     steps.done();
     let python = python?;
     let mut environment = EnvironmentBuilder::foreground(&install, Environment::new(), python.as_ref())

@@ -148,7 +148,7 @@ fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
                 )));
             }
             let steps = python::Steps::new();
-            let python = python::for_command(command, &|step| steps.show(step));
+            let python = python::for_command(command, &|said| steps.show(said));
             steps.done();
             let python = python.map_err(infra)?;
             let shim = library(arguments, "libfakegpu.so", &|install| install.shim())?;

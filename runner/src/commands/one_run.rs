@@ -17,6 +17,7 @@ use crate::commands::machines::Ungathered;
 use crate::commands::reports::Reports;
 use crate::commands::signals::{SignalAction, Signals};
 use crate::execute::clock::Instant;
+use crate::execute::context::Announcement;
 use crate::execute::debug::DebugRank;
 use crate::execute::process_tree::cookie::random_word;
 use crate::execute::{self, Cancel, RunContext, job};
@@ -92,9 +93,9 @@ pub(super) async fn execute(
     };
     let cancel = Cancel::new();
     let (announcer, mut announced) = tokio::sync::mpsc::unbounded_channel();
-    let announce = Arc::new(move |step: String| {
+    let announce = Arc::new(move |announcement: Announcement| {
         // The run may end while a thread still sends; then the receiver is gone.
-        let _ = announcer.send(step);
+        let _ = announcer.send(announcement);
     });
     if let Err(error) = execute::warm::check_environment() {
         eprintln!("ftest: {error}");
@@ -185,7 +186,10 @@ pub(super) async fn execute(
     let strays = loop {
         tokio::select! {
             strays = &mut run => break strays,
-            Some(step) = announced.recv() => announce(Event::Preparing { what: step }),
+            Some(announcement) = announced.recv() => {
+                let step = reports.borrow_mut().announced(announcement);
+                step.into_iter().for_each(|what| announce(Event::Preparing { what }));
+            }
             _ = refresh.tick() => reports.borrow_mut().refresh(),
             action = signals.next() => match action {
                 // A debugger on our terminal uses this signal to interrupt its program.

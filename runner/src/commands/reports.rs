@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::execute::clock::Instant;
+use crate::execute::context::Announcement;
+use crate::execute::python::SELDOM;
 use crate::host::output;
 use crate::host::variable;
 use crate::record::event::Event;
@@ -59,6 +62,8 @@ pub struct Reports {
     junit_failed: bool,
     unwritten: bool,
     printing: bool,
+    /// When an amount was last logged.
+    amount: Instant,
 }
 
 impl Reports {
@@ -67,7 +72,17 @@ impl Reports {
         let junit = arguments.junit.clone().map(|path| JunitFile::new(path, arguments.junit_profile));
         let files = arguments.files.clone();
         let human = human.verbose(arguments.verbose);
-        Reports { run, recorder, human, junit, files, junit_failed: false, unwritten: false, printing: false }
+        Reports {
+            run,
+            recorder,
+            human,
+            junit,
+            files,
+            junit_failed: false,
+            unwritten: false,
+            printing: false,
+            amount: Instant::now(),
+        }
     }
 
     /// The same, but prints only events, each as a line of the log. GitHub then gets only the job summary.
@@ -89,6 +104,32 @@ impl Reports {
         self.check(written, matches!(event, Event::RunFinished { .. }));
         if matches!(event, Event::RunFinished { .. }) {
             self.write_files();
+        }
+    }
+
+    /// Shows an announcement; returns what belongs into the log.
+    pub fn announced(&mut self, announcement: Announcement) -> Option<String> {
+        match announcement {
+            Announcement::Step(step) => {
+                self.amount = Instant::now();
+                Some(step)
+            }
+            Announcement::Amount(amount) => {
+                self.human.amount(&self.run, &amount);
+                let due = self.amount.elapsed() >= SELDOM && !self.human.has_bar();
+                due.then(|| {
+                    self.amount = Instant::now();
+                    amount
+                })
+            }
+            Announcement::Waits(case) => {
+                self.human.waits(&self.run, &case, true);
+                None
+            }
+            Announcement::Goes(case) => {
+                self.human.waits(&self.run, &case, false);
+                None
+            }
         }
     }
 

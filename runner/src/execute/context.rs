@@ -26,7 +26,7 @@ use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::execute::launch::environment::Environment;
 use crate::execute::python;
-use crate::execute::python::{Python, Pythons, Started, Used};
+use crate::execute::python::{Python, Pythons, Said, Started, Used};
 use crate::host::deadline;
 use crate::host::install::Install;
 use crate::host::machine;
@@ -34,8 +34,21 @@ use crate::host::secrets::Secrets;
 use crate::host::surroundings;
 use crate::observation::Observation;
 
-/// Reports what the cases wait for, as `Progress::Preparing` does.
-pub type Announce = Arc<dyn Fn(String) + Send + Sync>;
+/// What the run says while cases wait for a Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// Something begins, as `Event::Preparing` says it.
+    Step(String),
+    /// How far that is, several times a second.
+    Amount(String),
+    /// This case waits: its time does not count yet.
+    Waits(String),
+    /// This case no longer waits.
+    Goes(String),
+}
+
+/// Takes announcements, on any thread.
+pub type Announce = Arc<dyn Fn(Announcement) + Send + Sync>;
 
 /// A Python that is being provided.
 #[derive(Debug, Default)]
@@ -183,11 +196,19 @@ impl RunContext {
     /// [`PythonUnavailable`]: in full for one case; the others are referred to it.
     pub async fn python(&self, need: &PythonNeed, case: &Case) -> Result<Python, PythonUnavailable> {
         let provided = Arc::clone(self.pythons.lock().await.entry(need.clone()).or_default());
-        let error = match self.provided(need, &provided).await {
+        let case = case.full_id();
+        let waits = !provided.python.initialized();
+        if waits {
+            (self.announce)(Announcement::Waits(case.clone()));
+        }
+        let result = self.provided(need, &provided).await;
+        if waits {
+            (self.announce)(Announcement::Goes(case.clone()));
+        }
+        let error = match result {
             Err(PythonUnavailable::Failed(error)) => error,
             other => return other,
         };
-        let case = case.full_id();
         let told = provided.told.get_or_init(|| case.clone());
         Err(PythonUnavailable::Failed(match error.split_once('\n') {
             Some((first, _)) if *told != case => format!("{first}\n  {told} says this in full"),
@@ -200,8 +221,13 @@ impl RunContext {
             let (need, announce) = (need.clone(), Arc::clone(&self.announce));
             let tools = self.cookie.part("python");
             let mark = tools.to_string();
-            let mut made =
-                tokio::task::spawn_blocking(move || python::provide(&need, &mark, &|step| announce(step.to_owned())));
+            let announce = move |said: Said<'_>| {
+                announce(match said.owned() {
+                    (true, step) => Announcement::Step(step),
+                    (false, amount) => Announcement::Amount(amount),
+                });
+            };
+            let mut made = tokio::task::spawn_blocking(move || python::provide(&need, &mark, &announce));
             let result = tokio::select! {
                 result = &mut made => result,
                 () = self.cancel.raised(1) => {

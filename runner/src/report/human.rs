@@ -36,6 +36,10 @@ pub struct HumanReport {
     bar: Option<ProgressBar>,
     /// Running cases, by index in the run, and when each started.
     running: Vec<(usize, Instant)>,
+    /// Those that wait for their Python, by index: their time does not count.
+    unready: BTreeSet<usize>,
+    /// What they wait for.
+    preparing: String,
     /// Finished, but not yet shown because an earlier case still runs.
     waiting: BTreeSet<usize>,
     next: usize,
@@ -55,6 +59,8 @@ impl HumanReport {
             out,
             bar: terminal.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())),
             running: Vec::new(),
+            unready: BTreeSet::new(),
+            preparing: String::new(),
             waiting: BTreeSet::new(),
             next: 0,
             bad: 0,
@@ -81,9 +87,8 @@ impl HumanReport {
         match event {
             Event::RunStarted(_) => self.start(run),
             Event::Preparing { what } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_message(printable::visible(what));
-                }
+                self.preparing.clone_from(what);
+                self.refresh(run);
                 self.print(&format!("{DIM}      ... {what}{RESET}\n"));
             }
             Event::CaseStarted { case, .. } => {
@@ -111,6 +116,30 @@ impl HumanReport {
             }
             Event::RunFinished { duration_us, interrupted, .. } => self.finish(run, *duration_us, *interrupted),
         }
+    }
+
+    /// Whether a bar shows what happens now, so that lines need not.
+    pub fn has_bar(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// Shows how far the preparation is.
+    pub fn amount(&mut self, run: &Run, amount: &str) {
+        amount.clone_into(&mut self.preparing);
+        self.refresh(run);
+    }
+
+    /// Notes that a case waits for its Python, or no longer: then its time begins.
+    pub fn waits(&mut self, run: &Run, case: &str, waits: bool) {
+        let Some(index) = run.position(case) else { return };
+        if waits {
+            self.unready.insert(index);
+        } else {
+            self.unready.remove(&index);
+            let of_case = self.running.iter_mut().filter(|(running, _)| *running == index);
+            of_case.for_each(|(_, since)| *since = Instant::now());
+        }
+        self.refresh(run);
     }
 
     fn start(&mut self, run: &Run) {
@@ -145,10 +174,16 @@ impl HumanReport {
     /// Redraws the bar: how many cases did not pass, and which ones run since when.
     pub fn refresh(&self, run: &Run) {
         let Some(bar) = &self.bar else { return };
-        let running = |(index, since): &(usize, Instant)| running(&run.cases[*index], since.elapsed());
+        let running = |(index, since): &(usize, Instant)| {
+            let time = (!self.unready.contains(index)).then(|| since.elapsed());
+            running(&run.cases[*index], time)
+        };
         let mut parts: Vec<String> = self.running.iter().take(NAMED).map(running).collect();
         if self.running.len() > NAMED {
             parts.push(format!("and {} more", self.running.len() - NAMED));
+        }
+        if !self.unready.is_empty() && !self.preparing.is_empty() {
+            parts.insert(0, self.preparing.clone());
         }
         let bad = if self.bad > 0 { format!("{} not passed; ", self.bad) } else { String::new() };
         let running = printable::visible(&parts.join(", "));
@@ -244,14 +279,17 @@ impl HumanReport {
     }
 }
 
-/// A case in the bar: "dist/all-reduce (4 ranks, 12 s)".
-fn running(case: &CaseRun, time: Duration) -> String {
+/// A case in the bar: "dist/all-reduce (4 ranks, 12 s)", or without a time while it waits for its Python.
+fn running(case: &CaseRun, time: Option<Duration>) -> String {
     let ranks = match case.info.world_size {
         Some(1) => "1 rank, ".to_owned(),
         Some(size) => format!("{size} ranks, "),
         None => String::new(),
     };
-    format!("{} ({ranks}{} s)", case.info.case, time.as_secs())
+    match time {
+        Some(time) => format!("{} ({ranks}{} s)", case.info.case, time.as_secs()),
+        None => format!("{} ({ranks}waits for its Python)", case.info.case),
+    }
 }
 
 /// The cases that did not pass, one per line, because in a long run they have scrolled away.
@@ -379,9 +417,10 @@ mod tests {
 
     #[test]
     fn the_bar_shows_ranks_and_time() {
-        let time = Duration::from_millis(12_900);
+        let time = Some(Duration::from_millis(12_900));
         assert_eq!(running(&case("s/a", Some(4)), time), "s/a (4 ranks, 12 s)");
         assert_eq!(running(&case("s/a", None), time), "s/a (12 s)");
+        assert_eq!(running(&case("s/a", Some(4)), None), "s/a (4 ranks, waits for its Python)");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::limit::Limit;
 
 use crate::case::Case;
-use crate::case::python;
 use crate::check::Failure;
+use crate::execute::python::default_requirements;
 use crate::host::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 
@@ -140,7 +140,8 @@ fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
         String::from_utf8_lossy(stderr).contains(NO_TORCH)
     };
     let process = observation.processes.iter().find(misses)?;
-    let pinned = python::DEFAULT_REQUIREMENTS.iter().find_map(|one| one.strip_prefix("torch=="))?;
+    let usual = default_requirements();
+    let pinned = usual.iter().find_map(|one| one.strip_prefix("torch=="))?;
     let ran = match &observation.python {
         Some(python) => format!("{} ({})", python.program.display(), python.selected),
         None => "the one on PATH".to_owned(),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::interpreter::Python;
+use super::progress::Said;
 use super::{chosen, managed};
 
 /// Programs that run other programs, which may be Python.
@@ -18,7 +19,7 @@ const ENVIRONMENT_ONLY: &[&str] = &["torchrun", "torchfrtrace", "pip", "pip3"];
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
-pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result<Option<Python>, Error> {
+pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(Said<'_>)) -> Result<Option<Python>, Error> {
     if let Some(chosen) = chosen()? {
         return Python::describe(&chosen.program, chosen.variable).map(Some);
     }
@@ -29,8 +30,11 @@ pub fn for_command(command: &std::ffi::OsStr, announce: &dyn Fn(&str)) -> Result
         return Ok(None);
     }
     let because = format!("{} is, or may start, Python, which has PyTorch here", command.display());
-    managed::provide(&[], "", &|step| {
-        announce(&step.replacen(managed::MAKING, &format!("{because}: {}", managed::MAKING), 1))
+    managed::provide(&[], "", &|said| match said {
+        Said::Step(step) => {
+            announce(Said::Step(&step.replacen(managed::MAKING, &format!("{because}: {}", managed::MAKING), 1)));
+        }
+        amount @ Said::Amount(_) => announce(amount),
     })
     .map(Some)
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::cause::Cause;
 use crate::host::cache_directory::CACHE_ADVICE;
 
 /// Why there is no Python.
@@ -39,17 +40,20 @@ pub enum Error {
         step: String,
         /// The end of its output.
         detail: String,
+        /// The whole of it, as far as it may say why.
+        output: String,
     },
     /// The environment could not be made.
-    #[error(
-        "cannot make the Python environment for {requirements}: {source}\n  \
-         a machine without network needs an interpreter that has them: name it with FTEST_PYTHON, or activate its environment"
-    )]
+    #[error("cannot make the Python environment for {requirements}: {source}\n  {advice}")]
     Make {
         /// What it was supposed to contain.
         requirements: String,
         /// What failed.
         source: Box<Error>,
+        /// Why, as far as the installer says.
+        cause: Cause,
+        /// What to do next.
+        advice: String,
     },
     /// The cache cannot be used.
     #[error("{place}: {source}; {CACHE_ADVICE}", place = .place.display())]

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::bytecode;
 use super::error::Error;
+use super::progress::Said;
 use super::requirement;
 use super::step::{self, run, step};
 use super::tools::Tools;
@@ -81,7 +82,7 @@ impl Site<'_> {
     }
 
     /// Makes it empty. Returns the command line that installs into it, without the packages.
-    fn empty(&self, tools: &Tools, announce: &dyn Fn(&str)) -> Result<Vec<String>, Error> {
+    fn empty(&self, tools: &Tools, announce: &dyn Fn(Said<'_>)) -> Result<Vec<String>, Error> {
         let (place, inside) = (self.directory.display().to_string(), self.interpreter().display().to_string());
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         match tools {
@@ -178,16 +179,20 @@ pub(super) fn make(
     tools: &Tools,
     site: &Site<'_>,
     requirements: &[String],
-    announce: &dyn Fn(&str),
+    announce: &dyn Fn(Said<'_>),
 ) -> Result<(), Error> {
     install(tools, site, requirements, announce)?;
+    if let Tools::Uv { .. } = tools {
+        announce(Said::Step("compiling the installed modules"));
+    }
     site.compile(tools);
     Ok(())
 }
 
-fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(&str)) -> Result<(), Error> {
+fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(Said<'_>)) -> Result<(), Error> {
     let mut wanted = Wanted::of(requirements);
     let words = site.empty(tools, announce)?;
+    let install_step = if let Tools::Uv { .. } = tools { step::step_of_uv } else { step };
     let mut installer = Installer { site, tools, words, options: std::mem::take(&mut wanted.options) };
     if !wanted.limits.is_empty() {
         let limits = installer.write("constraints.txt", &wanted.limits)?;
@@ -201,7 +206,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
         installer.words.extend(["--excludes".to_owned(), excluded]);
     }
     if wanted.lean.is_empty() {
-        step("installing", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
+        install_step("installing", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
         return forget_replaced(site.directory);
     }
     let lean = wanted.lean.join(" ");
@@ -210,7 +215,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
     // packages come after it: they find it installed, needing nothing that the shim replaces.
     let asked = match tools {
         Tools::Pip { .. } if wanted.rest.is_empty() => {
-            announce(&format!("asking what {lean} needs"));
+            announce(Said::Step(&format!("asking what {lean} needs")));
             let flags = ["--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report=-"];
             let question = installer.command("lean.txt", &flags, &wanted.lean)?;
             step("pip install --dry-run", question, &|_| {}).ok().and_then(|report| needs_in_report(&report))
@@ -218,7 +223,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
         Tools::Pip { .. } | Tools::Uv { .. } => None,
     };
     let Some(needs) = asked else {
-        step(&format!("installing {lean}"), first, announce)?;
+        install_step(&format!("installing {lean}"), first, announce)?;
         let locked = wanted.is_locked();
         for place in lean_metadata(site.directory)? {
             let metadata = fs::read_to_string(place).unwrap_or_default();
@@ -229,28 +234,32 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
             }
         }
         forget_replaced(site.directory)?;
-        step("installing what it needs", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
+        install_step("installing what it needs", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
         return forget_replaced(site.directory);
     };
     let second = installer.command("rest.txt", &[], &needs)?;
     std::thread::scope(|scope| {
         let (sender, output) = std::sync::mpsc::channel();
         let second_sender = sender.clone();
-        let work = |what: String, command: Command, sender: std::sync::mpsc::Sender<String>| {
+        let work = |what: String, command: Command, sender: std::sync::mpsc::Sender<(bool, String)>| {
             move || {
-                step(&what, command, &|line| {
-                    let _ = sender.send(line.to_owned());
+                step(&what, command, &|said| {
+                    let _ = sender.send(said.owned());
                 })
             }
         };
         let lean = scope.spawn(work(format!("installing {lean}"), first, sender));
         let needs = scope.spawn(work("installing what it needs".to_owned(), second, second_sender));
-        for line in output {
-            announce(&line);
+        for (is_step, text) in output {
+            announce(if is_step { Said::Step(&text) } else { Said::Amount(&text) });
         }
         let ended = |result: std::thread::Result<Result<String, Error>>| match result {
             Ok(result) => result.map(drop),
-            Err(_) => Err(Error::Step { step: "installing".to_owned(), detail: "a thread died".to_owned() }),
+            Err(_) => Err(Error::Step {
+                step: "installing".to_owned(),
+                detail: "a thread died".to_owned(),
+                output: String::new(),
+            }),
         };
         let (lean, needs) = (lean.join(), needs.join());
         ended(lean).and_then(|()| ended(needs))

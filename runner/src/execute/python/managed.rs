@@ -6,16 +6,20 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
+use super::cause::Cause;
 use super::error::Error;
 use super::making::{Site, make};
+use super::progress::Said;
 use super::tools::{self, Tools};
 use super::{Python, hints, requirement};
-use crate::case::python::{MANAGED, is_default, package, shown};
+use crate::case::python::{MANAGED, default_requirements_of, is_default, package, shown};
 use crate::host::cache_directory::cache_directory;
+use crate::host::whole_file;
 
 /// The content of `.complete`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,12 +50,35 @@ struct Plan {
 }
 
 impl Plan {
+    /// With the interpreter on `PATH`.
     fn new(requirements: &[String]) -> Result<Plan, Error> {
-        let requirements = whole(requirements);
-        let tools = Tools::find()?;
-        let version = tools.python().map_or_else(|| Ok("uv".to_owned()), tools::version)?;
+        Plan::with(requirements, Tools::find()?)
+    }
+
+    fn with(requirements: &[String], tools: Tools) -> Result<Plan, Error> {
+        let version = tools.python().map_or_else(|| Ok(BY_UV.to_owned()), tools::version)?;
+        let requirements = whole_for(requirements, &version);
         let key = key(&requirements, &version);
         Ok(Plan { requirements, tools, version, cache: cache()?, key })
+    }
+
+    /// The file that names the environment for another Python which took the place of this one.
+    fn other(&self) -> PathBuf {
+        self.cache.environments().join(format!("{}.other", self.key))
+    }
+
+    /// Notes which environment takes the place of this one.
+    fn replaced_by(&self, key: &str) -> Result<(), Error> {
+        let place = self.other();
+        whole_file::replace(&place, &[key.as_bytes()]).map_err(|source| Error::Cache { place, source })
+    }
+
+    /// The environment, if it exists.
+    fn complete(&self) -> Option<Python> {
+        complete(&self.directory()).or_else(|| {
+            let other = fs::read_to_string(self.other()).ok()?;
+            complete(&self.cache.environments().join(other.trim()))
+        })
     }
 
     fn directory(&self) -> PathBuf {
@@ -59,14 +86,28 @@ impl Plan {
     }
 }
 
+/// The version of an interpreter that uv brings.
+const BY_UV: &str = "uv";
+
 /// Requirements in their canonical form, with PyTorch if they leave the choice to ftest.
 pub fn whole(requirements: &[String]) -> Vec<String> {
+    whole_for(requirements, &base_version())
+}
+
+fn whole_for(requirements: &[String], version: &str) -> Vec<String> {
     let mut requirements = requirement::canonical(requirements);
     if is_default(&requirements) {
-        requirements.extend(crate::execute::python::default_requirements());
+        requirements.extend(default_requirements_of(version));
         requirements.sort();
     }
     requirements
+}
+
+/// The version of the interpreter for which environments are made, `3.11`; `uv` if uv brings one.
+pub fn base_version() -> String {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    let find = || base().and_then(|python| tools::version(&python).ok()).unwrap_or_else(|| BY_UV.to_owned());
+    VERSION.get_or_init(find).clone()
 }
 
 /// The interpreter for which environments are made, if the machine has one.
@@ -87,7 +128,7 @@ pub fn ask_index() -> Result<(), Error> {
 /// # Errors
 /// [`Error`] if the machine has no tool to find out.
 pub fn present(requirements: &[String]) -> Result<Option<Python>, Error> {
-    Ok(complete(&Plan::new(requirements)?.directory()))
+    Ok(Plan::new(requirements)?.complete())
 }
 
 /// The environment for `requirements`, made if it is missing. `announce` gets each step that takes time; the tools that
@@ -95,12 +136,38 @@ pub fn present(requirements: &[String]) -> Result<Option<Python>, Error> {
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
-pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
+pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(Said<'_>)) -> Result<Python, Error> {
     let plan = Plan::new(requirements)?;
-    let directory = plan.directory();
-    if let Some(python) = complete(&directory) {
+    if let Some(python) = plan.complete() {
         return Ok(python);
     }
+    let error = match made(&plan, mark, announce) {
+        Err(error) => error,
+        python => return python,
+    };
+    // What exists for other versions of Python is made for one that the machine has, or that uv brings.
+    let Error::Make { cause: Cause::OtherPython(versions), .. } = &error else { return Err(error) };
+    let there = versions.iter().map(|version| key(&plan.requirements, version)).find_map(|key| {
+        let python = complete(&plan.cache.environments().join(&key))?;
+        Some((python, key))
+    });
+    if let Some((python, key)) = there {
+        announce(Said::Step(&format!("no wheel for Python {}: using {}", plan.version, python.program.display())));
+        plan.replaced_by(&key)?;
+        return Ok(python);
+    }
+    let Some(tools) = plan.tools.other(&plan.version, versions, &plan.cache.uv()) else { return Err(error) };
+    let python = tools.python().map_or_else(String::new, |python| python.display().to_string());
+    announce(Said::Step(&format!("no wheel for Python {}: trying {python}", plan.version)));
+    let other = Plan::with(requirements, tools)?;
+    let Ok(python) = made(&other, mark, announce) else { return Err(error) };
+    plan.replaced_by(&other.key)?;
+    Ok(python)
+}
+
+/// Makes the environment, unless another run has.
+fn made(plan: &Plan, mark: &str, announce: &dyn Fn(Said<'_>)) -> Result<Python, Error> {
+    let directory = plan.directory();
     let home = plan.cache.environments();
     fs::create_dir_all(&home).map_err(|source| Error::Cache { place: home.clone(), source })?;
     let _lock = lock(&home, &plan.key, announce)?;
@@ -109,10 +176,10 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
         return Ok(python);
     }
     clear(&directory)?;
-    announce(&notice(&plan.requirements, &directory));
+    announce(Said::Step(&notice(&plan.requirements, &directory)));
     let tools = {
         let _lock = lock(&home, "uv", announce)?;
-        plan.tools.with_uv(&plan.cache.uv(), announce)
+        plan.tools.clone().with_uv(&plan.cache.uv(), announce)
     };
     let _in_use = plan.cache.wheels_in_use()?;
     let complete = list()?.into_iter().filter(|environment| environment.requirements.is_some());
@@ -120,12 +187,17 @@ pub fn provide(requirements: &[String], mark: &str, announce: &dyn Fn(&str)) -> 
     let site = Site { directory: &directory, wheels: plan.cache.wheels(), others, mark };
     make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
-        Error::Make { requirements: shown(&plan.requirements), source: Box::new(source) }
+        let cause = match &source {
+            Error::Step { output, .. } => Cause::of(output, || tools.ask_index().is_ok()),
+            _ => Cause::Unknown,
+        };
+        let advice = cause.advice(&plan.version);
+        Error::Make { requirements: shown(&plan.requirements), source: Box::new(source), cause, advice }
     })?;
     let described = Python::describe(&directory.join("bin/python"), MANAGED)?;
     let record = Complete {
-        requirements: plan.requirements,
-        python: plan.version,
+        requirements: plan.requirements.clone(),
+        python: plan.version.clone(),
         torch_libraries: described.torch_libraries.clone(),
     };
     hints::put(&directory, &record.requirements);
@@ -218,12 +290,12 @@ fn complete(directory: &Path) -> Option<Python> {
     })
 }
 
-fn lock(home: &Path, key: &str, announce: &dyn Fn(&str)) -> Result<File, Error> {
+fn lock(home: &Path, key: &str, announce: &dyn Fn(Said<'_>)) -> Result<File, Error> {
     let place = home.join(format!("{key}.lock"));
     let wrong = |source| Error::Cache { place: place.clone(), source };
     let file = File::options().create(true).truncate(false).write(true).open(&place).map_err(wrong)?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        announce("waiting for another run that is making the same Python environment");
+        announce(Said::Step("waiting for another run that is making the same Python environment"));
         rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
     }
     Ok(file)
@@ -264,7 +336,7 @@ pub fn list() -> Result<Vec<Environment>, Error> {
 ///
 /// # Errors
 /// [`Error::Cache`]; [`Error::NoCache`].
-pub fn collect(announce: &dyn Fn(&str)) -> Result<(Vec<String>, PathBuf), Error> {
+pub fn collect(announce: &dyn Fn(Said<'_>)) -> Result<(Vec<String>, PathBuf), Error> {
     let mut removed = Vec::new();
     for environment in list()? {
         if complete(&environment.path).is_none() {
@@ -294,7 +366,7 @@ pub fn wheels() -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// [`Error::Unknown`], or what the file system answered.
-pub fn remove(key: &str, announce: &dyn Fn(&str)) -> Result<(), Error> {
+pub fn remove(key: &str, announce: &dyn Fn(Said<'_>)) -> Result<(), Error> {
     let home = cache()?.environments();
     let unknown = || Error::Unknown { key: key.to_owned() };
     if !list()?.iter().any(|environment| environment.key == key) {

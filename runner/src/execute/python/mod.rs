@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::case::python::{DEFAULT_REQUIREMENTS, MANAGED, PythonNeed, SYSTEM};
+use crate::case::python::{MANAGED, PythonNeed, SYSTEM, default_requirements_of};
 use crate::host::variable;
 
 mod bytecode;
+mod cause;
 mod command;
+mod downloads;
 mod error;
 mod hints;
 mod interpreter;
@@ -22,12 +24,13 @@ mod tools;
 mod unmet;
 mod uv;
 
+pub use crate::execute::python::cause::Cause;
 pub use crate::execute::python::command::for_command;
 pub use crate::execute::python::error::Error;
 pub use crate::execute::python::interpreter::{PATH, Python};
 pub use crate::execute::python::inventory::Started;
 pub use crate::execute::python::met::{Pythons, Used};
-pub use crate::execute::python::progress::Steps;
+pub use crate::execute::python::progress::{SELDOM, Said, Steps};
 
 /// The Python that a shell would find.
 ///
@@ -103,7 +106,7 @@ fn chosen_from(get: impl Fn(&str) -> Option<PathBuf>) -> Result<Option<Chosen>, 
 ///
 /// # Errors
 /// [`Error`]: what failed and what to do.
-pub fn provide(need: &PythonNeed, mark: &str, announce: &dyn Fn(&str)) -> Result<Python, Error> {
+pub fn provide(need: &PythonNeed, mark: &str, announce: &dyn Fn(Said<'_>)) -> Result<Python, Error> {
     match (chosen()?, need) {
         (Some(chosen), _) => Python::describe(&chosen.program, chosen.variable),
         (None, PythonNeed::System) => Python::describe(&on_path()?, PATH),
@@ -119,9 +122,9 @@ pub fn is_present(need: &PythonNeed) -> bool {
     }
 }
 
-/// The default requirements as a list.
+/// The default requirements for the interpreter that environments are made for.
 pub fn default_requirements() -> Vec<String> {
-    DEFAULT_REQUIREMENTS.iter().map(|requirement| (*requirement).to_owned()).collect()
+    default_requirements_of(&managed::base_version())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
+use super::progress::Said;
 use super::step::{command, run, step};
 use super::uv;
 
@@ -13,6 +14,23 @@ pub(super) enum Tools {
     Uv { uv: PathBuf, python: Option<PathBuf>, settings: Vec<(String, String)> },
     /// The venv and pip of an interpreter.
     Pip { python: PathBuf },
+}
+
+/// Versions of Python that PyTorch has wheels for, the most common first.
+const KNOWN: [&str; 5] = ["3.12", "3.11", "3.13", "3.14", "3.10"];
+
+/// The interpreters of this version that pyenv has.
+fn of_pyenv(version: &str) -> Vec<PathBuf> {
+    let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let root = root.or_else(|| std::env::home_dir().map(|home| home.join(".pyenv")));
+    let entries = root.and_then(|root| std::fs::read_dir(root.join("versions")).ok()).into_iter().flatten().flatten();
+    let start = format!("{version}.");
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
+        .map(|entry| entry.path().join("bin").join(format!("python{version}")))
+        .collect();
+    found.sort();
+    found
 }
 
 /// The program of this name on `PATH`.
@@ -42,6 +60,36 @@ impl Tools {
         }
     }
 
+    /// The same for another interpreter than one of `version`: of these versions, or any; one that the machine has, or else that
+    /// uv fetches. `fetched` is where uv may be.
+    pub(super) fn other(&self, version: &str, versions: &[String], fetched: &Path) -> Option<Tools> {
+        let wanted = KNOWN.iter().copied().filter(|known| *known != version);
+        let wanted: Vec<&str> =
+            wanted.filter(|known| versions.is_empty() || versions.iter().any(|one| one == known)).collect();
+        let (uv, settings) = match self {
+            Tools::Uv { uv, settings, .. } => (Some(uv.clone()), settings.clone()),
+            Tools::Pip { python } => {
+                let uv = Some(fetched.join("bin/uv")).filter(|uv| uv.is_file());
+                (uv, uv::settings_of_pip(python))
+            }
+        };
+        let with = |python: PathBuf| match &uv {
+            Some(uv) => Tools::Uv { uv: uv.clone(), python: Some(python), settings: settings.clone() },
+            None => Tools::Pip { python },
+        };
+        let here = wanted.iter().find_map(|known| {
+            let places = on_path(&format!("python{known}")).into_iter().chain(of_pyenv(known));
+            // A shim on PATH may stand for an interpreter that is not selected.
+            places.into_iter().find(|python| self::version(python).is_ok_and(|version| version == *known))
+        });
+        let fetch = || {
+            let (uv, known) = (uv.as_ref()?, wanted.first()?);
+            run(uv, &["python", "install", "--quiet", known]).ok()?;
+            run(uv, &["python", "find", "--managed-python", known]).ok().map(|path| PathBuf::from(path.trim()))
+        };
+        here.or_else(fetch).map(with)
+    }
+
     /// Asks the package index for something small, once, and not for long.
     ///
     /// # Errors
@@ -66,15 +114,15 @@ impl Tools {
     }
 
     /// uv in place of pip, if it is in `directory` or can be fetched into it.
-    pub(super) fn with_uv(self, directory: &Path, announce: &dyn Fn(&str)) -> Tools {
+    pub(super) fn with_uv(self, directory: &Path, announce: &dyn Fn(Said<'_>)) -> Tools {
         let Tools::Pip { python } = &self else { return self };
         let uv = directory.join("bin/uv");
         if !uv.is_file() {
-            announce("fetching uv, which lets environments share files (25 MB, once)");
+            announce(Said::Step("fetching uv, which lets environments share files (25 MB, once)"));
             if let Err(error) = uv::fetch(python, directory) {
                 let why = error.to_string();
                 let why = why.lines().last().unwrap_or_default().trim().to_owned();
-                announce(&format!("without uv, pip makes an environment that shares nothing: {why}"));
+                announce(Said::Step(&format!("without uv, pip makes an environment that shares nothing: {why}")));
                 return self;
             }
         }
