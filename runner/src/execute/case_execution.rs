@@ -34,7 +34,7 @@ use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, rep
 use crate::case::requirement;
 use crate::case::{Case, Launch, Transport};
 use crate::check::need::Need;
-use crate::execute::launch::environment::{Endpoint, Environment, changed};
+use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
 use crate::host::cache_directory::cache_directory;
 use crate::host::{deadline, machine, surroundings};
@@ -143,11 +143,7 @@ impl CaseExecution<'_> {
             return Ok(());
         }
         if let (Some(need), Some(python)) = (&need, &python) {
-            let environment = changed(&self.case.env, &self.case.env_unset, self.case.env_inherit.as_deref());
-            let started = (&environment, self.case.dir.as_path());
-            let used = self.context.python_used((python, need), started, self.case.torchruns().is_some()).await;
-            self.observation.python = Some(used.python);
-            self.observation.python_error = used.error;
+            self.ask_python(need, python).await;
             if self.observation.python_error.is_some() {
                 return Ok(());
             }

@@ -27,6 +27,9 @@ pub struct PythonUsed {
     /// The case pins files by hash, and ftest did not install them: only their versions were compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_hashes: bool,
+    /// Processes also ran on other machines, whose interpreter at the same place was not asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_here: bool,
 }
 
 impl PythonUsed {
@@ -55,7 +58,10 @@ impl std::fmt::Display for PythonUsed {
             write!(f, ", {}", self.packages())?;
         }
         write!(f, ": {} ({})", self.program.display(), self.selected)?;
-        if self.without_hashes { f.write_str("; hashes were not compared") } else { Ok(()) }
+        if self.without_hashes {
+            f.write_str("; hashes were not compared")?;
+        }
+        if self.only_here { f.write_str("; that of other machines was not asked") } else { Ok(()) }
     }
 }
 
@@ -71,10 +77,12 @@ mod tests {
             version: "3.11.7".into(),
             selected: "VIRTUAL_ENV".into(),
             packages: packages.map(|(name, version)| (name.to_owned(), version.to_owned())).into(),
-            without_hashes: false,
+            ..PythonUsed::default()
         };
         let expected = "Python 3.11.7, torch 2.15.0, mine of unknown version, numpy 2.4.1: /v/bin/python (VIRTUAL_ENV)";
         assert_eq!(used.to_string(), expected);
+        (used.without_hashes, used.only_here) = (true, true);
+        assert!(used.to_string().ends_with("; hashes were not compared; that of other machines was not asked"));
         used.packages = (0..11).map(|index| (format!("p{index:02}"), "1".to_owned())).collect();
         assert!(used.packages().ends_with("p07 1 and 3 more"), "{}", used.packages());
     }

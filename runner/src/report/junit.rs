@@ -258,6 +258,9 @@ fn properties(case: &CaseRun) -> Vec<(String, String)> {
         if python.without_hashes {
             add("python.hashes", "not compared".to_owned());
         }
+        if python.only_here {
+            add("python.elsewhere", "not asked".to_owned());
+        }
     }
     if case.slow() {
         add("slow", "true".to_owned());

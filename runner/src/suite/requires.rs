@@ -3,7 +3,7 @@
 use model::node::{Entry, Node, Value};
 
 use crate::case::Requirement;
-use crate::case::python::PythonNeed;
+use crate::case::python::{PythonNeed, package};
 use crate::host::version::{BadRange, Range};
 use crate::suite::language::keys;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
@@ -47,7 +47,7 @@ fn need_torch(reader: &Reader<'_>, entry: &Entry, python: &mut Option<PythonNeed
         );
         return;
     };
-    requirements.retain(|requirement| requirement != "torch" && !requirement.starts_with("torch="));
+    requirements.retain(|requirement| package(requirement) != "torch");
     requirements.push(format!("torch=={version}"));
     // PyTorch does not require NumPy, but few programs do without it.
     if !requirements.iter().any(|requirement| requirement.starts_with("numpy")) {

@@ -22,6 +22,8 @@ const NO_SPACE: &str = "No space left on device";
 const READ_ONLY: &str = "Read-only file system";
 /// Python's message if PyTorch is not installed.
 const NO_TORCH: &str = "No module named 'torch'";
+/// What the PyTorch of a managed environment says where no GPUs are simulated (`_ftest_hint.py`).
+const NO_GPUS: &str = "ftest: this environment has PyTorch without NVIDIA's libraries";
 /// What glibc's loader writes around the reason, after the library's name.
 const NOT_LOADED: [&str; 2] = ["libfakegpu.so' from LD_PRELOAD cannot be preloaded (", ")"];
 /// The reason where there is no such file, or none that may be read.
@@ -66,6 +68,20 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
             failures.push(failure(got, next));
             break;
         }
+    }
+    let unsimulated = |process: &&ProcessObservation| {
+        let said = [&process.stderr.head, &process.stderr.tail];
+        let says = said.iter().any(|text| String::from_utf8_lossy(text).contains(NO_GPUS));
+        says && !case.expect.exit.accepts(process.role, &process.exit)
+    };
+    if let Some(process) = observation.processes.iter().find(unsimulated).filter(|_| case.cluster.is_none()) {
+        failures.push(failure(
+            format!(
+                "{} imports PyTorch, whose libraries come with simulated GPUs, and the case has none",
+                process.role
+            ),
+            "give the case a `cluster`, or start the program as `fgpu python ...`".to_owned(),
+        ));
     }
     let ended_by = |numbers: &[i32]| ended_by(case, observation, numbers);
     if let (Some(value), Some(role)) = (machine.file_size, ended_by(&[SIGXFSZ])) {
@@ -297,6 +313,18 @@ mod tests {
         let found = failures(&Case::default(), &observation);
         assert_eq!(found[0].got, format!("rank 0 could not be loaded: {line}"));
         assert_eq!(found[0].next, "the limit on address space (`ulimit -v`) is 8192 bytes: raise it");
+    }
+
+    #[test]
+    fn pytorch_without_simulated_gpus_is_not_the_programs_fault() {
+        let mut observation = seen(Machine::default(), &[Exit::Code(1)]);
+        observation.processes[0].stderr.tail =
+            format!("ValueError: no libcublas\n{NO_GPUS}; the simulated").into_bytes();
+        let found = failures(&Case::default(), &observation);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].got.starts_with("rank 0 imports PyTorch") && found[0].next.contains("a `cluster`"));
+        let hint = include_str!("../execute/python/hints/_ftest_hint.py");
+        assert!(hint.contains(NO_GPUS), "the sentence is another one there");
     }
 
     #[test]

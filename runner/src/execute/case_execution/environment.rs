@@ -4,11 +4,14 @@ use protocol::sanitizer::{self, Sanitizers};
 
 use super::CaseExecution;
 use crate::case::Case;
+use crate::case::python::PythonNeed;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
-use crate::execute::launch::environment::{Endpoint, Environment};
+use crate::execute::launch::environment::{Endpoint, Environment, changed};
+use crate::execute::machines;
 use crate::execute::python::Python;
 use crate::execute::reports;
-use crate::observation::SHARED;
+use crate::execute::srun;
+use crate::observation::{PythonUsed, SHARED};
 
 /// The sanitizers of a case, unless they are the default. Comparing two runs needs the contents of replicas, too.
 fn sanitizers(case: &Case) -> Option<String> {
@@ -44,6 +47,18 @@ impl CaseExecution<'_> {
             environment.set(protocol::env::SCHEDULE.name, schedule.to_string());
         }
         Ok(environment)
+    }
+
+    /// Asks the interpreter what it has of what the case declares, which must be there unless ftest put it there.
+    pub(super) async fn ask_python(&mut self, need: &PythonNeed, python: &Python) {
+        let case = self.case;
+        let environment = changed(&case.env, &case.env_unset, case.env_inherit.as_deref());
+        let started = (&environment, case.dir.as_path());
+        let used = self.context.python_used((python, need), started, case.torchruns().is_some()).await;
+        let joined = self.context.machines.is_some() && machines::nodes_elsewhere(case) > 0;
+        let only_here = joined || srun::is_apart(case);
+        self.observation.python = Some(PythonUsed { only_here, ..used.python });
+        self.observation.python_error = used.error;
     }
 
     /// Sets the injected faults, for the ranks and for the coordinator.

@@ -48,6 +48,7 @@ impl Pythons {
             selected: python.selected.to_owned(),
             packages: versions(declared, inventory),
             without_hashes: !managed && has_hashes(declared),
+            only_here: false,
         };
         // What ftest chooses itself, nobody declared.
         let mut wanted = declared.to_vec();
