@@ -22,7 +22,7 @@ use crate::program;
 /// Longer than anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What stands in for PyTorch, by file.
-const TORCH: [(&str, &str); 6] = [
+const TORCH: [(&str, &str); 8] = [
     (
         "__init__.py",
         "import ctypes, logging, multiprocessing, os, subprocess\n\
@@ -36,6 +36,14 @@ const TORCH: [(&str, &str); 6] = [
     ("distributed/run.py", include_str!("warm/launcher.py")),
     ("nn/parallel.py", ""),
     ("optim.py", ""),
+    ("_inductor/__init__.py", ""),
+    (
+        "_inductor/codecache.py",
+        "import os, tempfile\n\
+         def default_cache_dir(): return os.path.join(tempfile.gettempdir(), 'torchinductor_me')\n\
+         _HEADER_DIR = os.path.join(default_cache_dir(), 'precompiled_headers')\n\
+         _HEADER_LOCK_DIR = os.path.join(_HEADER_DIR, 'locks')\n",
+    ),
     // As torch/_inductor/runtime/cache_dir_utils.py does it.
     (
         "_dynamo.py",
@@ -388,6 +396,19 @@ fn a_torch_that_cannot_be_forked_from_leaves_its_cases_cold() {
         }
         machine.assert_clean();
     }
+}
+
+#[test]
+fn what_inductor_remembers_of_tmpdir_is_each_forks_own() {
+    let machine = Machine::new();
+    let program = "import os\nfrom torch._inductor import codecache as c\n\
+                   own = os.environ['TMPDIR'] + '/torchinductor_me/precompiled_headers'\n\
+                   assert (c._HEADER_DIR, c._HEADER_LOCK_DIR) == (own, own + '/locks'), c._HEADER_DIR\n";
+    fs::write(machine.path("places.py"), program).unwrap();
+    let case = "- {id: one, launch: {argv: [python, places.py], ranks: 2, warm: [torch._inductor.codecache]}}\n";
+    let came = machine.run(case, "1").remove(0);
+    assert!(came.processes.iter().all(|process| process.1 == Exit::Code(0)), "{came:?}");
+    assert_eq!(came.starts, all_warm(2));
 }
 
 #[test]

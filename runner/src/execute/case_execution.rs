@@ -3,12 +3,13 @@
 mod elsewhere;
 mod ending;
 mod environment;
+mod surroundings;
 
 use protocol::announcement::Announcement;
 use protocol::ids::Rank;
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -36,8 +37,7 @@ use crate::case::{Case, Launch, Transport};
 use crate::check::need::Need;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
-use crate::host::cache_directory::cache_directory;
-use crate::host::{deadline, machine, surroundings};
+use crate::host::{deadline, machine};
 use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
 
 /// Runs a case and returns the observation. Returns once no process of the case runs, or the remaining ones are named
@@ -118,16 +118,6 @@ impl<'a> CaseExecution<'a> {
 
 impl CaseExecution<'_> {
     /// Starts everything and watches until the ranks have ended, the deadline has passed or the user wants to stop.
-    /// Whether its processes are certain to talk by 127.0.0.1: they would wait for each other.
-    fn needs_loopback(&self) -> bool {
-        let is_here = self.network.is_none() && self.elsewhere.is_none();
-        let meet = self.case.world_size().is_some_and(|ranks| ranks > 1);
-        is_here
-            && (self.case.torchruns().is_some()
-                || self.case.transport == Transport::Tcp
-                || meet && self.case.python.is_some())
-    }
-
     async fn run(&mut self) -> Result<(), String> {
         let need = self.case.python_need();
         let python = match &need {
@@ -163,9 +153,7 @@ impl CaseExecution<'_> {
             }
         }
         self.reserve_machines()?;
-        if let Some(why) = surroundings::no_loopback().filter(|_| self.needs_loopback()) {
-            return Err(why);
-        }
+        self.check_loopback()?;
         self.room = tokio::select! {
             room = self.context.descriptors.room(self.case) => Some(room.map_err(|error| error.to_string())?),
             () = self.context.cancel.raised(1) => {
@@ -492,15 +480,7 @@ impl CaseExecution<'_> {
         }
         self.observation.device_reports = devices.unwrap_or_default();
         self.observation.refused = reports::refusals(&self.scratch);
-        let cache = cache_directory().unwrap_or_default();
-        let places = [
-            ("TMPDIR", self.context.directory()),
-            ("the suite's directory", &self.case.dir),
-            ("the cache", &cache),
-            ("shared memory", Path::new("/dev/shm")),
-        ];
-        self.observation.machine = self.memory.machine();
-        surroundings::note(&mut self.observation.machine, &places);
+        self.note_surroundings();
         self.observation.gaps =
             gaps::in_reports(self.observation.cluster_report.as_ref(), &self.observation.device_reports);
         noted.add_gaps_to(&mut self.observation.gaps);

@@ -225,7 +225,7 @@ def renew_random():
 
 
 def renew_directories():
-    """What imports remember of the working directory and TMPDIR: the names in RENEWED, and a default of PyTorch's."""
+    """What imports remember of the working directory and TMPDIR: the names in RENEWED, and two places of PyTorch's."""
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
         tempfile.tempdir = None
@@ -235,6 +235,15 @@ def renew_directories():
     dynamo = sys.modules.get("torch._dynamo.config")
     if hasattr(dynamo, "default_debug_dir_root"):
         dynamo._config["debug_dir_root"].default = dynamo.default_debug_dir_root()
+    inductor = sys.modules.get("torch._inductor.codecache")
+    if hasattr(inductor, "_HEADER_DIR"):
+        inductor._HEADER_DIR = os.path.join(inductor.default_cache_dir(), "precompiled_headers")
+        inductor._HEADER_LOCK_DIR = os.path.join(inductor._HEADER_DIR, "locks")
+    cache = getattr(sys.modules.get("torch._dynamo.package"), "DynamoCache", None)
+    places = sys.modules.get("torch._inductor.runtime.cache_dir_utils")
+    if hasattr(cache, "_path_prefix") and hasattr(places, "default_cache_dir"):
+        place = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or places.default_cache_dir()
+        cache._path_prefix = os.path.join(place, "dynamo")
 
 
 def renew_times():

@@ -11,7 +11,12 @@ MODULES = ("torch", "torch.distributed", "torch.distributed.run", "torch.nn.para
 
 # Where imports keep a directory that `renew_directories` replaces, and the variables behind them: their values in the server do
 # not matter.
-RENEWED = {("tempfile", "tempdir"), ("multiprocessing.process", "ORIGINAL_DIR")}
+RENEWED = {
+    ("tempfile", "tempdir"),
+    ("multiprocessing.process", "ORIGINAL_DIR"),
+    ("torch._inductor.codecache", "_HEADER_DIR"),
+    ("torch._inductor.codecache", "_HEADER_LOCK_DIR"),
+}
 HARMLESS = {b"TMPDIR", b"TEMP", b"TMP"}
 
 
