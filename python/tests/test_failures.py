@@ -339,6 +339,24 @@ def test_where_there_is_no_ftest_every_test_says_so(session):
     result.stdout.fnmatch_lines(["*clusters are simulated on Linux on x86_64, and this is linux on arm64*"])
 
 
+def test_an_ftest_that_is_killed_fails_the_tests_that_it_has_not_run(session):
+    fake = session.path / "fake"
+    fake.write_text("""#!/bin/sh
+echo '{"event": "run_started", "run": "r"}'
+read case
+printf '{"event": "case_fini'
+kill -KILL $$
+""")
+    fake.chmod(0o755)
+    session.write(
+        "import pytest\n@pytest.mark.cluster(ranks=1)\ndef test_a():\n    pass\n\n@pytest.mark.cluster(ranks=1)\ndef test_b():\n    pass\n"
+    )
+    session.write(f"import ftest.programs as programs\nprograms.find = lambda name: {str(fake)!r}\n", "conftest.py")
+    result = session.run()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*fake ended with -9 before it had a result*"])
+
+
 def test_debuggers_say_how_to_stop_in_a_rank(session):
     session.write("""
 import pytest

@@ -153,6 +153,9 @@ class Driver:
         """Records what ftest reports, until it ends."""
         with output:
             for line in output:
+                # What a killed ftest wrote last may be half a line.
+                if not line.endswith(b"\n"):
+                    break
                 event = json.loads(line)
                 with self.changed:
                     self.take(event)
