@@ -57,6 +57,12 @@ async function look(file, reader, picture) {
         return width > 0 && height > 0;
       });
       if (marks.length === 0) mistakes.push(`the chart ${name} is empty`);
+      const scale = chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+      const small = [...chart.querySelectorAll('text')].filter((text) => scale > 0 && parseFloat(getComputedStyle(text).fontSize) * scale < 10.95);
+      if (small.length > 0) mistakes.push(`${small.length} texts of ${name} are smaller than 11 px`);
+      const card = chart.closest('figure')?.querySelector('.scroll')?.clientWidth;
+      const large = chart.closest('.large');
+      if (!large && card > 0 && chart.getBoundingClientRect().width < card - 1) mistakes.push(`${name} does not fill its card`);
       if (!name || !chart.querySelector('desc')?.textContent) mistakes.push('a chart has no title or description for a screen reader');
       const ids = chart.getAttribute('aria-labelledby').split(' ');
       if (ids.some((id) => document.querySelectorAll(`#${id}`).length !== 1)) mistakes.push(`the ids of ${name} are not unique`);

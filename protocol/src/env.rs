@@ -179,6 +179,8 @@ variables! {
         "Whether Python processes of cases are forked from one that has imported PyTorch: `1` in all cases but those with `warm: false`, `0` in none.";
     RUNS = "FTEST_RUNS_DIR", "a directory", ".ftest/runs",
         "Where `ftest run` keeps its runs, and other commands find them.";
+    KEEP_SIZE = "FTEST_KEEP_SIZE", "a size of at least 1MiB: 500MiB, 2GiB", "1GiB",
+        "How large the kept runs may be together; one of them at most a quarter of it.";
 }
 
 #[cfg(test)]

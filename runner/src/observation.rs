@@ -153,6 +153,9 @@ pub struct Hang {
     pub sentence: String,
     /// Global ranks that others waited for and that waited for none.
     pub missing: Vec<u32>,
+    /// Where in the program the missing ranks were when they were ended, if Python said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<String>,
     /// Where in the program these ranks wait, and where the missing ones were last.
     #[serde(default)]
     pub lines: Vec<String>,
@@ -165,10 +168,12 @@ pub struct Hang {
 }
 
 impl Hang {
-    /// The message and, each on its own line, the places in the program.
+    /// Where the missing ranks are, as it is what the reader looks for; the message; and, each on its own line, the places in
+    /// the program.
     pub fn story(&self) -> String {
+        let at = if self.at.is_empty() { String::new() } else { format!("{}: ", self.at.join(", ")) };
         let parts: Vec<&str> = std::iter::once(&self.sentence).chain(&self.lines).map(String::as_str).collect();
-        parts.join("\n")
+        at + &parts.join("\n")
     }
 }
 

@@ -37,10 +37,11 @@ fn ctrl_c_ends_the_run_and_leaves_a_whole_junit_file() {
     assert_eq!(code, Some(130), "{stdout}");
     assert!(stdout.contains("interrupted\n3 cases: 1 passed, 1 skipped, 1 not run"), "{stdout}");
     assert!(
-        junit.contains("<testsuites name=\"ftest\" tests=\"3\" skipped=\"2\" failures=\"0\" errors=\"0\""),
+        junit.contains("<testsuites name=\"ftest\" tests=\"4\" skipped=\"2\" failures=\"0\" errors=\"1\""),
         "{junit}"
     );
-    assert_eq!(junit.matches("<testcase ").count(), 3);
+    // The cases, and that the run was interrupted.
+    assert_eq!(junit.matches("<testcase ").count(), 4);
     assert!(junit.ends_with("</testsuites>\n"), "{junit}");
 }
 

@@ -61,6 +61,7 @@ fn few_cases_with_everything() {
         idle: true,
         sentence: "Nothing has moved for 5 s. Ranks 0 to 4, 6 and 7 wait in all_reduce 8 of communicator 1 for rank 5, which last finished broadcast 7 and is in Python code.".into(),
         missing: vec![5],
+        at: vec!["rank 5 is at train.py:44 (validate)".into()],
         lines: vec!["rank 5 got as far as broadcast 7, called at train.py:31 (step)".into()],
         details: (0..8).map(|rank| format!("rank {rank}: waits since 5.0 s in all_reduce 8; process 47{rank} sleeps")).collect(),
         flight_record: Some("flight".into()),
@@ -97,6 +98,7 @@ fn few_cases_with_everything() {
         "was passed",
         "was failed",
         "Rank 3 still waits",
+        "rank 5 is at train.py:44 (validate): Nothing has moved for 5 s.",
         "nccl.ncclCommRegister",
         "not run",
     ] {

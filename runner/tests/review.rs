@@ -54,6 +54,36 @@ fn without_a_terminal_review_shows_what_waits_and_accept_takes_it() {
 }
 
 #[test]
+fn without_a_suite_the_last_run_says_which() {
+    let root = project();
+    // Not in `suites`, and run from elsewhere.
+    let (suite, deep) = (root.path().join("mine.yaml"), root.path().join("deep"));
+    let text =
+        SUITE.replace("suite: s", "suite: mine").replace("cases:", "cases:\n- {id: runs, launch: {argv: ['true']}}");
+    fs::write(&suite, text).unwrap();
+    leave(&root.path().join("snapshots/mine/a.snap.new"), "mine/a report", "1\n");
+    fs::create_dir(&deep).unwrap();
+    let runs = ["--runs-dir", root.path().join("runs").to_str().unwrap()].map(str::to_owned);
+    let with =
+        |words: &[&'static str]| words.iter().map(|word| (*word).to_owned()).chain(runs.clone()).collect::<Vec<_>>();
+    let call = |at: &Path, words: &[&'static str]| {
+        outcome(&ftest(at, &with(words).iter().map(String::as_str).collect::<Vec<_>>()))
+    };
+    call(root.path(), &["run", "mine.yaml", "-E", "case(runs)"]);
+    let (code, out, error) = call(root.path(), &["review"]);
+    assert!((code, out.contains("mine/a")) == (1, true), "{out}{error}");
+    let (code, out, error) = call(&deep, &["accept"]);
+    assert!((code, out.starts_with("accepted mine/a")) == (0, true), "{out}{error}");
+    fs::remove_file(&suite).unwrap();
+    let (code, _, error) = call(root.path(), &["review"]);
+    assert_eq!(code, 0);
+    assert!(
+        error.starts_with("ftest: the suites of the last run, ") && error.contains("are no longer there"),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_artifact_of_a_ci_run_is_accepted_file_by_file() {
     let root = project();
     let artifact = root.path().join("artifact");

@@ -265,6 +265,258 @@ fn shards_become_one_run_again() {
 }
 
 #[test]
+fn a_merge_without_all_shards_is_no_success_and_every_report_says_so() {
+    let workspace = Workspace::new();
+    for part in 1..=2 {
+        workspace.ftest(&format!("suite.yaml --no-fail-fast --shard {part}/2 --runs-dir q{part}"));
+    }
+    let part = |number: u32| {
+        let mut runs = fs::read_dir(workspace.path().join(format!("q{number}"))).unwrap();
+        format!("q{number}/{}", runs.next().unwrap().unwrap().file_name().to_str().unwrap())
+    };
+    // The case that failed is in the first.
+    let reports = "--junit m.xml --html m.html --markdown m.md --trace m.json --github";
+    let alone = workspace.ftest(&format!("merge {} {reports}", part(2)));
+    assert_eq!(alone.status.code(), Some(3), "{alone:?}");
+    assert_eq!(
+        text(&alone.stderr),
+        "ftest: shard 1/2 is missing\nftest: this is not a whole run; `--partial` lets it pass without what is missing\n"
+    );
+    let partial = workspace.ftest(&format!("merge {} --partial {reports}", part(2)));
+    assert_eq!(
+        (partial.status.code(), text(&partial.stderr)),
+        (Some(0), "ftest: warning: shard 1/2 is missing\n".into())
+    );
+    for output in [&alone, &partial] {
+        assert!(text(&output.stdout).contains("incomplete: shard 1/2 is missing\n"), "{output:?}");
+    }
+    assert!(text(&alone.stdout).contains("::error title=not a whole run::shard 1/2 is missing\n"), "{alone:?}");
+    assert!(text(&partial.stdout).contains("::warning title=not a whole run::shard 1/2 is missing\n"), "{partial:?}");
+    for name in ["m.xml", "m.html", "m.md", "m.json"] {
+        let report = fs::read_to_string(workspace.path().join(name)).unwrap().replace("&#47;", "/");
+        assert!(report.to_lowercase().contains("shard 1/2 is missing"), "{name}: {report}");
+    }
+    // One part of one run and the other of another do not make a run: here, another selection.
+    workspace.ftest("suite.yaml -E good|never --shard 1/2 --runs-dir q3");
+    let mixed = workspace.ftest(&format!("merge {} {}", part(2), part(3)));
+    assert_eq!(mixed.status.code(), Some(3), "{mixed:?}");
+    assert_eq!(text(&mixed.stderr).matches(" of the run of ").count(), 2, "{mixed:?}");
+    // Runs that are no shards do not know of each other.
+    workspace.ftest("suite.yaml -E good --runs-dir q4");
+    assert_eq!(workspace.ftest(&format!("merge {}", part(4))).status.code(), Some(0));
+    let expected = workspace.ftest(&format!("merge {} --expect 2", part(4)));
+    assert_eq!(expected.status.code(), Some(3));
+    assert!(text(&expected.stderr).starts_with("ftest: 2 runs were expected, and 1 are there\n"), "{expected:?}");
+}
+
+/// The script of the action's step that merges, of GitLab's job, and the command of the Kubernetes pods, as they are in the
+/// repository.
+#[test]
+fn recipes_for_ci_fail_when_a_job_left_nothing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+    let yaml = |text: &str| serde_yaml::from_str::<serde_json::Value>(text).unwrap();
+    let action = yaml(&read(".github/actions/ftest/action.yml"));
+    let steps = action["runs"]["steps"].as_array().unwrap();
+    let script =
+        |part: &str| steps.iter().filter_map(|step| step["run"].as_str()).find(|run| run.contains(part)).unwrap();
+    let gitlab = yaml(&read("packaging/gitlab-ci.yml"));
+    let page = read("docs/ci.md");
+    let block = page.split("```").find(|block| block.starts_with("yaml\napiVersion: batch/v1")).unwrap();
+    let pod = yaml(block.strip_prefix("yaml").unwrap())["spec"]["template"]["spec"]["containers"][0]["args"][0].clone();
+
+    let workspace = Workspace::new();
+    fs::create_dir(workspace.path().join("suites")).unwrap();
+    let suite = SUITE.replace("exit 3", "exit 0");
+    fs::write(workspace.path().join("suites/suite.yaml"), suite).unwrap();
+    let program = workspace.command("").get_program().to_owned();
+    let run = |script: &str, variables: &[(&str, &str)]| {
+        let path = std::env::var("PATH").unwrap();
+        let mut command = Command::new("bash");
+        command.args(["-euo", "pipefail", "-c", script]).current_dir(workspace.path()).stdin(Stdio::null());
+        command
+            .env("PATH", format!("{}:{path}", Path::new(&program).parent().unwrap().display()))
+            .env("PROGRAM", &program);
+        for name in ["CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FTEST_RUNS_DIR"] {
+            command.env_remove(name);
+        }
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let at = |path: &str| workspace.path().join(path).display().to_string();
+    let missing = |(code, stderr): (Option<i32>, String), what: &str| {
+        assert!(code == Some(3) && stderr.contains(what), "{code:?} {stderr}");
+    };
+
+    for part in ["1/2", "2/2"] {
+        let out = at(&format!("parts/part-{}", &part[..1]));
+        let variables = [("SUITES", "suites"), ("ARGUMENTS", ""), ("SHARD", part), ("OUT", &out)];
+        assert_eq!(run(script("\"$PROGRAM\" run"), &variables).0, Some(0));
+    }
+    let merge = |expect: &str| {
+        run(
+            script("\"$PROGRAM\" merge"),
+            &[("PARTS", &at("parts")), ("OUT", &at("out")), ("MERGE", "part-*"), ("EXPECT", expect)],
+        )
+    };
+    assert_eq!(merge(""), (Some(0), String::new()));
+    missing(merge("3"), "3 runs were expected, and 2 are there");
+    fs::remove_dir_all(at("parts/part-2")).unwrap();
+    missing(merge(""), "shard 2/2 is missing");
+    assert!(fs::read_to_string(at("out/junit.xml")).unwrap().contains("shard 2/2 is missing"));
+    fs::remove_dir_all(at("parts/part-1")).unwrap();
+    assert_eq!(merge("").0, Some(3));
+
+    let line = |job: &str| gitlab[job]["script"][0].as_str().unwrap().replace(".ftest/installed/bin/", "");
+    let node = |index: &str| {
+        run(
+            &line(".ftest"),
+            &[("SUITES", "suites"), ("ARGUMENTS", ""), ("CI_NODE_INDEX", index), ("CI_NODE_TOTAL", "2")],
+        )
+    };
+    assert_eq!(node("1").0, Some(0));
+    missing(run(&line(".ftest-merge"), &[]), "shard 2/2 is missing");
+    assert_eq!(node("2").0, Some(0));
+    assert_eq!(run(&line(".ftest-merge"), &[]).0, Some(0));
+
+    let start = |job: &str, index: &str| {
+        let variables = [("JOB", job), ("JOB_COMPLETION_INDEX", index), ("SHARDS", "2"), ("RUNS", &at("claim"))];
+        run(pod.as_str().unwrap(), &variables)
+    };
+    let merged = |job: &str| run(&format!("ftest merge claim/{job}/*/*"), &[]);
+    assert_eq!((start("old", "0").0, start("old", "1").0, merged("old").0), (Some(0), Some(0), Some(0)));
+    assert_eq!(start("new", "0").0, Some(0));
+    missing(merged("new"), "shard 2/2 is missing");
+}
+
+#[test]
+fn a_shard_without_cases_is_a_part_like_any_other() {
+    let workspace = Workspace::new();
+    let mut parts = Vec::new();
+    for part in 1..=4 {
+        let output =
+            workspace.ftest(&format!("suite.yaml -E good|never --shard {part}/4 --runs-dir q --junit {part}.xml"));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let none = format!("ftest: shard {part}/4 holds none of the 2 selected cases\n");
+        assert_eq!(text(&output.stderr), if part > 2 { none } else { String::new() });
+        assert!(fs::read_to_string(workspace.path().join(format!("{part}.xml"))).unwrap().ends_with("</testsuites>\n"));
+    }
+    for entry in fs::read_dir(workspace.path().join("q")).unwrap() {
+        parts.push(format!("q/{}", entry.unwrap().file_name().to_str().unwrap()));
+    }
+    let merged = workspace.ftest(&format!("merge {}", parts.join(" ")));
+    assert_eq!((merged.status.code(), text(&merged.stderr)), (Some(0), String::new()));
+    // What selects nothing selects nothing in every shard.
+    assert_eq!(workspace.ftest("suite.yaml -E case(nobody) --shard 4/4").status.code(), Some(4));
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_told_apart_from_one_that_ended() {
+    let workspace = Workspace::new();
+    workspace.ftest("suite.yaml --no-fail-fast -j 1 --shard 1/1");
+    let run = workspace.runs().remove(0);
+    let log = run.join("events.jsonl");
+    let all = fs::read_to_string(&log).unwrap();
+    // Up to the verdict of the first case; then up to the middle of the first line.
+    let verdict = all.find("\"event\":\"case_finished\"").unwrap();
+    let cut = verdict + all[verdict..].find('\n').unwrap() + 20;
+    fs::write(&log, &all[..cut]).unwrap();
+    let merged = workspace.ftest(&format!("merge {} --partial --junit m.xml", run.display()));
+    assert_eq!(merged.status.code(), Some(3), "a part that ended early is not a part that is known to be missing");
+    assert!(text(&merged.stderr).contains("did not end; its remaining cases count as not run"), "{merged:?}");
+    assert!(
+        fs::read_to_string(workspace.path().join("m.xml"))
+            .unwrap()
+            .contains("<error message=\"the run was interrupted\"")
+    );
+    let failed = workspace.ftest("run --failed --list");
+    assert_eq!(text(&failed.stdout), "s/bad[w=2]\ns/never\n");
+    let stderr = text(&failed.stderr);
+    assert!(
+        stderr.contains("is only shard 1/1") && stderr.contains("did not end: 2 cases without a result run, too"),
+        "{stderr}"
+    );
+    fs::write(&log, &all[..50]).unwrap();
+    for words in ["replay", "run --failed", &format!("merge {}", run.display())] {
+        let output = workspace.ftest(words);
+        assert_eq!(output.status.code(), Some(3), "{words}: {output:?}");
+        assert!(text(&output.stderr).contains("its log has no complete line, so nothing is known of it"), "{output:?}");
+    }
+}
+
+#[test]
+fn failed_cases_that_are_gone_are_not_forgotten() {
+    let workspace = Workspace::new();
+    workspace.ftest("suite.yaml --no-fail-fast -E never|bad");
+    let log = workspace.runs()[0].join("events.jsonl");
+    let all = fs::read_to_string(&log).unwrap();
+    fs::write(&log, all.replace("s/never", "s/renamed")).unwrap();
+    fs::write(&log, fs::read_to_string(&log).unwrap().replace("\"is\":\"passed\"", "\"is\":\"failed\"")).unwrap();
+    let refused = workspace.ftest("run --failed");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let stderr = text(&refused.stderr);
+    assert!(
+        stderr.contains("ftest: s/renamed did not pass in run ") && stderr.contains("-E 'all()' runs the others"),
+        "{stderr}"
+    );
+    let others = workspace.ftest("run --failed -E all() --list");
+    assert_eq!((others.status.code(), text(&others.stdout)), (Some(0), "s/bad[w=2]\n".to_owned()));
+    fs::remove_file(workspace.path().join("suite.yaml")).unwrap();
+    let without = workspace.ftest("run --failed");
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("there is no suite `suite.yaml`"), "{without:?}");
+}
+
+#[test]
+fn the_files_of_many_failures_stay_within_the_limit() {
+    let program = "yes out | head -c 400000; yes err | head -c 400000 >&2; echo last word; exit 1";
+    let workspace = Workspace::with(&format!(
+        "ftest: 1
+suite: s
+cases:
+- {{id: a, matrix: {{axes: {{n: {:?}}}}}, launch: {{argv: [sh, -c, '{program}']}}}}
+",
+        (0..20).collect::<Vec<_>>()
+    ));
+    let output = workspace.ftest("suite.yaml --no-fail-fast --keep-size 8MiB");
+    let run = workspace.runs().remove(0);
+    let sizes = files(&run).iter().map(|path| path.metadata().unwrap().len()).sum::<u64>();
+    // A quarter of it; 16 MB were written.
+    assert!(sizes < 9 << 18, "{sizes}");
+    for number in 0..20 {
+        let kept = fs::read_to_string(run.join(format!("s/a.n={number}/launcher-0.stdout"))).unwrap();
+        assert!(kept.starts_with("out\n") && kept.ends_with("last word\n"), "{number}: {} bytes", kept.len());
+        assert!(kept.contains(" bytes are left out here: FTEST_KEEP_SIZE"));
+    }
+    let stdout = text(&output.stdout);
+    let note = "note: only both ends are kept of launcher-0.stderr (400000 bytes), launcher-0.stdout (400010 bytes): \
+         the kept runs may have 8388608 bytes (--keep-size, FTEST_KEEP_SIZE)\n";
+    assert_eq!(stdout.matches(note).count(), 20, "{stdout}");
+    for (words, variable) in [("--keep-size 5", ""), ("", "much")] {
+        let mut command = workspace.command(&format!("suite.yaml {words}"));
+        let output = command.env("FTEST_KEEP_SIZE", variable).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).to_lowercase().replace('-', "_").contains("keep_size"), "{output:?}");
+    }
+}
+
+#[test]
+fn text_of_users_stays_on_its_line() {
+    let workspace = Workspace::with(
+        r#"ftest: 1
+suite: s
+cases:
+- {id: known, title: "a\nb", xfail: {reason: "one\n  failed  s/forged\ttwo"}, launch: {argv: ['false']}}
+- {id: vso, launch: {argv: [sh, -c, "echo '##vso[task.complete result=Succeeded;]done' >&2; exit 1"]}}
+"#,
+    );
+    let output = workspace.ftest("suite.yaml --no-fail-fast");
+    let stdout = text(&output.stdout);
+    assert!(stdout.lines().next().unwrap().ends_with(" s/known (one failed s/forged two)"), "{stdout}");
+    assert!(stdout.contains("# #vso[task.complete") && !stdout.contains("##vso["), "{stdout}");
+}
+
+#[test]
 fn a_killed_ftest_leaves_a_log_and_a_junit_file_that_can_be_read() {
     let suite = "ftest: 1
 suite: s
@@ -277,7 +529,9 @@ cases:
     let output = workspace.ftest("suite.yaml -j 1 --junit out.xml");
     assert_eq!(output.status.code(), None);
     let junit = fs::read_to_string(workspace.path().join("out.xml")).unwrap();
-    assert!(junit.contains("tests=\"3\"") && junit.ends_with("</testsuites>\n"), "{junit}");
+    // Three cases, and that the run did not end.
+    assert!(junit.contains("tests=\"4\"") && junit.contains("errors=\"1\""), "{junit}");
+    assert!(junit.ends_with("</testsuites>\n"), "{junit}");
     let replay = workspace.ftest("replay");
     assert_eq!(replay.status.code(), Some(3));
     assert!(text(&replay.stdout).contains("s/first"), "{}", text(&replay.stdout));

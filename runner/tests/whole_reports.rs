@@ -149,7 +149,7 @@ fn what_a_teardown_prints_is_not_executed_either() {
     let output = ftest(place.path(), &["suites/torn.yaml", "--github"], &[]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("| ##[error]mine"), "{text}");
+    assert!(text.contains("| # #[error]mine"), "{text}");
     let executed = executed(&text);
     assert_eq!(executed.len(), 3, "{text}");
     assert_eq!(executed[..2], ["::group::the teardown of torn/busy", "::endgroup::"]);

@@ -148,6 +148,9 @@ pub struct RunArgs {
     /// How many runs to keep, including this one
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Runs")]
     pub keep_runs: usize,
+    /// How large the kept runs may be together: older ones are removed, and of one run's files at most a quarter of it is kept [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = crate::record::keep::parse, help_heading = "Runs")]
+    pub keep_size: Option<u64>,
     /// Accept new and changed snapshots of cases whose other checks hold
     #[arg(long)]
     pub accept: bool,

@@ -27,8 +27,8 @@ use crate::host::output;
 use crate::host::secrets::Secrets;
 use crate::host::variable;
 use crate::record::event;
-use crate::record::event::{CaseInfo, Event, RunInfo};
-use crate::record::{self, ArtifactStore, Recorder, Run, history};
+use crate::record::event::{CaseInfo, Event, RunInfo, Whole};
+use crate::record::{self, ArtifactStore, Recorder, Run, history, keep};
 use crate::report::github;
 use crate::report::human::HumanReport;
 use crate::schedule::run_resources::RunResources;
@@ -40,7 +40,7 @@ use crate::verdict::exit_code::ExitCode;
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// The run information known before the first case.
-fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunInfo {
+fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>], whole: Option<Whole>) -> RunInfo {
     let now = SystemTime::now();
     RunInfo {
         version: event::VERSION,
@@ -51,9 +51,11 @@ fn run_info(arguments: &RunArgs, seed: Option<u64>, cases: &[Arc<Case>]) -> RunI
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         directory: std::env::current_dir().unwrap_or_default(),
         shard: arguments.select.shard.map(|shard| shard.to_string()),
+        whole,
         seed,
         rounds: Some(arguments.pace.rounds()).filter(|rounds| rounds.repeat()).map(|rounds| rounds.to_string()),
         cases: cases.iter().map(|case| CaseInfo::from(&**case)).collect(),
+        ..RunInfo::default()
     }
 }
 
@@ -79,6 +81,7 @@ pub(super) async fn execute(
     arguments: &RunArgs,
     install: Install,
     cases: &[Arc<Case>],
+    whole: Option<Whole>,
     debug_rank: Option<DebugRank>,
     signals: &mut Signals,
 ) -> Ended {
@@ -104,6 +107,13 @@ pub(super) async fn execute(
     if let Err(code) = arguments.machines.check(cases) {
         return Ended::Through(code);
     }
+    let keep_size = match keep::size(arguments.keep_size) {
+        Ok(size) => size,
+        Err(error) => {
+            eprintln!("ftest: {error}");
+            return Ended::Through(ExitCode::Usage);
+        }
+    };
     execute::keep_descriptors();
     let mut context = match RunContext::start(install, cancel.clone(), announce) {
         Ok(context) => context.limited(arguments.global_timeout),
@@ -127,16 +137,17 @@ pub(super) async fn execute(
         None if slots > 1 => Order::Preferred(order::longest_first(cases, slots, &history::durations(&runs))),
         None => Order::Known((0..cases.len()).collect()),
     };
-    let info = run_info(arguments, seed, cases);
-    let store = runs.open(&info.run, arguments.keep_runs);
+    let info = run_info(arguments, seed, cases, whole);
+    let store = runs.open(&info.run, arguments.keep_runs, keep::Room::before(keep_size));
     let store = store.map_err(|error| eprintln!("ftest: this run is not kept: {error}")).ok();
     let directory = store.as_ref().map(|store| store.directory().to_owned()).unwrap_or_default();
     let secrets = Secrets::of_environment();
     cases.iter().for_each(|case| secrets.learn(case.env.clone()));
     context.no_capture = arguments.show.no_capture.then(|| secrets.clone());
     context.debug_rank = debug_rank;
-    let artifacts = store.as_ref().map(|store| ArtifactStore::new(store.directory(), secrets.clone()));
-    let slurm = match slurm(arguments, &context.install, store.is_some().then_some(&directory)) {
+    let room = keep::Room::of_run(keep_size);
+    let artifacts = store.as_ref().map(|store| ArtifactStore::new(store.directory(), secrets.clone(), room));
+    let slurm = match slurm(arguments, &context.install, keep_size, store.is_some().then_some(&directory)) {
         Ok(slurm) => slurm,
         Err(error) => {
             eprintln!("ftest: --executor slurm: {error}");
@@ -150,7 +161,12 @@ pub(super) async fn execute(
     // Standard output belongs to the program that drives the run.
     let out: Box<dyn Write> = if arguments.drive { Box::new(std::io::sink()) } else { Box::new(output::styled()) };
     let human = HumanReport::new(out, !shared && !arguments.drive).in_groups(to_github && !shared);
-    let reports = Reports::new(&arguments.reports, Run::at(&directory), Recorder::new(store, secrets), human);
+    let reports = Reports::new(
+        &arguments.reports,
+        Run::at(&directory),
+        Recorder::new(store, secrets).within(keep::Room::log(keep_size)),
+        human,
+    );
     let reports = if arguments.drive { reports.printing_events() } else { reports };
     let reports = Rc::new(RefCell::new(reports));
     let in_ci = variable::is_set("CI");
@@ -240,7 +256,12 @@ pub(super) async fn execute(
 ///
 /// # Errors
 /// A message if ftest is missing, or there is no directory for the files.
-fn slurm(arguments: &RunArgs, install: &Install, directory: Option<&PathBuf>) -> Result<Option<Slurm>, String> {
+fn slurm(
+    arguments: &RunArgs,
+    install: &Install,
+    keep_size: u64,
+    directory: Option<&PathBuf>,
+) -> Result<Option<Slurm>, String> {
     if arguments.executor.executor.is_none() {
         return Ok(None);
     }
@@ -253,6 +274,8 @@ fn slurm(arguments: &RunArgs, install: &Install, directory: Option<&PathBuf>) ->
     {
         passed_on.extend(given.then(|| option.to_owned()));
     }
+    // As much as of an attempt here: its run has a quarter of its own limit, too.
+    passed_on.push(format!("--keep-size={}B", (keep_size / 8).max(1 << 20)));
     passed_on.extend(arguments.pace.schedule.map(|schedule| format!("--schedule={schedule}")));
     Ok(Some(Slurm::new(ftest, directory, arguments.executor.srun.clone(), passed_on)))
 }

@@ -33,6 +33,12 @@ pub struct MergeArgs {
     /// Runs: ids, parts of them, or directories
     #[arg(value_name = "RUN", required = true)]
     pub parts: Vec<String>,
+    /// Let the verdict be that of the shards that are there; every report names those that are missing
+    #[arg(long)]
+    pub partial: bool,
+    /// How many runs there have to be; of shards, each says of how many it is one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub expect: Option<u32>,
     /// The reports to write
     #[command(flatten)]
     pub reports: ReportArgs,
@@ -48,10 +54,14 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
         Err(error) => return fail(&error, ExitCode::Usage),
     };
     let mut reports = reports(&arguments.reports, Run::at(&directory));
-    let events = match log::events(&directory.join(log::LOG)) {
-        Ok(events) => events,
+    let path = directory.join(log::LOG);
+    let mut events = match log::events(&path) {
+        Ok(events) => events.peekable(),
         Err(error) => return fail(&error, ExitCode::CouldNotRun),
     };
+    if events.peek().is_none() {
+        return fail(&log::LogError::Empty { path }, ExitCode::CouldNotRun);
+    }
     for event in events {
         match event {
             // Nothing is pending now.
@@ -78,16 +88,24 @@ pub fn merge(arguments: &MergeArgs) -> ExitCode {
                 return ExitCode::Usage;
             }
             Ok(run) if run.end.is_none() => {
-                eprintln!("ftest: warning: {} did not end; its remaining cases count as not run", directory.display());
+                let state = if store::is_running(&directory) { "is still running" } else { "did not end" };
+                eprintln!("ftest: warning: {} {state}; its remaining cases count as not run", directory.display());
                 parts.push(run);
             }
             Ok(run) => parts.push(run),
             Err(error) => return fail(&error, ExitCode::CouldNotRun),
         }
     }
-    let merged = merge::merge(parts);
+    let merged = merge::merge(parts, arguments.expect.map(|expect| expect as usize), arguments.partial);
     for conflict in &merged.conflicts {
         eprintln!("ftest: warning: {conflict}");
+    }
+    let missing = &merged.run.info.missing;
+    for what in missing {
+        eprintln!("ftest: {}{what}", if arguments.partial { "warning: " } else { "" });
+    }
+    if !missing.is_empty() && !arguments.partial {
+        eprintln!("ftest: this is not a whole run; `--partial` lets it pass without what is missing");
     }
     let mut reports = reports(&arguments.reports, Run::default());
     merged.run.events().into_iter().for_each(|event| reports.on(event));

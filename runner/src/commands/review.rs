@@ -1,8 +1,7 @@
 //! `ftest review`, `ftest accept`, `ftest reject`: deciding pending snapshots.
 
-use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use console::{Key, Term};
@@ -166,14 +165,20 @@ fn or_default(words: &[String], runs: &RunsArgs) -> Vec<String> {
         return words.to_vec();
     }
     let last = runs.runs().find(None).ok();
-    let cases = last.and_then(|directory| store::read(&directory).ok()).map(|run| run.info.cases).unwrap_or_default();
-    let files: BTreeSet<String> = cases
-        .iter()
-        .map(|case| &case.place.file)
-        .filter(|file| file.is_file())
-        .map(|file| file.display().to_string())
-        .collect();
-    if files.is_empty() { vec!["suites".to_owned()] } else { files.into_iter().collect() }
+    let run = last.and_then(|directory| store::read(&directory).ok()).unwrap_or_default();
+    let mut files = suites::files_of(&run);
+    let known = !files.is_empty();
+    files.retain(|file| Path::new(file).is_file());
+    if files.is_empty() {
+        if known {
+            eprintln!(
+                "ftest: the suites of the last run, {}, are no longer there; these are the ones in `suites`",
+                run.info.run
+            );
+        }
+        return vec!["suites".to_owned()];
+    }
+    files
 }
 
 fn key(terminal: &Term) -> io::Result<Option<char>> {

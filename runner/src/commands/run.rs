@@ -2,6 +2,7 @@
 
 use super::one_run;
 use crate::commands::cli::RunArgs;
+use crate::commands::select::Selection;
 use crate::commands::signals::Signals;
 use crate::commands::{list, select, watch};
 use crate::host::install::Install;
@@ -14,8 +15,8 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
     if arguments.watch {
         return watch::run(arguments, &install);
     }
-    let mut cases = match select::select(&arguments.select, &arguments.runs.runs(), &install) {
-        Ok(cases) => cases,
+    let Selection { mut cases, whole } = match select::select(&arguments.select, &arguments.runs.runs(), &install) {
+        Ok(selection) => selection,
         Err(code) => return code,
     };
     if arguments.list.list {
@@ -25,7 +26,8 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
         Ok(debug_rank) => debug_rank,
         Err(code) => return code,
     };
-    if cases.is_empty() {
+    // An empty shard is a part of a run as every other, so that a merge knows that nothing of it is missing.
+    if cases.is_empty() && whole.is_none() {
         return ExitCode::Passed;
     }
     if let Some(why) = machine::too_small() {
@@ -35,7 +37,7 @@ pub fn run(arguments: &RunArgs) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(async {
             let mut signals = Signals::new();
-            one_run::execute(arguments, install, &cases, debug_rank, &mut signals).await.code()
+            one_run::execute(arguments, install, &cases, whole, debug_rank, &mut signals).await.code()
         }),
         Err(error) => {
             eprintln!("ftest: cannot start: {error}");

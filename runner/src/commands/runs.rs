@@ -8,6 +8,7 @@ use clap::Args;
 use crate::commands::reports::RunsArgs;
 use crate::host::calendar::timestamp;
 use crate::host::output;
+use crate::record::log::LogError;
 use crate::record::{Run, store};
 use crate::report::{counts, seconds};
 use crate::verdict::exit_code::ExitCode;
@@ -38,6 +39,8 @@ pub fn list(arguments: &ListRunsArgs) -> ExitCode {
                     break;
                 }
             }
+            // It has not written its first line yet.
+            Err(LogError::Empty { .. }) if store::is_running(directory) => {}
             Err(error) => {
                 eprintln!("ftest: {error}");
                 code = ExitCode::CouldNotRun;

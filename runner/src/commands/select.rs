@@ -1,7 +1,6 @@
 //! Turns command-line words into the selected cases: suites, filters, the shard, scaled deadlines.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::case::Case;
@@ -9,14 +8,30 @@ use crate::commands::select_args::{self, NoTests, SelectArgs};
 use crate::commands::suites;
 use crate::filter::Filter;
 use crate::host::install::Install;
-use crate::record::{Runs, store};
+use crate::record::event::Whole;
+use crate::record::{Runs, shards, store};
+use crate::report::words;
 use crate::verdict::exit_code::ExitCode;
 
-/// The selected cases, in suite order. May be empty: for an empty shard, or if `--no-tests` allows it.
+/// What is selected.
+pub(super) struct Selection {
+    /// The cases, in suite order. May be empty: for an empty shard, or if `--no-tests` allows it.
+    pub cases: Vec<Arc<Case>>,
+    /// What they are a shard of.
+    pub whole: Option<Whole>,
+}
+
+impl From<Vec<Arc<Case>>> for Selection {
+    fn from(cases: Vec<Arc<Case>>) -> Selection {
+        Selection { cases, whole: None }
+    }
+}
+
+/// Selects the cases.
 ///
 /// # Errors
 /// The exit code, after printing the reason to stderr.
-pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> Result<Vec<Arc<Case>>, ExitCode> {
+pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> Result<Selection, ExitCode> {
     let open = arguments.failed.as_deref().map(|name| Open::of(runs, name)).transpose()?;
     if arguments.suites.is_empty() && open.is_none() {
         eprintln!("ftest: name at least one suite{}", suites::choices(install));
@@ -35,15 +50,18 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
     warn_of_axes(&filter, &all);
     let mut cases: Vec<Arc<Case>> = all.iter().filter(|case| filter.accepts(case)).cloned().collect();
     if let Some(open) = &open {
+        open.all_exist(&suites_of(&all), &all, arguments)?;
         cases.retain(|case| open.cases.contains(&case.full_id()));
         if cases.is_empty() {
             eprintln!("ftest: none of the selected cases failed in run {} or is left to run", open.run);
-            return if arguments.no_tests == NoTests::Fail { Err(ExitCode::NothingSelected) } else { Ok(cases) };
+            let fails = arguments.no_tests == NoTests::Fail;
+            return if fails { Err(ExitCode::NothingSelected) } else { Ok(cases.into()) };
         }
     }
     if cases.is_empty() {
-        return select_args::nothing(arguments, &parts_of_ids(&filter, &all)).map(|()| cases);
+        return select_args::nothing(arguments, &parts_of_ids(&filter, &all)).map(|()| cases.into());
     }
+    let whole = arguments.shard.map(|_| shards::whole(cases.iter().map(|case| &**case)));
     if let Some(shard) = arguments.shard {
         let ids: Vec<String> = cases.iter().map(|case| case.full_id()).collect();
         let mut mine = shard.select(&ids).into_iter();
@@ -67,7 +85,7 @@ pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> 
             }
         }
     }
-    Ok(cases)
+    Ok(Selection { cases, whole })
 }
 
 /// The unfinished cases of a run.
@@ -90,15 +108,47 @@ impl Open {
             eprintln!("ftest: {error}");
             ExitCode::CouldNotRun
         })?;
-        let here = std::env::current_dir().is_ok_and(|here| here == run.info.directory);
-        let file = |file: &Path| if here { file.to_owned() } else { run.info.directory.join(file) };
-        let files: BTreeSet<PathBuf> = run.cases.iter().map(|case| file(&case.info.place.file)).collect();
+        let known = |what: &str| eprintln!("ftest: run {} {what}", run.info.run);
+        if let Some(shard) = &run.info.shard {
+            known(&format!("is only shard {shard}: what failed in the others is not in it"));
+        }
+        let unfinished = run.cases.iter().filter(|case| case.end.is_none()).count();
+        if run.is_cut_off() && unfinished > 0 {
+            known(&format!("did not end: {} without a result run, too", words::counted(unfinished, "case")));
+        }
+        let open = run.cases.iter().filter(|case| case.is_open());
         Ok(Open {
-            cases: run.cases.iter().filter(|case| case.is_open()).map(|case| case.info.case.clone()).collect(),
-            files: files.into_iter().map(|file| file.to_string_lossy().into_owned()).collect(),
+            cases: open.map(|case| case.info.case.clone()).collect(),
+            files: suites::files_of(&run),
             run: run.info.run,
         })
     }
+
+    /// Checks that each of its cases is still in its suite, if that is one of `suites`. With a filter, what is gone was
+    /// perhaps not meant.
+    fn all_exist(&self, suites: &BTreeSet<&str>, all: &[Arc<Case>], arguments: &SelectArgs) -> Result<(), ExitCode> {
+        let named = |case: &str| case.split_once('/').is_some_and(|(suite, _)| suites.contains(suite));
+        let ids: BTreeSet<String> = all.iter().map(|case| case.full_id()).collect();
+        let gone = self.cases.iter().filter(|case| !ids.contains(*case));
+        let gone: Vec<&str> =
+            gone.map(String::as_str).filter(|case| arguments.suites.is_empty() || named(case)).collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let (are, gone) = (if gone.len() == 1 { "is" } else { "are" }, gone.join(", "));
+        let lead = if arguments.filters.is_empty() { "" } else { "warning: " };
+        eprintln!("ftest: {lead}{gone} did not pass in run {} and {are} no longer in the suites", self.run);
+        if lead.is_empty() {
+            eprintln!("ftest: nothing was run; -E 'all()' runs the others");
+            return Err(ExitCode::Usage);
+        }
+        Ok(())
+    }
+}
+
+/// The names of the suites that these cases are of.
+fn suites_of(cases: &[Arc<Case>]) -> BTreeSet<&str> {
+    cases.iter().map(|case| case.suite.as_str()).collect()
 }
 
 /// What to write instead if the names in the filter are parts of ids, such as those of cases with a matrix.

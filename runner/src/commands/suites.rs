@@ -1,10 +1,12 @@
 //! Shared by `run` and `check`: turns words into suites and reports every mistake on stderr.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::commands::pytest;
 use crate::host::install::Install;
+use crate::record::Run;
 use crate::suite::{self, Suite, SuiteError, find};
 use crate::verdict::exit_code::ExitCode;
 
@@ -22,6 +24,14 @@ pub(super) fn choices(install: &Install) -> String {
 /// Whether `word` names a suite, a file or a directory of them.
 pub(super) fn is_known(word: &str, install: &Install) -> bool {
     find::resolve(&[word.to_owned()], &directories(install)).is_ok()
+}
+
+/// The suites of a past run, as words for this directory.
+pub(super) fn files_of(run: &Run) -> Vec<String> {
+    let here = std::env::current_dir().is_ok_and(|here| here == run.info.directory);
+    let file = |file: &Path| if here { file.to_owned() } else { run.info.directory.join(file) };
+    let files: BTreeSet<PathBuf> = run.cases.iter().map(|case| file(&case.info.place.file)).collect();
+    files.into_iter().map(|file| file.to_string_lossy().into_owned()).collect()
 }
 
 /// The files that `words` name.

@@ -10,6 +10,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::one_run::{Ended, execute};
+use super::select::Selection;
 use super::signals::{SignalAction, Signals};
 use super::{select, suites};
 use crate::case::srun::Program;
@@ -43,7 +44,7 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
             sources.suite(&file);
         }
         let selected = select::select(&arguments.select, &arguments.runs.runs(), install);
-        if let Ok(cases) = &selected {
+        if let Ok(Selection { cases, .. }) = &selected {
             cases.iter().for_each(|case| sources.case(case));
         } else if sources.files.is_empty() {
             // Nothing that an edit could fix.
@@ -57,9 +58,9 @@ async fn again_and_again(arguments: &RunArgs, install: &Install) -> ExitCode {
                 return ExitCode::CouldNotRun;
             }
         };
-        if let Ok(cases) = selected
+        if let Ok(Selection { cases, .. }) = selected
             && !cases.is_empty()
-            && let Ended::BySignal(code) = execute(arguments, install.clone(), &cases, None, &mut signals).await
+            && let Ended::BySignal(code) = execute(arguments, install.clone(), &cases, None, None, &mut signals).await
         {
             return code;
         }

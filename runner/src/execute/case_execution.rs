@@ -31,7 +31,7 @@ use super::process_tree::{Event, ProcessTree};
 use super::ranks;
 use super::shared_memory;
 use super::srun::{self, Tasks};
-use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, reports, torchrun, warm};
+use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, python_stack, reports, torchrun, warm};
 use crate::case::requirement;
 use crate::case::{Case, Launch, Transport};
 use crate::check::need::Need;
@@ -439,6 +439,7 @@ impl CaseExecution<'_> {
         // Output written while the case is being ended counts, too.
         self.see_all();
         self.add_workers();
+        python_stack::locate_missing(&mut self.observation);
         if let Some(running) = self.tree.take_coordinator() {
             let (process, _) = running.observe(deadline).await;
             self.observation.processes.push(process);

@@ -51,6 +51,7 @@ pub(super) async fn look(
         idle,
         sentence: hang["sentence"].as_str().unwrap_or_default().to_owned(),
         missing,
+        at: Vec::new(),
         lines: site::describe(&sites),
         details,
         flight_record,

@@ -33,6 +33,7 @@ pub mod placement;
 mod port;
 pub mod process_tree;
 pub mod python;
+mod python_stack;
 pub mod ranks;
 pub mod reports;
 pub mod scratch;

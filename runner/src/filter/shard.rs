@@ -6,7 +6,7 @@ use std::str::FromStr;
 use xxhash_rust::xxh64::xxh64;
 
 /// One of several parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shard {
     kind: Kind,
     /// From 1.
@@ -15,7 +15,7 @@ pub struct Shard {
 }
 
 /// How cases are distributed. The behavior of each kind is stable: a change would be a new kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// The ids in byte order, distributed round-robin: sizes differ by at most one, but an added case moves others.
     Slice,
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 /// The number of parts, and how cases are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shards {
     kind: Kind,
     of: u32,
@@ -35,6 +35,19 @@ impl Shard {
     /// Its number, from 1.
     pub fn part(&self) -> u32 {
         self.part
+    }
+
+    /// All shards that this one is one of.
+    pub fn siblings(&self) -> Shards {
+        Shards { kind: self.kind, of: self.of }
+    }
+
+    /// Whether it can have any of this many cases.
+    pub fn may_hold(&self, cases: usize) -> bool {
+        match self.kind {
+            Kind::Slice => self.part as usize <= cases,
+            Kind::Hash => cases > 0,
+        }
     }
 
     /// Which of the cases with these full ids belong to this part, in the order of `ids`.

@@ -5,6 +5,7 @@ pub mod output;
 
 pub(crate) mod cache_directory;
 pub mod calendar;
+pub mod checkout;
 pub mod deadline;
 pub mod install;
 pub(crate) mod lossy_path;

@@ -1,9 +1,13 @@
 //! Text of programs on its way to a terminal or a report. Sequences that would move the cursor, clear the screen or make
 //! a terminal answer are shown as text (`^[[2J`), as with `cat -v`. Colors are harmless: reports drop them, and live
-//! output keeps them.
+//! output keeps them. What is printed may be the log of a CI server, so commands of theirs are changed until they are none.
 
 /// Longer than any color sequence, and than most others that begin like one.
 const LONGEST: usize = 64;
+
+/// How commands continue after `##`: those of Azure Pipelines, which also obeys them within a line, and of TeamCity. Those of
+/// GitHub have their own way, see `report/github`.
+const COMMANDS: [&[u8]; 3] = [b"[", b"vso[", b"teamcity["];
 
 /// What happens to colors, and to a carriage return within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,11 @@ pub fn line(text: &str) -> String {
     visible(text.rsplit('\r').next().unwrap_or(text))
 }
 
+/// `text` on one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The same for all lines of `text`.
 pub fn lines(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
@@ -48,7 +57,8 @@ pub fn lines(text: &str) -> String {
 
 fn whole(purpose: Purpose, text: &str) -> String {
     // Most text contains none of this.
-    if !text.chars().any(|character| is_special(character) && !matches!(character, '\n' | '\t')) {
+    let plain = !text.chars().any(|character| is_special(character) && !matches!(character, '\n' | '\t'));
+    if plain && (purpose == Purpose::Report || !text.contains("##")) {
         return text.to_owned();
     }
     let mut printable = Printable { purpose, held: Vec::new() };
@@ -108,8 +118,11 @@ impl Printable {
             0x1b => match color(bytes) {
                 Color::Open if bytes.len() < LONGEST => 0,
                 Color::Is(length) => {
-                    if self.purpose != Purpose::Report {
-                        out.extend_from_slice(&bytes[..length]);
+                    match &bytes[..length] {
+                        _ if self.purpose == Purpose::Report => {}
+                        // The same for a terminal, and not the end of a section for GitLab.
+                        b"\x1b[0K" => out.extend_from_slice(b"\x1b[K"),
+                        color => out.extend_from_slice(color),
                     }
                     length
                 }
@@ -127,6 +140,17 @@ impl Printable {
                 }
                 Some(_) => {
                     self.show('\r', out);
+                    1
+                }
+            },
+            b'#' if self.purpose != Purpose::Report => match command(bytes) {
+                Command::Open => 0,
+                Command::Is => {
+                    out.extend_from_slice(b"# #");
+                    2
+                }
+                Command::Not => {
+                    out.push(b'#');
                     1
                 }
             },
@@ -172,6 +196,31 @@ impl Printable {
         } else {
             out.extend_from_slice(format!("<U+{:04X}>", u32::from(character)).as_bytes());
         }
+    }
+}
+
+/// Whether a command of a CI server begins here.
+enum Command {
+    Is,
+    Not,
+    /// It is not complete yet.
+    Open,
+}
+
+fn command(bytes: &[u8]) -> Command {
+    let Some(second) = bytes.get(1) else { return Command::Open };
+    if *second != b'#' {
+        return Command::Not;
+    }
+    let rest = &bytes[2..];
+    let begins = |command: &&[u8]| {
+        let length = command.len().min(rest.len());
+        command[..length].eq_ignore_ascii_case(&rest[..length])
+    };
+    match COMMANDS.iter().find(|command| begins(command)) {
+        Some(command) if rest.len() >= command.len() => Command::Is,
+        Some(_) => Command::Open,
+        None => Command::Not,
     }
 }
 
@@ -228,6 +277,26 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_ci_servers_are_none() {
+        for (text, expected) in [
+            ("##vso[task.setvariable variable=PATH]/tmp\n", "# #vso[task.setvariable variable=PATH]/tmp\n"),
+            ("said ##VSO[task.complete result=Succeeded;]", "said # #VSO[task.complete result=Succeeded;]"),
+            ("###[error]x\n##[group]y", "## #[error]x\n# #[group]y"),
+            ("##teamcity[buildStatus status='SUCCESS']", "# #teamcity[buildStatus status='SUCCESS']"),
+            ("## title\n##vs\n# #", "## title\n##vs\n# #"),
+            ("\u{1b}[0Ksection_start:1:x\r\u{1b}[0K", "\u{1b}[Ksection_start:1:x^M\u{1b}[K"),
+        ] {
+            assert_eq!(on_terminal(text), expected);
+        }
+        let mut watched = Printable::watched();
+        let pieces: [&[u8]; 4] = [b"a #", b"#vs", b"o[x]\r\x1b[0", b"K#"];
+        let mut out: Vec<u8> = pieces.iter().flat_map(|piece| watched.push(piece)).collect();
+        out.extend(watched.end());
+        assert_eq!(String::from_utf8(out).unwrap(), "a # #vso[x]\r\u{1b}[K#");
+        assert_eq!(visible("##vso[x]"), "##vso[x]", "a file is no log");
+    }
+
+    #[test]
     fn a_line_that_was_written_over_is_what_came_last() {
         assert_eq!(lines("\u{1b}[31mred\u{1b}[0m\r\n 10%\r 50%\r100%\nend\u{1b}[2J"), "red\n100%\nend^[[2J");
         assert_eq!(line("all\r"), "all");
@@ -246,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_make_no_difference(text in "(\\PC|[\u{1b}\\[\r\n0-9;mKJ\u{9b}ä])*", at: prop::sample::Index) {
+        fn pieces_make_no_difference(text in "(\\PC|[\u{1b}\\[\r\n0-9;mKJ\u{9b}ä#vso])*", at: prop::sample::Index) {
             let bytes = text.as_bytes();
             let at = if bytes.is_empty() { 0 } else { at.index(bytes.len()) };
             let all = |pieces: &[&[u8]]| {

@@ -6,8 +6,10 @@ use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use protocol::env::KEEP_SIZE;
 use serde_json::Value;
 
+use super::keep::{self, Room, Shortened};
 use super::log::{LOCK, LOG};
 use crate::case::Case;
 use crate::execute::{coordinator, scratch};
@@ -15,8 +17,6 @@ use crate::host::secrets::Secrets;
 use crate::record::event::{Attempt, Stream};
 use crate::verdict::conclusion::Outcome;
 
-/// Most bytes kept of one attempt: a checkpoint of a model is not a diagnosis.
-const LIMIT: u64 = 1 << 30;
 /// The device reports as one list.
 const DEVICES: &str = "device-reports.json";
 /// Longest name of a directory made from a case's id.
@@ -27,12 +27,13 @@ const NAME: usize = 120;
 pub struct ArtifactStore {
     directory: PathBuf,
     secrets: Secrets,
+    room: Room,
 }
 
 impl ArtifactStore {
-    /// A shelf in the run's directory.
-    pub fn new(directory: &Path, secrets: Secrets) -> ArtifactStore {
-        ArtifactStore { directory: directory.to_owned(), secrets }
+    /// A shelf in the run's directory, as large as `room`.
+    pub fn new(directory: &Path, secrets: Secrets, room: Room) -> ArtifactStore {
+        ArtifactStore { directory: directory.to_owned(), secrets, room }
     }
 
     /// Moves the files of an attempt here and sets their paths in `attempt`. What cannot be kept becomes a note.
@@ -53,12 +54,9 @@ impl ArtifactStore {
         let relative = self.make(&case.suite, &base)?;
         let target = self.directory.join(&relative);
         if outcome.kept {
-            let left_out = move_tree(&observation.scratch, &target)?;
-            if !left_out.is_empty() {
-                let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
-                attempt.notes.push(format!("too large to keep (over 1 GiB in all): {}", names.join(", ")));
-            }
+            let shortened = move_tree(&observation.scratch, &target, &self.room)?;
             self.rewrite(attempt, &observation.scratch, &relative);
+            self.shorten(attempt, &relative, &shortened);
         }
         let report = coordinator::report_path(Path::new(""));
         if let Some(file) = &observation.report_file {
@@ -80,7 +78,7 @@ impl ArtifactStore {
     pub fn take(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let (suite, rest) = name.split_once('/').unwrap_or(("", name));
         let target = self.directory.join(self.make(suite, rest)?);
-        move_tree(directory, &target)?;
+        let shortened = move_tree(directory, &target, &self.room)?;
         // What its steps wrote, and what it gave.
         for entry in fs::read_dir(&target)?.flatten().filter(|_| !self.secrets.is_empty()) {
             let path = entry.path();
@@ -90,7 +88,39 @@ impl ArtifactStore {
                 let _ = self.mask_file(&path);
             }
         }
+        for (path, _, kept) in &shortened.ends {
+            keep::cut(&target.join(path), *kept)?;
+        }
         Ok(target)
+    }
+
+    /// Cuts output that is too long, after it has been masked: half of a secret would not be found. A note says what is not
+    /// there.
+    fn shorten(&self, attempt: &mut Attempt, relative: &Path, shortened: &Shortened) {
+        let named = |path: &Path, bytes: u64| format!("{} ({bytes} bytes)", path.display());
+        let mut cut: Vec<String> = Vec::new();
+        for (path, bytes, kept) in &shortened.ends {
+            let path_here = relative.join(path);
+            if keep::cut(&self.directory.join(&path_here), *kept).is_err() {
+                continue;
+            }
+            cut.push(named(path, *bytes));
+            let processes = attempt.processes.iter_mut();
+            let mut streams = processes.flat_map(|process| [&mut process.stdout, &mut process.stderr]);
+            if let Some(stream) = streams.find(|stream| stream.file.as_ref() == Some(&path_here)) {
+                stream.kept = Some(*kept);
+            }
+        }
+        let gone: Vec<String> = shortened.gone.iter().map(|(path, bytes)| named(path, *bytes)).collect();
+        for (what, names) in [("only both ends are kept of", cut), ("not kept:", gone)] {
+            if !names.is_empty() {
+                let (names, all) = (names.join(", "), self.room.whole());
+                attempt.notes.push(format!(
+                    "{what} {names}: the kept runs may have {all} bytes (--keep-size, {})",
+                    KEEP_SIZE.name
+                ));
+            }
+        }
     }
 
     /// A new directory for `base`, of `suite`; its path from the run's directory.
@@ -215,29 +245,21 @@ fn name(text: &str) -> String {
     name
 }
 
-/// Moves everything below `from` into the empty directory `to`, also to another file system. Sockets and pipes go;
-/// files beyond the limit too, the largest first. Gives those, from `from`.
-fn move_tree(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
+/// Moves everything below `from` into the empty directory `to`, also to another file system. Sockets and pipes go, and files
+/// for which there is no room. Gives those, from `from`, and output that is still too long.
+fn move_tree(from: &Path, to: &Path, room: &Room) -> io::Result<Shortened> {
     let mut files = Vec::new();
     list(from, Path::new(""), &mut files);
-    files.sort();
-    let mut left_out = Vec::new();
-    let mut room = LIMIT;
-    for (bytes, path) in &files {
-        match room.checked_sub(*bytes) {
-            Some(rest) => room = rest,
-            None => {
-                let _ = fs::remove_file(from.join(path));
-                left_out.push(path.clone());
-            }
-        }
+    files.sort_by(|a, b| a.1.cmp(&b.1));
+    let shortened = room.take(&files);
+    for (path, _) in &shortened.gone {
+        let _ = fs::remove_file(from.join(path));
     }
     if fs::rename(from, to).is_err() {
         copy_tree(from, to)?;
         scratch::remove(from);
     }
-    left_out.sort();
-    Ok(left_out)
+    Ok(shortened)
 }
 
 /// Regular files below `root`/`path`, with their sizes; what cannot be kept is removed.
@@ -292,7 +314,7 @@ mod tests {
     #[test]
     fn a_suite_may_be_called_as_the_files_of_a_run_are() {
         let directory = tempfile::tempdir().unwrap();
-        let artifacts = ArtifactStore::new(directory.path(), Secrets::default());
+        let artifacts = ArtifactStore::new(directory.path(), Secrets::default(), Room::of_run(1 << 30));
         for file in [LOG, LOCK] {
             fs::write(directory.path().join(file), "").unwrap();
             assert_eq!(artifacts.make(file, "c").unwrap(), Path::new(&format!("_{file}/c")));
@@ -313,7 +335,7 @@ mod tests {
         assert!(!to.join("s").exists());
         fs::remove_dir_all(&to).unwrap();
         fs::create_dir(&to).unwrap();
-        assert_eq!(move_tree(&from, &to).unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(move_tree(&from, &to, &Room::of_run(1 << 30)).unwrap(), Shortened::default());
         assert!(to.join("deep/a").exists() && !to.join("s").exists() && !from.exists());
     }
 
@@ -354,7 +376,7 @@ mod tests {
     fn reports_are_kept_of_every_attempt_and_all_files_of_one_that_did_not_pass() {
         let directory = tempfile::tempdir().unwrap();
         let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
-        let artifacts = ArtifactStore::new(&directory.path().join("run"), secrets);
+        let artifacts = ArtifactStore::new(&directory.path().join("run"), secrets, Room::of_run(1 << 30));
         let case = case();
         for (number, kept, relative) in [(1, true, "s/c.w=2"), (2, false, "s/c.w=2.attempt-2"), (1, false, "s/c.w=2~1")]
         {

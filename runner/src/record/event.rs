@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::check::Failure;
+use crate::check::exit;
 use crate::check::perf::Measured;
 use crate::host::{lossy_path, printable};
 use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, PythonUsed, Role, Starts};
@@ -120,6 +121,15 @@ pub struct RunInfo {
     /// `2/5` or `hash:2/5` if only a part ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
+    /// What it is a shard of: the shards of one run have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Whole>,
+    /// What a merge lacks of the runs that it was given parts of, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// The user knows that something is missing (`--partial`): the verdict is that of the rest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// The seed of the order in which cases started, if that was random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -128,6 +138,21 @@ pub struct RunInfo {
     pub rounds: Option<String>,
     /// The selected cases, in suite order.
     pub cases: Vec<CaseInfo>,
+}
+
+/// The selection that shards are parts of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Whole {
+    /// How many cases all shards have together.
+    pub cases: usize,
+    /// xxHash64 of the sorted ids of these cases, in hex.
+    pub digest: String,
+    /// The git commit of the working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The run of the CI server, `GITHUB_RUN_ID=12`, if it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
 }
 
 /// What a report needs to know of a case before it ran.
@@ -217,6 +242,9 @@ pub struct Process {
     pub role: Role,
     /// How it ended.
     pub exit: Exit,
+    /// It still ran when ftest ended the case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
     /// Standard output.
     pub stdout: Stream,
     /// Standard error.
@@ -228,9 +256,17 @@ impl From<&ProcessObservation> for Process {
         Process {
             role: process.role,
             exit: process.exit.clone(),
+            ended: false,
             stdout: Stream::from(&process.stdout),
             stderr: Stream::from(&process.stderr),
         }
+    }
+}
+
+impl Process {
+    /// How it ended, for messages. Of torchrun's workers, only torchrun knows; that ftest ended them is known all the same.
+    pub fn how(&self) -> String {
+        if self.ended && self.exit == Exit::Unknown { "ended by ftest".to_owned() } else { exit::describe(&self.exit) }
     }
 }
 
@@ -251,9 +287,21 @@ pub struct Stream {
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy_path::optional")]
     #[schemars(with = "Option<PathBuf>")]
     pub file: Option<PathBuf>,
+    /// Bytes in that file, if it has only both ends of the stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<u64>,
 }
 
 impl Stream {
+    /// Where the rest is: `FILE holds it`.
+    pub fn file_holds(&self) -> Option<String> {
+        let file = self.file.as_ref()?.display();
+        Some(match self.kept {
+            None => format!("{file} holds it"),
+            Some(kept) => format!("{file} holds both ends, {kept} bytes"),
+        })
+    }
+
     /// The last lines, as a report shows them.
     pub fn last(&self, lines: usize) -> Vec<String> {
         let text = if self.tail.is_empty() { &self.head } else { &self.tail };
@@ -270,6 +318,7 @@ impl From<&Captured> for Stream {
             tail: String::from_utf8_lossy(&stream.tail).into_owned(),
             truncated: stream.truncated,
             file: None,
+            kept: None,
         }
     }
 }
@@ -297,6 +346,7 @@ impl Attempt {
         let observation = &outcome.observation;
         let process = |seen: &ProcessObservation| {
             let mut process = Process::from(seen);
+            process.ended = observation.unfinished.contains(&seen.role);
             if outcome.kept {
                 process.stdout.file = Some(seen.stdout.path.clone());
                 process.stderr.file = Some(seen.stderr.path.clone());
@@ -347,6 +397,7 @@ mod tests {
             processes: vec![Process {
                 role: Role::Rank(0),
                 exit: Exit::Signal(9),
+                ended: false,
                 stdout: Stream { bytes: 3, head: "hi\n".into(), ..Stream::default() },
                 stderr: Stream::default(),
             }],

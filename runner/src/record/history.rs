@@ -68,7 +68,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let runs = Runs::new(Some(directory.path()));
         for (run, us) in [("1", 9_000), ("2", 1), ("3", 7), ("4", 5), ("5", 100), ("6", 6)] {
-            let mut store = runs.open(run, 10).unwrap();
+            let mut store = runs.open(run, 10, u64::MAX).unwrap();
             let attempt = event::Attempt { duration_us: us, ..Default::default() };
             let event = Event::AttemptFinished { case: "s/a".into(), attempt };
             store.append(serde_json::to_string(&event).unwrap()).unwrap();

@@ -32,6 +32,12 @@ pub enum LogError {
         /// Its message.
         version: u32,
     },
+    /// It has no first line.
+    #[error("{}: the run ended before it began: its log has no complete line, so nothing is known of it", .path.display())]
+    Empty {
+        /// The log.
+        path: PathBuf,
+    },
     /// A line that is not an event.
     #[error("{}:{line}: not an event: {error}", .path.display())]
     Line {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::run::{CaseRun, Run, RunEnd};
+use super::shards;
 use crate::verdict::Verdict;
 use crate::verdict::exit_code::ExitCode;
 
@@ -17,12 +18,20 @@ pub struct Merged {
 }
 
 /// Merges `parts`, the earliest first. A case that ran counts before one that did not; of a case that ran more than once
-/// all attempts are kept, and the worse verdict counts.
-pub fn merge(mut parts: Vec<Run>) -> Merged {
+/// all attempts are kept, and the worse verdict counts. What is missing, also of `expected` parts, prevents the run from
+/// passing unless it may be `partial`.
+pub fn merge(mut parts: Vec<Run>, expected: Option<usize>, partial: bool) -> Merged {
     parts.sort_by_key(|part| part.info.at_ms);
+    let mut missing = shards::missing(&parts);
+    if let Some(expected) = expected.filter(|expected| *expected != parts.len()) {
+        missing.push(format!("{expected} runs were expected, and {} are there", parts.len()));
+    }
     let mut run = Run::at(Path::new(""));
     run.info = parts.first().map(|part| part.info.clone()).unwrap_or_default();
     run.info.shard = None;
+    run.info.whole = None;
+    run.info.partial = partial && !missing.is_empty();
+    run.info.missing = missing;
     run.info.run = parts.iter().map(|part| part.info.run.as_str()).collect::<Vec<_>>().join("+");
     let end = |part: &Run| part.info.at_ms + part.end.map_or(0, |end| end.duration_us / 1000);
     let ends_ms = parts.iter().map(end).max().unwrap_or_default();
@@ -106,7 +115,8 @@ mod tests {
     fn part(name: &str, at_ms: u64, cases: &[(&str, Option<Verdict>)]) -> Run {
         let info = |case: &str| CaseInfo { case: case.into(), suite: "s".into(), ..CaseInfo::default() };
         let infos = cases.iter().map(|(case, _)| info(case)).collect();
-        let started = RunInfo { run: name.into(), at_ms, shard: Some(name.into()), cases: infos, ..RunInfo::default() };
+        let shard = Some(format!("{name}/2"));
+        let started = RunInfo { run: name.into(), at_ms, shard, cases: infos, ..RunInfo::default() };
         let mut run = Run::of([&Event::RunStarted(started)]);
         for (case, verdict) in cases {
             let Some(verdict) = verdict else { continue };
@@ -148,7 +158,7 @@ mod tests {
             if reverse {
                 parts.reverse();
             }
-            let merged = merge(parts);
+            let merged = merge(parts, Some(2), false);
             let expected = [
                 ("a", "passed", 1),
                 ("b", "passed", 1),
@@ -170,14 +180,27 @@ mod tests {
     fn a_part_that_did_not_end_is_no_success() {
         let mut killed = part("2", 2, &[("b", None)]);
         killed.end = None;
-        let merged = merge(vec![part("1", 1, &[("a", Some(Verdict::Passed))]), killed]);
+        let merged = merge(vec![part("1", 1, &[("a", Some(Verdict::Passed))]), killed], None, false);
         let end = merged.run.end.unwrap();
         assert_eq!((end.exit_code, end.interrupted), (3, true));
     }
 
     #[test]
+    fn what_is_missing_is_no_success_unless_the_user_says_so() {
+        let one = || vec![part("1", 1, &[("a", Some(Verdict::Passed))])];
+        let code = |expected, partial| {
+            let run = merge(one(), expected, partial).run;
+            (run.info.missing.join("; "), run.end.unwrap().exit_code)
+        };
+        assert_eq!(code(None, false), ("shard 2/2 is missing".to_owned(), 3));
+        assert_eq!(code(Some(1), true), ("shard 2/2 is missing".to_owned(), 0));
+        let expected = "shard 2/2 is missing; 3 runs were expected, and 1 are there".to_owned();
+        assert_eq!(code(Some(3), false), (expected, 3));
+    }
+
+    #[test]
     fn the_events_of_a_run_make_it_again() {
-        let run = merge(vec![part("1", 1, &[("a", Some(Verdict::Failed)), ("b", None)])]).run;
+        let run = merge(vec![part("1", 1, &[("a", Some(Verdict::Failed)), ("b", None)])], None, true).run;
         let again = Run::of(&run.events());
         assert_eq!((words(&again), again.end, &again.info), (words(&run), run.end, &run.info));
     }

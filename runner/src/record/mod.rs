@@ -5,6 +5,7 @@ pub mod artifact_store;
 pub mod concluded;
 pub mod event;
 pub mod history;
+pub mod keep;
 pub mod log;
 pub mod merge;
 pub mod recorder;
@@ -12,6 +13,7 @@ pub mod run;
 mod run_id;
 pub mod schema;
 pub mod secrets;
+pub mod shards;
 pub mod store;
 
 pub use artifact_store::ArtifactStore;

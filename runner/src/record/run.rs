@@ -255,15 +255,24 @@ impl Run {
         match &self.end {
             None => "not run: the run did not end",
             Some(end) if end.interrupted => "not run: the run was interrupted",
+            Some(_) if self.cases.iter().all(|case| case.verdict().is_none_or(Verdict::is_neutral)) => {
+                "not run: nobody asked for it"
+            }
             Some(_) => "not run: an earlier case did not pass",
         }
     }
 
-    /// What the verdicts and teardowns make of the run; a signal that ended it is not in them.
+    /// Whether it was cut off before all its cases had a verdict.
+    pub fn is_cut_off(&self) -> bool {
+        self.end.is_none_or(|end| end.interrupted)
+    }
+
+    /// What the verdicts and teardowns make of the run, and what is missing of it; a signal that ended it is not in them.
     pub fn verdict_code(&self) -> ExitCode {
         let verdicts = self.cases.iter().filter_map(CaseRun::verdict).map(ExitCode::of);
         let teardowns = self.teardowns.iter().map(|_| ExitCode::CouldNotRun);
-        verdicts.chain(teardowns).max().unwrap_or(ExitCode::Passed)
+        let missing = (!self.info.missing.is_empty() && !self.info.partial).then_some(ExitCode::CouldNotRun);
+        verdicts.chain(teardowns).chain(missing).max().unwrap_or(ExitCode::Passed)
     }
 }
 

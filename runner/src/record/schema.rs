@@ -99,6 +99,7 @@ mod tests {
         let process = Process {
             role: Role::Coordinator,
             exit: Exit::NotStarted("no".into()),
+            ended: false,
             stdout: Stream::default(),
             stderr: Stream { file: Some("a/b".into()), ..Stream::default() },
         };

@@ -49,6 +49,7 @@ fn bare(event: Event) -> Event {
                     Exit::NotStarted(_) => Exit::NotStarted(MASK.to_owned()),
                     exit => exit,
                 },
+                ended: process.ended,
                 stdout: bare_stream(&process.stdout),
                 stderr: bare_stream(&process.stderr),
             });
@@ -130,6 +131,7 @@ mod tests {
         let process = Process {
             role: Role::Coordinator,
             exit: Exit::NotStarted(text.into()),
+            ended: false,
             stdout: stream.clone(),
             stderr: stream,
         };

@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::log::{self, LogError};
 use super::run::Run;
 use crate::execute::scratch;
+use crate::record::event::RunInfo;
 
 /// Where runs are kept, below the working directory.
 const DEFAULT: &str = ".ftest/runs";
@@ -97,12 +98,12 @@ impl Runs {
         }
     }
 
-    /// Makes the directory of the run `run`, and removes the oldest ones beyond `keep`, this one counted. A run that
-    /// still writes is never removed.
+    /// Makes the directory of the run `run`, and removes the oldest ones beyond `keep`, this one counted, and beyond `room`
+    /// bytes, but not the one before it. A run that still writes is never removed.
     ///
     /// # Errors
     /// The directory cannot be made or written to.
-    pub fn open(&self, run: &str, keep: usize) -> io::Result<Store> {
+    pub fn open(&self, run: &str, keep: usize, room: u64) -> io::Result<Store> {
         let at = |path: &Path| {
             let path = path.to_owned();
             move |error: io::Error| io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
@@ -120,18 +121,31 @@ impl Runs {
         // A file system without locks: the run is kept all the same, and is the youngest for as long as it matters.
         let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         let log = OpenOptions::new().append(true).create(true).open(directory.join(LOG)).map_err(at(&directory))?;
-        self.prune(keep);
+        self.prune(keep, room);
         Ok(Store { directory, log: Some(log), _lock: lock })
     }
 
-    fn prune(&self, keep: usize) {
-        let runs = self.list();
-        for old in &runs[..runs.len().saturating_sub(keep.max(1))] {
-            if !is_running(old) {
-                scratch::remove(old);
+    fn prune(&self, keep: usize, room: u64) {
+        let mut used = 0;
+        for (age, run) in self.list().iter().rev().enumerate() {
+            // The youngest is this one, which has room of its own.
+            used += if age == 0 { 0 } else { size(run) };
+            if (age >= keep.max(1) || age > 1 && used > room) && !is_running(run) {
+                scratch::remove(run);
             }
         }
     }
+}
+
+/// Bytes of the files below `directory`.
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
 }
 
 /// The id of the run in this directory: the directory's name.
@@ -149,13 +163,14 @@ pub fn is_running(directory: &Path) -> bool {
 /// The run in this directory, as far as its log goes.
 ///
 /// # Errors
-/// The log cannot be read, or a later ftest wrote it.
+/// The log cannot be read, is empty, or a later ftest wrote it.
 pub fn read(directory: &Path) -> Result<Run, LogError> {
     let mut run = Run::at(directory);
-    for event in log::events(&directory.join(LOG))? {
+    let path = directory.join(LOG);
+    for event in log::events(&path)? {
         run.apply(&event?);
     }
-    Ok(run)
+    if run.info == RunInfo::default() { Err(LogError::Empty { path }) } else { Ok(run) }
 }
 
 /// The directory of a run that goes on.
@@ -208,9 +223,9 @@ mod tests {
     fn the_last_runs_are_kept_and_a_running_one_always() {
         let directory = tempfile::tempdir().unwrap();
         let runs = runs(&directory.path().join("deep/runs"));
-        let first = runs.open("1-a", 2).unwrap();
-        drop(runs.open("2-b", 2).unwrap());
-        drop(runs.open("3-c", 2).unwrap());
+        let first = runs.open("1-a", 2, u64::MAX).unwrap();
+        drop(runs.open("2-b", 2, u64::MAX).unwrap());
+        drop(runs.open("3-c", 2, u64::MAX).unwrap());
         let ids = || runs.list().iter().map(|path| id(path)).collect::<Vec<_>>();
         assert!(is_running(first.directory()));
         assert_eq!(ids(), ["1-a", "2-b", "3-c"]);
@@ -219,9 +234,28 @@ mod tests {
         let another_looks = File::open(path.join(LOCK)).unwrap();
         flock(&another_looks, FlockOperation::NonBlockingLockShared).unwrap();
         assert!(!is_running(&path));
-        drop(runs.open("4-d", 2).unwrap());
+        drop(runs.open("4-d", 2, u64::MAX).unwrap());
         assert_eq!(ids(), ["3-c", "4-d"]);
-        assert!(runs.open("4-d", 2).is_err());
+        assert!(runs.open("4-d", 2, u64::MAX).is_err());
+    }
+
+    #[test]
+    fn the_oldest_go_when_they_are_too_large_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let runs = runs(directory.path());
+        let add = |run: &str, room: u64| {
+            let store = runs.open(run, 9, room).unwrap();
+            std::fs::create_dir(store.directory().join("s")).unwrap();
+            std::fs::write(store.directory().join("s/file"), [0; 100]).unwrap();
+            drop(store);
+            runs.list().iter().map(|path| id(path)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(add("1", 200), "1");
+        assert_eq!(add("2", 200), "1 2");
+        assert_eq!(add("3", 200), "1 2 3");
+        assert_eq!(add("4", 200), "2 3 4");
+        // The one before stays, for `--failed` and comparisons.
+        assert_eq!(add("5", 50), "4 5");
     }
 
     #[test]
@@ -229,9 +263,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let runs = runs(directory.path());
         assert!(matches!(runs.find(None), Err(FindError::None(_))));
-        drop(runs.open("1-a", 9).unwrap());
-        drop(runs.open("1-ab", 9).unwrap());
-        let running = runs.open("2-c", 9).unwrap();
+        drop(runs.open("1-a", 9, u64::MAX).unwrap());
+        drop(runs.open("1-ab", 9, u64::MAX).unwrap());
+        let running = runs.open("2-c", 9, u64::MAX).unwrap();
         assert_eq!(id(&runs.find(None).unwrap()), "1-ab");
         drop(running);
         assert_eq!(id(&runs.find(None).unwrap()), "2-c");

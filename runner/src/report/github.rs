@@ -10,7 +10,7 @@ use crate::check::Failure;
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::{CaseRun, Run};
-use crate::report::words;
+use crate::report::{incomplete, words};
 use crate::source::SourceLocation;
 use crate::verdict::Verdict;
 
@@ -35,6 +35,10 @@ pub fn is_on() -> bool {
 pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
     let file = |place: &SourceLocation| repository_path(workspace, &run.info.directory, &place.file);
     let mut text = String::new();
+    let nowhere = SourceLocation::default();
+    let kind = if run.info.partial { "warning" } else { "error" };
+    let incomplete = incomplete(run);
+    let incomplete = incomplete.iter().map(|what| command(kind, None, &nowhere, "not a whole run", what));
     let mut bad: Vec<(u8, &CaseRun)> =
         run.cases.iter().filter_map(|case| Some((severity(case.verdict()?)?, case))).collect();
     bad.sort_by_key(|(severity, _)| *severity);
@@ -64,7 +68,7 @@ pub fn annotations(run: &Run, workspace: Option<&Path>) -> String {
             Some(command("error", Some(file), place, &title(case), &details(&[failure])))
         })
     });
-    text.extend(teardowns.chain(cases).chain(other_lines).take(MOST_ANNOTATIONS));
+    text.extend(incomplete.chain(teardowns).chain(cases).chain(other_lines).take(MOST_ANNOTATIONS));
     let flaky =
         run.cases.iter().filter(|case| case.flaky() && severity(case.verdict().unwrap_or(&Verdict::Passed)).is_none());
     let flaky = flaky.map(|case| {
@@ -109,8 +113,10 @@ fn severity(verdict: &Verdict) -> Option<u8> {
 }
 
 fn message(case: &CaseRun, failures: &[&Failure]) -> String {
-    let hang = case.shown().and_then(|attempt| attempt.hang.as_ref());
-    let hang = hang.map_or_else(String::new, |hang| format!("{}\n", hang.sentence));
+    // A failure of that kind tells the same.
+    let told = failures.iter().any(|failure| failure.kind == "hang");
+    let hang = case.shown().and_then(|attempt| attempt.hang.as_ref()).filter(|_| !told);
+    let hang = hang.map_or_else(String::new, |hang| format!("{}\n", hang.story()));
     format!("{hang}{}", details(failures))
 }
 

@@ -87,9 +87,9 @@ impl HumanReport {
         match event {
             Event::RunStarted(_) => self.start(run),
             Event::Preparing { what } => {
-                self.preparing.clone_from(what);
+                self.preparing = printable::one_line(what);
                 self.refresh(run);
-                self.print(&format!("{DIM}      ... {what}{RESET}\n"));
+                self.print(&format!("{DIM}      ... {}{RESET}\n", self.preparing));
             }
             Event::CaseStarted { case, .. } => {
                 self.running.extend(run.position(case).map(|index| (index, Instant::now())));
@@ -210,7 +210,7 @@ impl HumanReport {
             let _ = write!(text, " {YELLOW}(slow: longer than {} s){RESET}", seconds(case.info.slow_us));
         }
         if let Verdict::Skipped { reason } | Verdict::Xfailed { reason } = verdict {
-            let _ = write!(text, " {DIM}({reason}){RESET}");
+            let _ = write!(text, " {DIM}({}){RESET}", printable::one_line(reason));
         }
         if let Verdict::Skipped { reason } = verdict {
             *self.skips.entry(reason.clone()).or_default() += 1;
@@ -224,7 +224,7 @@ impl HumanReport {
                 let _ = writeln!(text, "    python: {python}");
             }
             for note in case.notes() {
-                let _ = writeln!(text, "    note: {note}");
+                let _ = writeln!(text, "    note: {}", continued(note));
             }
             for kept in case.attempts.iter().filter_map(|attempt| attempt.kept.as_ref()) {
                 let _ = writeln!(text, "    kept: {}", kept.display());
@@ -255,8 +255,11 @@ impl HumanReport {
         let _ = writeln!(text, "{BOLD}{all}{RESET}: {} in {:.1} s", counts(run), seconds(duration_us));
         if !interrupted {
             for (reason, count) in &self.skips {
-                let _ = writeln!(text, "  skipped {count}: {reason}");
+                let _ = writeln!(text, "  skipped {count}: {}", printable::one_line(reason));
             }
+        }
+        for what in &run.info.missing {
+            let _ = writeln!(text, "{RED}incomplete{RESET}: {what}");
         }
         if run.cases.len() > MANY {
             text.push_str(&not_passed(run));
@@ -304,11 +307,11 @@ fn not_passed(run: &Run) -> String {
 pub fn details(case: &CaseRun) -> String {
     let mut text = String::new();
     if let Some(title) = &case.info.title {
-        let _ = writeln!(text, "{title}");
+        let _ = writeln!(text, "{}", printable::one_line(title));
     }
     failures(&mut text, case.policy_failures());
     for note in case.notes() {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", continued(note));
     }
     let shown = case.shown();
     let iterations = case.policy_failures().iter().any(|failure| failure.kind == "iterations");
@@ -349,7 +352,7 @@ pub fn attempt_details(attempt: &Attempt) -> String {
         let _ = writeln!(text, "hang: {detail}");
     }
     for note in &attempt.notes {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", continued(note));
     }
     let culprit = attempt.processes.iter().find(|process| Some(process.role) == attempt.culprit);
     let streams = culprit.map(|process| [("stderr", &process.stderr), ("stdout", &process.stdout)]);
@@ -390,6 +393,11 @@ fn failures(text: &mut String, failures: &[Failure]) {
             field(text, "next", &failure.next);
         }
     }
+}
+
+/// Text after `note: `; further lines are indented, so that none looks like one of ours.
+fn continued(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join("\n      ")
 }
 
 fn field(text: &mut String, name: &str, value: &str) {

@@ -10,9 +10,10 @@ pub mod junit;
 pub mod junit_file;
 pub mod live;
 pub mod markdown;
+pub mod room;
 mod summary;
 pub mod trace;
 pub mod words;
 pub mod xml_text;
 
-pub use summary::{counts, exits, seconds};
+pub use summary::{counts, exits, incomplete, seconds};

@@ -1,17 +1,23 @@
 //! One-line summaries used by several reports: exits, verdicts, seconds.
 
-use crate::check::exit;
 use crate::record::Run;
 use crate::record::event::Attempt;
 
 /// `rank 0: code 0, rank 1: SIGKILL`.
 pub fn exits(attempt: &Attempt) -> String {
-    let exits: Vec<String> = attempt
-        .processes
-        .iter()
-        .map(|process| format!("{}: {}", process.role, exit::describe(&process.exit)))
-        .collect();
+    let exits: Vec<String> =
+        attempt.processes.iter().map(|process| format!("{}: {}", process.role, process.how())).collect();
     exits.join(", ")
+}
+
+/// Why the verdicts of a run are not those of everything that was asked for, each in a sentence without a period.
+pub fn incomplete(run: &Run) -> Vec<String> {
+    let ended = match &run.end {
+        None => Some("the run did not end: ftest was killed or is still running".to_owned()),
+        Some(end) if end.interrupted => Some("the run was interrupted".to_owned()),
+        Some(_) => None,
+    };
+    ended.into_iter().chain(run.info.missing.iter().cloned()).collect()
 }
 
 /// Seconds of microseconds.

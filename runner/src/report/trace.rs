@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::record::event::Attempt;
 use crate::record::{CaseRun, Run};
 use crate::report::cluster::{self, message_bytes};
+use crate::report::incomplete;
 
 /// Maximum number of events: viewers do not open larger files.
 const MOST_EVENTS: usize = 1_000_000;
@@ -188,7 +189,8 @@ impl Trace {
             0 => Value::Null,
             count => json!(format!("operations of {count} attempts are left out: more than {MOST_EVENTS} events")),
         };
-        let about = json!({ "run": run.info.run, "ftest": run.info.ftest, "host": run.info.host, "left_out": note });
+        let about = json!({ "run": run.info.run, "ftest": run.info.ftest, "host": run.info.host, "left_out": note,
+            "incomplete": incomplete(run) });
         let lines: Vec<String> = self.events.iter().map(Value::to_string).collect();
         format!(
             "{{\"displayTimeUnit\": \"ms\", \"otherData\": {about}, \"traceEvents\": [\n{}\n]}}\n",

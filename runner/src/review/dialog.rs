@@ -4,12 +4,14 @@ use std::io::{self, Write};
 
 use super::Pending;
 use super::difference;
+use crate::host::printable;
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
 
-const QUESTION: &str = "a accept  r reject  s skip  d full text  |  A R S this and all that follow  |  q quit";
+/// At most 79 characters: a terminal may have 80 columns.
+const QUESTION: &str = "a accept  r reject  s skip  d full text | A R S: and all that follow | q quit";
 
 /// What was decided about the pending snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +88,11 @@ pub fn show(one: &Pending, index: usize, of: usize, whole: bool, out: &mut dyn W
     writeln!(out, "\n{BOLD}{} of {of}: {}{RESET}", index + 1, one.name())?;
     let state = if one.accepted.is_some() { "" } else { " (there is none yet)" };
     writeln!(out, "{DIM}{}{state}, wanted at {}{RESET}", one.file.path.display(), one.place)?;
-    match &one.accepted {
-        Some(accepted) if !whole => out.write_all(difference::changes(accepted, &one.text).as_bytes()),
-        _ => out.write_all(difference::whole(&one.text).as_bytes()),
-    }
+    let text = match &one.accepted {
+        Some(accepted) if !whole => difference::changes(accepted, &one.text),
+        _ => difference::whole(&one.text),
+    };
+    out.write_all(printable::on_terminal(&text).as_bytes())
 }
 
 #[cfg(test)]
@@ -155,6 +158,11 @@ mod tests {
         ] {
             assert_eq!(answered(3, keys).1, states, "{keys}");
         }
+    }
+
+    #[test]
+    fn the_question_fits_a_terminal() {
+        assert!(QUESTION.chars().count() < 80, "{}", QUESTION.len());
     }
 
     #[test]

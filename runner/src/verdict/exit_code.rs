@@ -32,7 +32,7 @@ pub const MEANINGS: &[(ExitCode, &str)] = &[
     (ExitCode::Usage, "wrong usage, or a mistake in a suite"),
     (
         ExitCode::CouldNotRun,
-        "a case could not be run, or used something that ftest does not implement, or a teardown failed, or a report could not be written",
+        "a case could not be run, or used something that ftest does not implement, or a teardown failed, or a report could not be written, or a merge lacks a part of its run",
     ),
     (ExitCode::NothingSelected, "no case was selected"),
     (ExitCode::HungUp, "ended by SIGHUP"),

@@ -120,6 +120,7 @@ fn process(rank: u32, exit: Exit, lines: usize) -> Process {
     Process {
         role: Role::Rank(rank),
         exit,
+        ended: false,
         stdout: Stream { bytes: out.len() as u64, head: out, ..Stream::default() },
         stderr: Stream { bytes: err.len() as u64, head: err, ..Stream::default() },
     }

@@ -9,7 +9,7 @@ use crate::report::words;
 const SLICES: usize = 72;
 const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 62.0;
-const WIDTH: f64 = 260.0;
+const WIDTH: f64 = 240.0;
 
 /// Payload per second of all ranks together; empty if no operation with a payload has known times.
 pub fn draw(report: &ClusterReport, spans: &[Span], id: &str) -> Option<String> {

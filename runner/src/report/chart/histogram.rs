@@ -26,7 +26,7 @@ pub fn draw(report: &ClusterReport, id: &str) -> Option<String> {
     let count = |bucket: u32| buckets.get(&bucket).map_or(0, |kinds| kinds.values().sum::<usize>());
     let most = (low..=high).map(count).max()?;
     let steps = (high - low + 1) as f64;
-    let width = (270.0 / steps).clamp(14.0, 64.0);
+    let width = (256.0 / steps).clamp(12.0, 128.0);
     let scale = HEIGHT / most as f64;
     let top = 18.0;
     let mut svg = Svg::new((LEFT + steps * width + 38.0).max(240.0), top + HEIGHT + 40.0);

@@ -83,7 +83,7 @@ impl Svg {
         let Svg { width, height, body } = self;
         let (width, height) = (width.ceil(), height.ceil());
         format!(
-            r#"<svg class="chart" role="img" aria-labelledby="{id}-t {id}-d" viewBox="0 0 {width} {height}" width="{width}" height="{height}"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{body}</svg>"#,
+            r#"<svg class="chart" role="img" aria-labelledby="{id}-t {id}-d" viewBox="0 0 {width} {height}" width="{width}" height="{height}" style="--w:{width}px"><title id="{id}-t">{}</title><desc id="{id}-d">{}</desc>{body}</svg>"#,
             escaped(title),
             escaped(description),
         )

@@ -3,18 +3,17 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use protocol::report::{ClusterReport, FailureEvent};
 use serde::Serialize;
 
 use crate::check::Failure;
-use crate::check::exit;
 use crate::host::printable;
 use crate::observation::{Exit, Gap, Role};
 use crate::record::CaseRun;
 use crate::record::event::{Attempt, Process, Stream};
-use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
 use crate::verdict::Verdict;
+
+use super::cluster_view::{ClusterView, MOST_ROWS, ranks};
 
 /// Maximum characters of a stream: for the most informative process, for the others, and in a short view.
 const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
@@ -22,8 +21,6 @@ const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
 const MOST_ATTEMPTS: usize = 5;
 /// Maximum number of processes shown: the most informative ones.
 const MOST_PROCESSES: usize = 64;
-/// Maximum number of table rows.
-const MOST_ROWS: usize = 200;
 
 /// How much of a case is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +62,13 @@ struct AttemptView {
     open: bool,
     slow: bool,
     failures: Vec<FailureView>,
+    /// Exits that follow from one of those.
+    follows: Vec<FailureView>,
     python: Option<String>,
     hang: Option<HangView>,
     notes: Vec<String>,
     gaps: Vec<GapView>,
+    /// Which processes ended how, and whether that is bad.
     exits: Vec<(String, String, bool)>,
     processes: Vec<ProcessView>,
     processes_left_out: usize,
@@ -90,7 +90,8 @@ pub(super) struct FailureView {
 
 #[derive(Debug, Serialize)]
 struct HangView {
-    sentence: String,
+    /// None if a failure tells it.
+    sentence: Option<String>,
     details: Vec<String>,
     flight_record: Option<String>,
 }
@@ -123,24 +124,6 @@ struct StreamView {
     name: &'static str,
     text: String,
     cut: Option<String>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct ClusterView {
-    heat_map: Option<String>,
-    many_nodes: bool,
-    timeline: Option<String>,
-    histogram: Option<String>,
-    bandwidth: Option<String>,
-    legend: Vec<(&'static str, &'static str, String)>,
-    facts: String,
-    dropped: u64,
-    links: Vec<[String; 6]>,
-    links_left_out: usize,
-    collectives: Vec<[String; 5]>,
-    communicators: Vec<[String; 5]>,
-    ranks: Vec<[String; 6]>,
-    events: Vec<String>,
 }
 
 impl CaseView {
@@ -203,26 +186,29 @@ impl AttemptView {
             ("device reports", file(&attempt.device_reports)),
             ("scratch directory", file(&attempt.kept)),
         ];
+        // Only where something else is found first: an exit may be all there is.
+        let cause = |failure: &Failure| matches!(&*failure.kind, "hang" | "finding");
+        let caused = attempt.failures.iter().any(cause);
+        let (follows, first): (Vec<&Failure>, Vec<&Failure>) =
+            attempt.failures.iter().partition(|failure| caused && failure.kind == "exit");
+        let told = attempt.failures.iter().any(|failure| failure.kind == "hang");
         AttemptView {
             number: attempt.number,
             verdict: attempt.verdict.word(),
             duration: words::time(attempt.duration_us as f64),
             open,
             slow: attempt.slow,
-            failures: attempt.failures.iter().map(FailureView::of).collect(),
+            failures: first.into_iter().map(FailureView::of).collect(),
+            follows: follows.into_iter().map(FailureView::of).collect(),
             python: attempt.python.as_ref().map(ToString::to_string),
             hang: attempt.hang.as_ref().map(|hang| HangView {
-                sentence: hang.sentence.clone(),
-                details: hang.lines.iter().chain(&hang.details).cloned().collect(),
+                sentence: (!told).then(|| hang.story()),
+                details: hang.details.clone(),
                 flight_record: hang.flight_record.as_ref().map(|path| path.display().to_string()),
             }),
             notes: attempt.notes.clone(),
             gaps: attempt.gaps.iter().take(MOST_ROWS).map(GapView::of).collect(),
-            exits: attempt
-                .processes
-                .iter()
-                .map(|process| (process.role.to_string(), exit::describe(&process.exit), bad(&process.exit)))
-                .collect(),
+            exits: exits(attempt),
             processes: order
                 .iter()
                 .take(MOST_PROCESSES)
@@ -235,6 +221,30 @@ impl AttemptView {
             files: files.into_iter().filter_map(|(name, path)| Some((name, path?))).collect(),
         }
     }
+}
+
+/// Processes that ended alike, together: `ranks 0-3`, `SIGKILL`.
+fn exits(attempt: &Attempt) -> Vec<(String, String, bool)> {
+    let mut groups: Vec<(&str, String, bool, Vec<u32>)> = Vec::new();
+    for process in &attempt.processes {
+        let (what, number) = match process.role {
+            Role::Rank(rank) => ("rank", Some(rank)),
+            Role::Launcher(node) => ("launcher", Some(node)),
+            Role::Srun => ("srun", None),
+            Role::Coordinator => ("coordinator", None),
+        };
+        let (how, bad) = (process.how(), !matches!(process.exit, Exit::Code(0)) && !process.ended);
+        match groups.iter_mut().find(|group| (group.0, &group.1, group.2) == (what, &how, bad)) {
+            Some((.., numbers)) => numbers.extend(number),
+            None => groups.push((what, how, bad, number.into_iter().collect())),
+        }
+    }
+    let who = |what: &str, numbers: &[u32]| match numbers {
+        [] => what.to_owned(),
+        [one] => format!("{what} {one}"),
+        several => format!("{what}s {}", ranks(several.iter().copied())),
+    };
+    groups.into_iter().map(|(what, how, bad, numbers)| (who(what, &numbers), how, bad)).collect()
 }
 
 impl FailureView {
@@ -282,8 +292,8 @@ impl ProcessView {
             .collect();
         ProcessView {
             role: process.role.to_string(),
-            exit: exit::describe(&process.exit),
-            bad: !matches!(process.exit, Exit::Code(0)) && process.role != Role::Coordinator,
+            exit: process.how(),
+            bad: !matches!(process.exit, Exit::Code(0)) && process.role != Role::Coordinator && !process.ended,
             open,
             size: if sizes.is_empty() { "no output".to_owned() } else { sizes.join(", ") },
             streams: streams
@@ -306,7 +316,10 @@ impl StreamView {
         }
         let shortened = ends(&text, limit);
         let cut = (stream.truncated || shortened.is_some()).then(|| match &stream.file {
-            Some(file) => format!("{} holds all {}", file.display(), words::bytes(stream.bytes)),
+            Some(file) if stream.kept.is_none() => {
+                format!("{} holds all {}", file.display(), words::bytes(stream.bytes))
+            }
+            Some(file) => format!("{} holds both ends of {}", file.display(), words::bytes(stream.bytes)),
             None => format!("the stream had {}", words::bytes(stream.bytes)),
         });
         StreamView { name, text: shortened.unwrap_or(text), cut }
@@ -335,189 +348,10 @@ fn ends(text: &str, limit: usize) -> Option<String> {
     Some(format!("{head}\n[...]\n{tail}"))
 }
 
-impl ClusterView {
-    fn of(report: &ClusterReport, id: &str) -> ClusterView {
-        let spans = cluster::spans(report);
-        let timeline = &report.operation_timeline;
-        let time = |us: f64| words::time(us);
-        let mut names: Vec<(&str, &str, String)> = Vec::new();
-        for entry in &timeline.entries {
-            let (short, class) = cluster::look(&entry.operation);
-            if !names.iter().any(|(.., name)| *name == entry.operation) {
-                names.push((class, short, entry.operation.clone()));
-            }
-        }
-        names.sort();
-        let cluster = &report.cluster;
-        let facts = [
-            cluster.name.clone().unwrap_or_default(),
-            format!("world size {}", cluster.world_size),
-            match cluster.node_count {
-                0 => String::new(),
-                count => words::counted(count as usize, "node"),
-            },
-            words::counted(cluster.communicators as usize, "communicator"),
-            format!("{} transport", cluster.coordinator_transport),
-        ];
-        let mut links: Vec<_> = report.links.iter().collect();
-        links.sort_by_key(|link| std::cmp::Reverse(link.bytes));
-        ClusterView {
-            heat_map: heat_map::draw(report, &format!("{id}-heat")),
-            many_nodes: report.cluster.node_count > 6,
-            timeline: timeline::draw(report, &spans, &format!("{id}-time")),
-            histogram: histogram::draw(report, &format!("{id}-size")),
-            bandwidth: bandwidth::draw(report, &spans, &format!("{id}-rate")),
-            legend: names,
-            facts: facts.into_iter().filter(|fact| !fact.is_empty()).collect::<Vec<_>>().join(", "),
-            dropped: timeline.dropped_entries,
-            links_left_out: links.len().saturating_sub(MOST_ROWS),
-            links: links
-                .into_iter()
-                .take(MOST_ROWS)
-                .map(|link| {
-                    [
-                        link.src.clone(),
-                        link.dst.clone(),
-                        words::bytes(link.bytes),
-                        link.operations.to_string(),
-                        time(link.estimated_time_us_total),
-                        format!("{:.1} of {} Gbit/s", link.average_estimated_throughput_gbps, link.bandwidth_gbps),
-                    ]
-                })
-                .collect(),
-            collectives: collectives(report),
-            communicators: report
-                .communicators
-                .iter()
-                .take(MOST_ROWS)
-                .map(|communicator| {
-                    let parent =
-                        communicator.parent_comm_id.map_or_else(|| "-".to_owned(), |parent| parent.to_string());
-                    [
-                        communicator.comm_id.to_string(),
-                        parent,
-                        ranks(communicator.ranks.iter().map(|rank| rank.0)),
-                        communicator.collectives.to_string(),
-                        communicator.transfers.to_string(),
-                    ]
-                })
-                .collect(),
-            ranks: report
-                .ranks
-                .iter()
-                .take(MOST_ROWS)
-                .map(|rank| {
-                    let waited = report.measured.ranks.iter().find(|measured| measured.rank == rank.rank);
-                    [
-                        rank.rank.to_string(),
-                        rank.node.clone().unwrap_or_else(|| "-".to_owned()),
-                        rank.collective_calls.to_string(),
-                        rank.point_to_point_calls.to_string(),
-                        rank.barrier_calls.to_string(),
-                        waited.map_or_else(|| "-".to_owned(), |measured| time(measured.wait_time_ms * 1e3)),
-                    ]
-                })
-                .collect(),
-            events: events(report),
-        }
-    }
-}
-
-fn collectives(report: &ClusterReport) -> Vec<[String; 5]> {
-    let row = |name: &str, calls: u64, bytes: u64, time_us: f64, penalty_us: f64| {
-        [name.to_owned(), calls.to_string(), words::bytes(bytes), words::time(time_us), words::time(penalty_us)]
-    };
-    let called = report.collectives.iter().filter(|(_, totals)| totals.calls > 0);
-    let mut rows: Vec<[String; 5]> = called
-        .map(|(name, totals)| {
-            row(name, totals.calls, totals.bytes, totals.estimated_time_us_total, totals.contention_penalty_us_total)
-        })
-        .collect();
-    let transfers = &report.point_to_point;
-    if transfers.operations > 0 {
-        rows.push(row(
-            "send_recv",
-            transfers.operations,
-            transfers.bytes,
-            transfers.estimated_time_us_total,
-            transfers.contention_penalty_us_total,
-        ));
-    }
-    rows
-}
-
-/// `0-3, 8`.
-fn ranks(ranks: impl Iterator<Item = u32>) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for rank in ranks {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
-            _ => runs.push((rank, rank)),
-        }
-    }
-    let words: Vec<String> = runs
-        .into_iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
-        .collect();
-    words.join(", ")
-}
-
-fn global_ranks(of: &[protocol::ids::Rank]) -> String {
-    ranks(of.iter().map(|rank| rank.0))
-}
-
-/// A failure in words. A rank that ends between operations fails outside any operation, often unnoticed.
-fn failure(event: &FailureEvent, detail: Option<&str>) -> String {
-    let place = match &*event.operation {
-        "none" => "outside of operations".to_owned(),
-        operation => format!("in {operation}"),
-    };
-    let observers = match &*event.observed_ranks {
-        [] => String::new(),
-        [one] => format!(", seen by rank {one}"),
-        several => format!(", seen by ranks {}", global_ranks(several)),
-    };
-    let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
-    format!("failure {} {place}{observers}{detail}", event.index)
-}
-
-/// Faults, failures and recoveries in words.
-fn events(report: &ClusterReport) -> Vec<String> {
-    let resilience = &report.resilience;
-    let faults = resilience.injected_faults.iter().map(|fault| {
-        let rank = match (&fault.gpu, fault.rank) {
-            (Some(change), _) => format!("{} ({})", change.gpu, change.health),
-            (None, Some(rank)) => format!("rank {rank}"),
-            (None, None) => "a link".to_owned(),
-        };
-        let at = match fault.comm_id {
-            Some(comm) => format!(" at {} {} of communicator {comm}", fault.operation, fault.seqno),
-            None => String::new(),
-        };
-        format!("fault {}: {} hit {rank}{at}", fault.index, fault.kind.name())
-    });
-    let failures = resilience.failure_events.iter().map(|event| {
-        let detail = report.measured.failures.iter().find(|measured| measured.index == event.index);
-        failure(event, detail.map(|measured| &*measured.error_detail))
-    });
-    let recoveries = resilience.recovery_events.iter().map(|event| {
-        format!(
-            "communicator {} shrank to {}: ranks {} left out, ranks {} remain",
-            event.parent_comm_id,
-            event.new_comm_id,
-            global_ranks(&event.excluded_ranks),
-            global_ranks(&event.surviving_ranks)
-        )
-    });
-    faults.chain(failures).chain(recoveries).take(MOST_ROWS).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use protocol::ids::{Rank, Sequence};
-    use protocol::record::ErrorCode;
-
     use super::*;
+    use crate::observation::Hang;
 
     #[test]
     fn long_output_keeps_its_end() {
@@ -538,33 +372,42 @@ mod tests {
         assert_eq!(StreamView::of("stdout", &stream, 5).text, "last\n");
     }
 
-    #[test]
-    fn ranks_are_runs() {
-        assert_eq!(ranks([0, 1, 2, 5, 7, 8].into_iter()), "0-2, 5, 7-8");
+    fn ended(role: Role, exit: Exit, ended: bool) -> Process {
+        Process { role, exit, ended, stdout: Stream::default(), stderr: Stream::default() }
     }
 
     #[test]
-    fn a_failure_names_only_what_is_known() {
-        let event = |operation: &str, observed: &[u32]| FailureEvent {
-            index: 1,
-            comm_id: None,
-            seqno: Sequence(0),
-            local_rank: None,
-            global_rank: None,
-            culprits: vec![Rank(2)],
-            source: ErrorCode::RankLost.source(),
-            operation: operation.to_owned(),
-            error_code: ErrorCode::RankLost,
-            observed_ranks: observed.iter().copied().map(Rank).collect(),
-            attempted_payload_bytes: 0,
-        };
-        let detail = Some("rank 2 ended");
-        assert_eq!(failure(&event("none", &[]), detail), "failure 1 outside of operations: rank 2 ended");
+    fn processes_that_ended_alike_are_one_entry_and_those_that_ftest_ended_are_not_bad() {
+        let mut processes: Vec<Process> = (0..4).map(|rank| ended(Role::Rank(rank), Exit::Unknown, true)).collect();
+        processes.push(ended(Role::Rank(4), Exit::Unknown, false));
+        processes.extend([0, 1].map(|node| ended(Role::Launcher(node), Exit::Code(1), true)));
+        processes.push(ended(Role::Coordinator, Exit::Code(0), false));
+        let attempt = Attempt { processes, ..Attempt::default() };
+        let exits = exits(&attempt);
+        let exits: Vec<(&str, &str, bool)> = exits.iter().map(|(who, how, bad)| (&**who, &**how, *bad)).collect();
         assert_eq!(
-            failure(&event("all_reduce", &[0, 1]), detail),
-            "failure 1 in all_reduce, seen by ranks 0-1: rank 2 ended"
+            exits,
+            [
+                ("ranks 0-3", "ended by ftest", false),
+                ("rank 4", "ended in an unknown way", true),
+                ("launchers 0-1", "code 1", false),
+                ("coordinator", "code 0", false)
+            ]
         );
-        assert_eq!(failure(&event("init", &[3]), None), "failure 1 in init, seen by rank 3");
+    }
+
+    #[test]
+    fn a_hang_is_told_once_and_exits_follow_from_it() {
+        let failure = |kind: &'static str| Failure { kind: kind.into(), ..Failure::default() };
+        let hang = Hang { sentence: "rank 0 waits".into(), details: vec!["rank 0: python".into()], ..Hang::default() };
+        let of = |failures: Vec<Failure>| {
+            let attempt = Attempt { failures, hang: Some(Box::new(hang.clone())), ..Attempt::default() };
+            let view = AttemptView::of(&attempt, "a", Depth::Full, true);
+            (view.failures.len(), view.follows.len(), view.hang.unwrap().sentence)
+        };
+        assert_eq!(of(vec![failure("hang"), failure("exit"), failure("exit")]), (1, 2, None));
+        assert_eq!(of(vec![failure("stdout"), failure("exit")]), (2, 0, Some("rank 0 waits".into())));
+        assert_eq!(of(vec![failure("exit"), failure("finding")]).1, 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! cases cost the browser little. The file size is limited, roughly: see [`Limits`].
 
 mod case_view;
+mod cluster_view;
 pub mod compare;
 
 use crate::host::shell;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use crate::record::{CaseRun, Run};
 use crate::report::chart::svg;
-use crate::report::words;
+use crate::report::{incomplete, words};
 use crate::verdict::Verdict;
 use case_view::{CaseView, Depth, FailureView, GapView};
 use compare::Comparison;
@@ -188,7 +189,7 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
         script: SCRIPT,
         title: title(run),
         headline: headline(run),
-        good: bad.is_empty() && run.teardowns.is_empty(),
+        good: bad.is_empty() && run.teardowns.is_empty() && incomplete(run).is_empty(),
         ended: ended(run),
         facts: facts(run),
         counts: counts(run),
@@ -247,7 +248,8 @@ pub fn headline(run: &Run) -> String {
     let bad = run.cases.iter().filter(|case| is_bad(case)).count();
     let missing = run.cases.iter().filter(|case| case.end.is_none()).count();
     let all = words::counted(run.cases.len(), "case");
-    match (bad, missing) {
+    let rest = if run.info.missing.is_empty() { "" } else { ", and a part of the run is missing" };
+    let verdict = match (bad, missing) {
         (0, 0) => {
             let passed = run.cases.iter().filter(|case| matches!(case.verdict(), Some(Verdict::Passed))).count();
             if passed == run.cases.len() {
@@ -258,16 +260,15 @@ pub fn headline(run: &Run) -> String {
         }
         (0, missing) => format!("{missing} of {all} did not run"),
         (bad, _) => format!("{bad} of {all} did not pass"),
-    }
+    };
+    verdict + rest
 }
 
-/// How the run ended, if that is worth a sentence.
+/// What keeps the run from being whole, in sentences.
 pub fn ended(run: &Run) -> Option<String> {
-    match &run.end {
-        None => Some("The run did not end: ftest was killed or is still running.".to_owned()),
-        Some(end) if end.interrupted => Some("The run was interrupted.".to_owned()),
-        Some(_) => None,
-    }
+    let sentence = |text: &String| format!("{}{}.", text[..1].to_uppercase(), &text[1..]);
+    let sentences: Vec<String> = incomplete(run).iter().map(sentence).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn facts(run: &Run) -> Vec<(&'static str, String)> {
@@ -480,7 +481,8 @@ pub(crate) mod tests {
             _ => None,
         });
         let start = Event::RunStarted(RunInfo { run: "r".into(), cases: cases.collect(), ..RunInfo::default() });
-        Run::of([&start].into_iter().chain(events.iter().flatten()))
+        let end = Event::RunFinished { at_ms: 0, duration_us: 0, interrupted: false, exit_code: 1 };
+        Run::of([&start].into_iter().chain(events.iter().flatten()).chain([&end]))
     }
 
     fn render(run: &Run, before: Option<&Run>, limits: Limits) -> String {
@@ -497,7 +499,13 @@ pub(crate) mod tests {
             attempt.failures.push(failure.clone());
             attempt.notes.push(evil.into());
             let stream = Stream { bytes: 9, head: evil.into(), ..Stream::default() };
-            let process = Process { role: Role::Rank(0), exit: Exit::Code(1), stdout: stream.clone(), stderr: stream };
+            let process = Process {
+                role: Role::Rank(0),
+                exit: Exit::Code(1),
+                ended: false,
+                stdout: stream.clone(),
+                stderr: stream,
+            };
             attempt.processes.push(process);
         }
         if let Event::CaseFinished { failures, notes, .. } = &mut end {

@@ -1,0 +1,105 @@
+//! Where in its program a rank was, by the stack that Python prints when ftest ends it.
+
+use std::path::Path;
+
+use protocol::ids::{Rank, names};
+use protocol::site::CallSite;
+
+use crate::observation::{Captured, Observation, Role};
+
+/// The line before the frames of the thread that got the signal, which is the main one.
+const CURRENT: &str = "Current thread ";
+/// Places named at most: of more there is no one answer.
+const MOST: usize = 3;
+
+/// Notes where the ranks are that the others wait for.
+pub(super) fn locate_missing(observation: &mut Observation) {
+    let Some(missing) = observation.hang.as_ref().map(|hang| hang.missing.clone()) else { return };
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut places: Vec<(CallSite, Vec<Rank>)> = Vec::new();
+    for rank in missing {
+        let stderr = observation.process(Role::Rank(rank)).map(|process| &process.stderr);
+        let Some(place) = stderr.and_then(|stderr| place(&last(stderr), &here)) else { continue };
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, ranks)) => ranks.push(Rank(rank)),
+            None => places.push((place, vec![Rank(rank)])),
+        }
+    }
+    if places.len() > MOST {
+        return;
+    }
+    let sentence = |(place, ranks): &(CallSite, Vec<Rank>)| {
+        let verb = if ranks.len() == 1 { "is" } else { "are" };
+        format!("{} {verb} at {place}", names("rank", "ranks", ranks))
+    };
+    if let Some(hang) = &mut observation.hang {
+        hang.at = places.iter().map(sentence).collect();
+    }
+}
+
+fn last(stream: &Captured) -> String {
+    String::from_utf8_lossy(if stream.tail.is_empty() { &stream.head } else { &stream.tail }).into_owned()
+}
+
+/// The innermost line that is the user's in the last stack of `stderr`; files below `here` are named relative to it.
+fn place(stderr: &str, here: &Path) -> Option<CallSite> {
+    let stack = &stderr[stderr.rfind(CURRENT)?..];
+    let frames = stack.lines().skip(1).map_while(frame);
+    let own = frames.into_iter().find(|place| !is_library(&place.file))?;
+    let file = own.below(&here.to_string_lossy()).unwrap_or(own.file);
+    Some(CallSite::new(file, own.line, own.function))
+}
+
+/// `  File "train.py", line 13 in validate`.
+fn frame(line: &str) -> Option<CallSite> {
+    let (file, rest) = line.trim_start().strip_prefix("File \"")?.rsplit_once("\", line ")?;
+    let (number, function) = rest.split_once(" in ")?;
+    Some(CallSite { file: file.to_owned(), line: number.parse().ok()?, function: function.trim().to_owned() })
+}
+
+fn is_library(file: &str) -> bool {
+    file.starts_with('<')
+        || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Exit, Hang, ProcessObservation};
+
+    const STACK: &str = "step 1\nFatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n  File \"/w/other.py\", line 1 in f\n\n\
+        Current thread 0x00007f8a7c9949c0 [python] (most recent call first):\n  File \"/v/lib/python3.12/threading.py\", line 9 in wait\n  \
+        File \"/w/run/../train.py\", line 13 in validate\n  File \"/w/train.py\", line 34 in <module>\n\nExtension modules: x (total: 1)\n";
+
+    #[test]
+    fn the_innermost_line_of_the_program_is_the_answer() {
+        let found = place(STACK, Path::new("/w")).unwrap();
+        assert_eq!(found.to_string(), "train.py:13 (validate)");
+        assert_eq!(place(STACK, Path::new("/else")).unwrap().file, "/w/run/../train.py");
+        for without in
+            ["", "Fatal Python error: Aborted\n", "Current thread 0x1 (most recent call first):\n  <no Python frame>\n"]
+        {
+            assert_eq!(place(without, Path::new("/w")), None);
+        }
+    }
+
+    #[test]
+    fn missing_ranks_at_one_line_are_named_together() {
+        let process = |rank| ProcessObservation {
+            role: Role::Rank(rank),
+            exit: Exit::Unknown,
+            stdout: Captured::default(),
+            stderr: Captured { head: STACK.into(), ..Captured::default() },
+        };
+        let hang = Hang { missing: vec![1, 2, 9], sentence: "rank 0 waits".into(), ..Hang::default() };
+        let mut seen =
+            Observation { hang: Some(hang), processes: (0..3).map(process).collect(), ..Observation::default() };
+        locate_missing(&mut seen);
+        let hang = seen.hang.unwrap();
+        let story = hang.story();
+        assert!(
+            story.starts_with("ranks 1 and 2 are at ") && story.ends_with("train.py:13 (validate): rank 0 waits"),
+            "{story}"
+        );
+    }
+}
