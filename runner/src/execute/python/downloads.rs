@@ -127,7 +127,7 @@ mod tests {
         let drawn = "\u{2839} Preparing packages... (0/2)   \r\u{1b}[2A\u{1b}[2Knumpy      ------------------------------ 656.00 KiB/16.02 MiB  \
             \u{1b}[1B\r\u{1b}[2Ktorch      ------------------------------ 100.00 MiB/514.00 MiB\r\n";
         let mut downloads = Downloads::default();
-        let (first, second) = drawn.split_at(120);
+        let (first, second) = drawn.split_at(40);
         assert_eq!(downloads.take(first), None);
         // (656 * 1024 + 100 * 1024^2) / 10^6 and (16.02 + 514) * 1024^2 / 10^6.
         assert_eq!(downloads.take(second).unwrap(), "downloading torch and 1 more: 106 of 556 MB");
