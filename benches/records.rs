@@ -69,6 +69,7 @@ fn formed(ranks: u32) -> Cluster {
             data_address: "unix:@x".to_owned(),
             site: SiteId::default(),
             gpu: u64::from(rank),
+            is_only: true,
         };
         let (unique_id, rank) = (vec![1; 128], Rank(rank));
         let message = ToCoordinator::InitCommunicator { request: 1, unique_id, size: ranks, rank, member };

@@ -79,6 +79,7 @@ impl Inquiry {
         let document = json!({
             "hang": diagnosis.as_ref().map(|diagnosis| diagnosis.hang_below(root)),
             "waits_ms": waits_ms,
+            "missing_processes": diagnosis.as_ref().map(|diagnosis| &diagnosis.missing_processes),
             "activities": self.activities.iter().filter_map(|activity| describe(cluster, activity)).collect::<Vec<_>>(),
         });
         (diagnosis, document.to_string())

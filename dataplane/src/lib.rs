@@ -20,7 +20,7 @@
 //!     let ranks = [0u32, 1].map(|rank| {
 //!         scope.spawn(move || {
 //!             let (gpu, site) = (rank.into(), SiteId::default());
-//!             let participant = Participant { global_rank: rank, device: rank, gpu, arena: None, site };
+//!             let participant = Participant { global_rank: rank, device: rank, gpu, arena: None, site, is_only: false };
 //!             let communicator = process.init_communicator(b"an id", 2, rank, participant).unwrap();
 //!             let mut number = [10i32 + rank as i32];
 //!             let buffer = Buffer::host(number.as_mut_ptr().cast());

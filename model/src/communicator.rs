@@ -1,5 +1,7 @@
 //! One communicator: its participants, and which of them are still present.
 
+use std::collections::BTreeSet;
+
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::message::{Member, ToRank};
 use protocol::record::ErrorCode;
@@ -22,6 +24,8 @@ pub(crate) struct Communicator {
 pub(crate) struct Participant {
     pub(crate) connection: ConnectionId,
     pub(crate) member: Member,
+    /// The place in the launch of its process, which may be several ranks. If the launcher gave it none, that of the rank.
+    pub(crate) process: Rank,
     pub(crate) presence: Presence,
     /// It takes part in no more operations; the others are not notified.
     pub(crate) revoked: bool,
@@ -41,18 +45,6 @@ pub(crate) enum Presence {
 }
 
 impl Communicator {
-    pub(crate) fn new(
-        id: CommunicatorId,
-        parent: Option<CommunicatorId>,
-        members: Vec<(ConnectionId, Member)>,
-    ) -> Self {
-        let participants = members
-            .into_iter()
-            .map(|(connection, member)| Participant { connection, member, presence: Presence::Present, revoked: false })
-            .collect();
-        Self { id, parent, participants, failed_at_us: None }
-    }
-
     pub(crate) fn size(&self) -> u32 {
         self.participants.len() as u32
     }
@@ -65,6 +57,13 @@ impl Communicator {
     /// The position of `rank` in the whole launch.
     pub(crate) fn global_rank(&self, rank: Rank) -> Option<Rank> {
         self.participants.get(rank.0 as usize).map(|participant| participant.member.global_rank)
+    }
+
+    /// The places in the launch of the processes of these ranks, given by their own places in the launch.
+    pub(crate) fn processes_of(&self, globals: &[Rank]) -> Vec<Rank> {
+        let own = self.participants.iter().filter(|participant| globals.contains(&participant.member.global_rank));
+        let processes: BTreeSet<Rank> = own.map(|participant| participant.process).collect();
+        processes.into_iter().collect()
     }
 
     /// All members' positions in the whole launch, in communicator order.

@@ -19,7 +19,7 @@ pub(crate) struct Failure {
     pub(crate) code: ErrorCode,
     /// The call at `sequence` of each rank of the communicator that noticed. None: a rendezvous or a death between operations.
     operations: BTreeMap<Rank, Operation>,
-    /// Ranks of the communicator.
+    /// Ranks of the communicator; global ranks where none has formed.
     pub(crate) culprits: BTreeSet<Rank>,
     /// Ranks of the communicator that named a culprit: they report what they saw themselves.
     pub(crate) witnesses: BTreeSet<Rank>,
@@ -205,8 +205,7 @@ impl Failures {
         });
     }
 
-    /// No communicator formed. `observed` has global ranks and what they called; `culprits` has ranks of the communicator that
-    /// did not form.
+    /// No communicator formed. `observed` has global ranks and what they called; `culprits` has global ranks.
     pub(crate) fn rendezvous(
         &mut self,
         code: ErrorCode,

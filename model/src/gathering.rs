@@ -89,6 +89,11 @@ impl Gathering<Applicant> {
     pub(crate) fn shared_gpu(&self) -> Option<(Vec<Rank>, String)> {
         message::shared_gpu(self.arrivals().map(|(rank, applicant)| (rank, &applicant.member)))
     }
+
+    /// The places in the launch of those of `ranks` that have arrived.
+    pub(crate) fn global_ranks(&self, ranks: &[Rank]) -> Vec<Rank> {
+        ranks.iter().filter_map(|rank| Some(self.arrival(*rank)?.member.global_rank)).collect()
+    }
 }
 
 /// "1, 3 and 5 others": at most eight ranks by number.

@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Failed {
     pub(crate) applicants: Vec<Applicant>,
     pub(crate) code: ErrorCode,
-    /// Ranks of the communicator that did not form.
+    /// Global ranks.
     pub(crate) culprits: Vec<Rank>,
     pub(crate) detail: String,
 }
@@ -99,10 +99,16 @@ impl Rendezvous {
             let mut unaware = gathering.missing();
             unaware.retain(|missing| *missing != rank);
             self.give_up(unique_id, gathering.size(), unaware, code, &detail);
+            // Which rank differs in size depends on the order of arrival; which came twice does not.
+            let mut culprits = Vec::new();
+            if code == ErrorCode::DuplicateRank {
+                let twice = gathering.arrival(rank).into_iter().chain([&applicant]);
+                culprits.extend(twice.map(|applicant| applicant.member.global_rank));
+                culprits.sort_unstable();
+                culprits.dedup();
+            }
             let mut applicants: Vec<Applicant> = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
             applicants.push(applicant);
-            // Which rank differs in size depends on the order of arrival; which came twice does not.
-            let culprits = if code == ErrorCode::DuplicateRank { vec![rank] } else { Vec::new() };
             return Outcome::Failed(Failed { applicants, code, culprits, detail });
         }
         gathering.arrive(rank, applicant);
@@ -111,6 +117,7 @@ impl Rendezvous {
         }
         let gathering = self.pending.remove(&unique_id).expect("it is there");
         if let Some((culprits, detail)) = gathering.shared_gpu() {
+            let culprits = gathering.global_ranks(&culprits);
             let applicants = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
             return Outcome::Failed(Failed { applicants, code: ErrorCode::SharedDevice, culprits, detail });
         }
@@ -203,7 +210,7 @@ impl Rendezvous {
             failed.push(Failed {
                 applicants: others.into_iter().map(|(_, applicant)| applicant).collect(),
                 code: ErrorCode::RankLost,
-                culprits: lost.iter().map(|(rank, _)| *rank).collect(),
+                culprits: lost.iter().map(|(_, lost)| lost.member.global_rank).collect(),
                 detail,
             });
         }
@@ -211,7 +218,13 @@ impl Rendezvous {
     }
 
     /// Ends every rendezvous in which ranks have waited too long, `timeout_us`.
-    pub(crate) fn expire(&mut self, now_us: u64, timeout_us: u64) -> Vec<Failed> {
+    pub(crate) fn expire(
+        &mut self,
+        now_us: u64,
+        timeout_us: u64,
+        processes: &Processes,
+        plan: Option<&ClusterPlan>,
+    ) -> Vec<Failed> {
         let seconds = timeout_us as f64 / 1e6;
         let late: Vec<_> = self.pending.extract_if(.., |_, gathering| gathering.deadline_us() <= now_us).collect();
         let fail = |(unique_id, gathering): (Vec<u8>, Gathering<Applicant>)| {
@@ -222,14 +235,16 @@ impl Rendezvous {
                 list(&missing)
             );
             let code = ErrorCode::TimeoutWaitingForRanks;
-            self.give_up(unique_id, gathering.size(), missing.clone(), code, &detail);
+            let culprits =
+                if has_numbers_of_launch(&gathering, processes, plan) { missing.clone() } else { Vec::new() };
+            self.give_up(unique_id, gathering.size(), missing, code, &detail);
             let applicants = gathering.into_arrivals().map(|(_, applicant)| applicant).collect();
-            Failed { applicants, code, culprits: missing, detail }
+            Failed { applicants, code, culprits, detail }
         };
         late.into_iter().map(fail).collect()
     }
 
-    /// Ends every rendezvous that can no longer complete: more ranks are missing than could still arrive.
+    /// Ends every rendezvous that can no longer complete: no process is left that could bring the missing ranks.
     pub(crate) fn end_hopeless(
         &mut self,
         endings: &Endings,
@@ -279,8 +294,12 @@ pub(crate) fn has_numbers_of_launch(
     processes: &Processes,
     plan: Option<&ClusterPlan>,
 ) -> bool {
+    let is_own = |(rank, applicant): (Rank, &Applicant)| {
+        let launched = processes.get(applicant.connection).and_then(|process| process.info.rank);
+        applicant.member.is_only && applicant.member.global_rank == rank && launched.is_none_or(|own| own == rank)
+    };
     launched(gathering, processes).or_else(|| plan.map(ClusterPlan::world_size)) == Some(gathering.size())
-        && gathering.arrivals().all(|(rank, applicant)| applicant.member.global_rank == rank)
+        && gathering.arrivals().all(is_own)
 }
 
 /// How many ranks were launched, according to one that waits there.
@@ -288,19 +307,19 @@ fn launched(gathering: &Gathering<Applicant>, processes: &Processes) -> Option<u
     gathering.arrivals().find_map(|(_, applicant)| processes.get(applicant.connection)?.info.world_size)
 }
 
-/// A rank that ended and without which `gathering` cannot complete. `None` if that is not certain.
+/// The first process of the launch that ended and left `gathering` incomplete for good: every other has ended as well, or waits
+/// there and brings no further rank. `None` if that is not certain: a rank of a communicator is not a process of the launch, and
+/// any process that lives may bring several.
 fn missed_for_ever(gathering: &Gathering<Applicant>, endings: &Endings, processes: &Processes) -> Option<Rank> {
-    let arrived: BTreeSet<Rank> = gathering.arrivals().map(|(_, applicant)| applicant.member.global_rank).collect();
     let launched = launched(gathering, processes)?;
-    // A process with several devices sits down for each of them: then ranks are not processes.
-    if gathering.size() > launched || arrived.len() < gathering.arrivals().count() {
+    // More ranks than processes: there are others, which the launch does not count.
+    if gathering.size() > launched {
         return None;
     }
-    let missing = gathering.missing().len();
-    let absent = || (0..launched).map(Rank).filter(|rank| !arrived.contains(rank));
-    let could_come = absent().filter(|rank| endings.how_ended(*rank, processes).is_none()).count();
-    if could_come >= missing {
-        return None;
-    }
-    absent().find(|rank| endings.how_ended(*rank, processes).is_some())
+    let own = |applicant: &Applicant| processes.get(applicant.connection)?.info.rank;
+    let here = gathering.arrivals().map(|(_, applicant)| own(applicant).filter(|_| applicant.member.is_only));
+    let here: BTreeSet<Rank> = here.collect::<Option<_>>()?;
+    let absent: Vec<Rank> = (0..launched).map(Rank).filter(|rank| !here.contains(rank)).collect();
+    let have_ended = absent.iter().all(|rank| endings.how_ended(*rank, processes).is_some());
+    absent.first().copied().filter(|_| have_ended)
 }

@@ -112,13 +112,22 @@ pub(crate) struct Shift {
     /// A rank of the majority.
     pub(crate) reference: Rank,
     pub(crate) apart: Apart,
+    /// Only the calls within lines show it.
+    pub(crate) within_lines: bool,
     /// What these ranks called there.
     pub(crate) calls: Vec<(Rank, Call)>,
 }
 
-/// The lines of the last collectives of each communicator.
+/// The last collectives of each communicator: by line, and by call where a line has several. Compilers copy calls, and a rank may
+/// take another copy of the same call: then only its lines say something.
 #[derive(Debug, Default)]
 pub(crate) struct Shifts {
+    by_line: Tracks,
+    by_call: Tracks,
+}
+
+#[derive(Debug, Default)]
+struct Tracks {
     lines: BTreeMap<CallSite, Line>,
     known: FxHashMap<(ConnectionId, SiteId), Line>,
     tracks: BTreeMap<CommunicatorId, Track>,
@@ -130,7 +139,42 @@ impl Shifts {
         if size < 2 || record.operation.is_for_two() {
             return;
         }
-        let line = self.line(&call, sites);
+        self.by_line.note(size, record, call, sites, |site| site.clone().at(0));
+        self.by_call.note(size, record, call, sites, CallSite::clone);
+    }
+
+    /// What was found, in the order of communicators.
+    pub(crate) fn found(&self) -> Vec<Shift> {
+        let mut found: BTreeMap<CommunicatorId, Shift> =
+            self.by_call.found().map(|shift| (shift.communicator, shift)).collect();
+        found.values_mut().for_each(|shift| shift.within_lines = true);
+        found.extend(self.by_line.found().map(|shift| (shift.communicator, shift)));
+        found.into_values().collect()
+    }
+
+    /// The first of each communicator in which nothing was found.
+    pub(crate) fn unusual(&self) -> Vec<Unusual> {
+        let found: BTreeSet<CommunicatorId> = self.found().iter().map(|shift| shift.communicator).collect();
+        let unusual = |(id, track): (&CommunicatorId, &Track)| {
+            let at_the_end = || track.complete().into_iter().find_map(|(at, position)| position.unusual(at));
+            let (sequence, operation, calls) = track.unusual.clone().or_else(at_the_end)?;
+            Some(Unusual { communicator: *id, sequence: Sequence(sequence), operation, calls })
+        };
+        self.by_line.tracks.iter().filter(|(id, _)| !found.contains(id)).filter_map(unusual).collect()
+    }
+}
+
+impl Tracks {
+    /// Notes a collective under what `key` keeps of its place.
+    fn note(
+        &mut self,
+        size: u32,
+        record: &OperationRecord,
+        call: Call,
+        sites: &Sites,
+        key: impl Fn(&CallSite) -> CallSite,
+    ) {
+        let line = self.line(&call, sites, key);
         let track = self.tracks.entry(record.communicator).or_default();
         if track.found.is_some() {
             return;
@@ -144,32 +188,17 @@ impl Shifts {
         track.follow(record.communicator);
     }
 
-    /// What was found, in the order of communicators.
-    pub(crate) fn found(&self) -> Vec<Shift> {
-        let shift = |(id, track): (&CommunicatorId, &Track)| track.found.clone().or_else(|| track.judge(*id));
-        self.tracks.iter().filter_map(shift).collect()
+    fn found(&self) -> impl Iterator<Item = Shift> {
+        self.tracks.iter().filter_map(|(id, track)| track.found.clone().or_else(|| track.judge(*id)))
     }
 
-    /// The first of each communicator in which nothing was found.
-    pub(crate) fn unusual(&self) -> Vec<Unusual> {
-        let unusual = |(id, track): (&CommunicatorId, &Track)| {
-            if track.found.is_some() || track.judge(*id).is_some() {
-                return None;
-            }
-            let at_the_end = || track.complete().into_iter().find_map(|(at, position)| position.unusual(at));
-            let (sequence, operation, calls) = track.unusual.clone().or_else(at_the_end)?;
-            Some(Unusual { communicator: *id, sequence: Sequence(sequence), operation, calls })
-        };
-        self.tracks.iter().filter_map(unusual).collect()
-    }
-
-    fn line(&mut self, call: &Call, sites: &Sites) -> Line {
+    fn line(&mut self, call: &Call, sites: &Sites, key: impl Fn(&CallSite) -> CallSite) -> Line {
         if let Some(line) = self.known.get(&call.place()) {
             return *line;
         }
         let Some(site) = sites.place(call) else { return 0 };
         let next = self.lines.len() as Line + 1;
-        let line = *self.lines.entry(site.clone()).or_insert(next);
+        let line = *self.lines.entry(key(site)).or_insert(next);
         self.known.insert(call.place(), line);
         line
     }
@@ -276,6 +305,7 @@ impl<'a> Run<'a> {
             reference,
             calls: concerned.into_iter().filter_map(call).collect(),
             apart,
+            within_lines: false,
         })
     }
 }

@@ -62,7 +62,7 @@ impl Sites {
     /// Where `id` of a process is. Numbers that no process uses are ignored.
     pub(crate) fn define(&mut self, connection: ConnectionId, id: SiteId, site: CallSite) {
         if (1..=MOST).contains(&id.0) {
-            self.known.insert((connection, id), CallSite::new(site.file, site.line, site.function));
+            self.known.insert((connection, id), CallSite::new(site.file, site.line, site.function).at(site.place));
         }
     }
 

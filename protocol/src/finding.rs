@@ -174,6 +174,11 @@ kinds! {
         example "`cudaMemcpy` of 1001 bytes into an allocation of 1000." in "misuse/bug[bug=copy-too-much]"
         hardware "cudaErrorInvalidValue, or the bytes of a neighboring allocation; a kernel, even one of NCCL's, dies with an illegal memory access."
         fix "Compare the number of bytes with what was allocated: a count of elements passed as bytes, a size from before padding, and an offset added twice are the usual causes.";
+    /// A kernel accessed memory of another device, and peer access to that device was not enabled.
+    PeerAccess "peer_access"
+        example "A kernel on GPU 1 reads a tensor of GPU 0, and nobody has called `cudaDeviceEnablePeerAccess`." in "smoke/kernel-peer"
+        hardware "cudaErrorIllegalAddress: the kernel stops, and every later call of the process fails."
+        fix "Call cudaDeviceEnablePeerAccess on the kernel's device for the other one (cudaDeviceCanAccessPeer says whether that is possible), or copy the memory first; if the kernel was meant for its own memory, look for a pointer or a current device (cudaSetDevice) of another rank.";
     /// A kernel accessed an address that is not aligned to the size of the access.
     MisalignedAccess "misaligned_access"
         example "`reinterpret_cast<float4 *>(p + 1)[i] = v` in a kernel." in "findings/kernel[bug=misaligned]"
@@ -271,6 +276,7 @@ impl FindingKind {
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
             | Self::OutOfRangeCopy
+            | Self::PeerAccess
             | Self::MisalignedAccess
             | Self::DeviceAssert
             | Self::KernelTrap

@@ -18,7 +18,7 @@ use crate::resumption::SessionKey;
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// A process on another host that has not answered for this long counts as gone: its machine is, or the way there. Packets that
 /// are lost for less time are retransmitted by tcp.
@@ -261,6 +261,10 @@ pub struct Member {
     pub site: SiteId,
     /// PCI address of its GPU as NCCL prints it in hexadecimal (domain, bus, device, function): equal on one host for one GPU.
     pub gpu: u64,
+    /// Its process brings no other rank of the same communicator while this one waits. False where that is not certain: the
+    /// process has several GPUs, and the call is in a group with others, returns before the communicator has formed, or is made
+    /// by one of several threads.
+    pub is_only: bool,
 }
 
 /// Ranks that share a GPU, and NCCL's sentence about the first two. NCCL refuses a communicator that has any ("Duplicate GPU

@@ -23,6 +23,10 @@ pub struct CallSite {
     pub line: u32,
     /// The function there.
     pub function: String,
+    /// Tells calls on one line apart, and those of one function without lines; equal on all ranks of a program. 0 if it is not
+    /// known. Not shown.
+    #[serde(default)]
+    pub place: u32,
 }
 
 impl CallSite {
@@ -32,7 +36,12 @@ impl CallSite {
             file = file.split_off(file.ceil_char_boundary(file.len() - LONGEST));
         }
         function.truncate(function.floor_char_boundary(LONGEST));
-        Self { file, line, function }
+        Self { file, line, function, place: 0 }
+    }
+
+    /// The call at `place` there.
+    pub fn at(self, place: u32) -> Self {
+        Self { place, ..self }
     }
 
     /// The file, named relative to `root`, if it is below it: `/r/suites/../train.py` is `train.py` in `/r`.
@@ -60,7 +69,7 @@ impl fmt::Display for CallSite {
 
 impl FindingSite {
     fn place(&self) -> CallSite {
-        CallSite { file: self.file.clone(), line: self.line, function: self.function.clone() }
+        CallSite { file: self.file.clone(), line: self.line, function: self.function.clone(), place: 0 }
     }
 
     /// The same place, with the file named relative to `root` if it is below it.

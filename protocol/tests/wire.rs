@@ -29,6 +29,7 @@ fn member() -> Member {
         data_address: "unix:@data".to_owned(),
         site: SiteId(2),
         gpu: 0x0010_1000,
+        is_only: true,
     }
 }
 

@@ -118,7 +118,9 @@ pub(crate) fn participant(rank: u32, ordinal: Option<c_int>) -> Participant {
     let gpu = address(device)
         .unwrap_or_else(|| u64::MAX - (u64::from(std::process::id()) << 16 | UNKNOWN.fetch_add(1, Ordering::Relaxed)));
     let global_rank = launcher.rank.filter(|_| ordinal.is_none()).map_or(rank, |rank| rank.0);
-    Participant { global_rank, device: device as u32, gpu, arena: None, site: SiteId::default() }
+    // What else the program does in a group, or in other threads, is the real NCCL's matter.
+    let is_only = false;
+    Participant { global_rank, device: device as u32, gpu, arena: None, site: SiteId::default(), is_only }
 }
 
 #[cfg(test)]

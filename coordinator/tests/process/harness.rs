@@ -194,6 +194,7 @@ pub(crate) fn init(id: u8, size: u32, rank: u32) -> ToCoordinator {
         data_address: "unix:@x".to_owned(),
         site: SiteId::default(),
         gpu: u64::from(rank),
+        is_only: true,
     };
     ToCoordinator::InitCommunicator { request: 1, unique_id: vec![id; 128], size, rank: Rank(rank), member }
 }

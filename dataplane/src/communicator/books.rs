@@ -90,7 +90,8 @@ mod tests {
                 .map(|(rank, calls)| {
                     scope.spawn(move || {
                         let (gpu, site) = (rank.into(), SiteId::default());
-                        let participant = Participant { global_rank: rank, device: rank, gpu, arena: None, site };
+                        let participant =
+                            Participant { global_rank: rank, device: rank, gpu, arena: None, site, is_only: false };
                         let communicator = process.init_communicator(b"books", 2, rank, participant).unwrap();
                         assert_eq!(communicator.transport(), protocol::record::BufferTransport::ProxyOnly);
                         if calls.is_empty() {

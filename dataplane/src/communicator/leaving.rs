@@ -100,7 +100,8 @@ mod tests {
     fn join(process: &Arc<Process>, arena: &Arena, rank: u32) -> Arc<Communicator> {
         let file = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
         let site = SiteId::default();
-        let participant = Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file), site };
+        let participant =
+            Participant { global_rank: rank, device: 0, gpu: u64::from(rank), arena: Some(file), site, is_only: false };
         process.init_communicator(b"the same id", 2, rank, participant).unwrap()
     }
 

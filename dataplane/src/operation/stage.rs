@@ -29,6 +29,7 @@ impl Stage {
             data_address: String::new(),
             site: protocol::ids::SiteId::default(),
             gpu: u64::from(rank),
+            is_only: true,
         };
         let losses = Losses::new(Arc::new(Wake::new().unwrap()));
         Self { members: (0..size).map(member).collect(), history: OpHistory::default(), losses }

@@ -59,6 +59,8 @@ pub struct Participant {
     pub arena: Option<SharedFile>,
     /// Where its program requests the communicator.
     pub site: SiteId,
+    /// No other rank of the communicator comes from this process, as [`Member::is_only`].
+    pub is_only: bool,
 }
 
 /// This process's part of the run.
@@ -273,6 +275,7 @@ impl Process {
             data_address: self.listener.address.clone(),
             site: participant.site,
             gpu: participant.gpu,
+            is_only: participant.is_only,
         };
         Ok((member, control))
     }
@@ -419,6 +422,7 @@ mod tests {
                         gpu: u64::from(rank),
                         arena: Some(file),
                         site: SiteId::default(),
+                        is_only: false,
                     },
                     2,
                 )

@@ -42,6 +42,7 @@ impl Player {
             gpu: rank as u64,
             arena: Some(file),
             site: Default::default(),
+            is_only: false,
         };
         let communicator = process.init_communicator(id, size as u32, rank as u32, participant)?;
         let sockets = process.settings().force_sockets;
@@ -57,6 +58,7 @@ impl Player {
             gpu: self.rank as u64,
             arena: Some(file),
             site: Default::default(),
+            is_only: false,
         }
     }
 

@@ -158,7 +158,8 @@ impl Cluster {
     /// Ends everything that ranks have waited for too long.
     pub(super) fn expire(&mut self, out: &mut Vec<Output>) {
         let (now_us, timeout_us) = (self.now_us, self.settings.timeout_us);
-        for failed in self.rendezvous.expire(now_us, timeout_us) {
+        let plan = self.settings.plan.as_ref();
+        for failed in self.rendezvous.expire(now_us, timeout_us, &self.processes, plan) {
             self.fail_init(failed, out);
         }
         let seconds = timeout_us as f64 / 1e6;

@@ -29,6 +29,7 @@ pub(super) fn of(
             seqno: event.seqno,
             operation: event.operation.clone(),
             ranks: event.culprits.clone(),
+            processes: Vec::new(),
             observed_ranks: event.observed_ranks.clone(),
             sites,
         };
@@ -143,7 +144,8 @@ fn list(nodes: &[String]) -> String {
 }
 
 fn plural(ranks: &[Rank], one: &'static str, several: &'static str) -> &'static str {
-    if ranks.len() == 1 { one } else { several }
+    // None: "a rank".
+    if ranks.len() <= 1 { one } else { several }
 }
 
 fn ranks(ranks: &[Rank]) -> String {
@@ -169,6 +171,7 @@ mod tests {
             source: error_code.source(),
             operation: "all_reduce".to_owned(),
             error_code,
+            processes: Vec::new(),
             observed_ranks: ranks(observed),
             attempted_payload_bytes: 0,
         };

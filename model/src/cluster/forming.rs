@@ -6,7 +6,7 @@ use protocol::message::{Member, ToRank};
 use protocol::record::ErrorCode;
 
 use super::Cluster;
-use crate::communicator::{Communicator, Presence};
+use crate::communicator::{Communicator, Participant, Presence};
 use crate::exchange::{Output, refuse, send};
 use crate::failure::RankFailure;
 use crate::gathering::{Applicant, Gathering};
@@ -154,9 +154,10 @@ impl Cluster {
         self.revision += 1;
         let call = |applicant: &Applicant| (applicant.member.global_rank, Call::of(applicant, None));
         let observed: Vec<(Rank, Call)> = applicants.iter().map(call).collect();
-        for (rank, _) in &observed {
-            self.ledger.count_failure(*rank, code);
-            self.endings.join_failed(*rank, &detail);
+        for applicant in &applicants {
+            let global = applicant.member.global_rank;
+            self.ledger.count_failure(global, code);
+            self.endings.join_failed(self.processes.rank_of(applicant.connection, global), &detail);
         }
         self.failures.rendezvous(code, observed, culprits, detail.clone());
         for Applicant { connection, request, .. } in applicants {
@@ -210,6 +211,11 @@ impl Cluster {
             }
         }
         if !shrinks {
+            let global = |rank: &Rank| match communicator.global_rank(*rank) {
+                None => Some(gathering.arrival(*rank)?.member.global_rank),
+                known => known,
+            };
+            let culprits = culprits.iter().filter_map(global).collect();
             self.failures.rendezvous(code, observed, culprits, detail);
         }
     }
@@ -226,7 +232,7 @@ impl Cluster {
         let members: Vec<Member> = applicants.iter().map(|applicant| applicant.member.clone()).collect();
         for (rank, applicant) in applicants.iter().enumerate() {
             self.ledger.count_init(applicant.member.global_rank, applicant.member.pid);
-            self.endings.joined(applicant.member.global_rank);
+            self.endings.joined(self.processes.rank_of(applicant.connection, applicant.member.global_rank));
             send(
                 out,
                 applicant.connection,
@@ -238,8 +244,12 @@ impl Cluster {
                 },
             );
         }
-        let participants = applicants.into_iter().map(|applicant| (applicant.connection, applicant.member)).collect();
-        self.communicators.insert(id, Communicator::new(id, parent, participants));
+        let participant = |Applicant { connection, member, .. }: Applicant| {
+            let process = self.processes.rank_of(connection, member.global_rank);
+            Participant { connection, member, process, presence: Presence::Present, revoked: false }
+        };
+        let participants = applicants.into_iter().map(participant).collect();
+        self.communicators.insert(id, Communicator { id, parent, participants, failed_at_us: None });
         id
     }
 

@@ -8,7 +8,7 @@ use protocol::ids::{self, CommunicatorId, Rank, Sequence, SiteId};
 use protocol::report::{FindingSite, Hang, HangWait};
 
 use super::Cluster;
-use crate::communicator::{Communicator, Presence};
+use crate::communicator::{Communicator, Participant, Presence};
 use crate::exchange::ConnectionId;
 use crate::rendezvous::has_numbers_of_launch;
 use crate::site::Call;
@@ -24,6 +24,8 @@ pub struct Diagnosis {
     pub hang: Hang,
     /// How long each of its ranks has waited so far.
     pub waited_us: Vec<u64>,
+    /// The ranks that the launcher gave the processes of those that are missing.
+    pub missing_processes: Vec<Rank>,
 }
 
 impl Diagnosis {
@@ -71,13 +73,16 @@ impl Cluster {
         let waiting: BTreeSet<Rank> = waits.iter().map(|wait| wait.rank).collect();
         let missing: BTreeSet<Rank> =
             waits.iter().flat_map(|wait| &wait.missing).copied().filter(|rank| !waiting.contains(rank)).collect();
+        let missing_processes: BTreeSet<Rank> = missing.iter().map(|rank| self.process_of(*rank, &waits)).collect();
         let cycle = if missing.is_empty() { cycle(&waits) } else { Vec::new() };
         let mut parts = sentences(&waits);
         parts.extend(missing.iter().map(|rank| self.absence(*rank, &waits, &said)));
         if waits.iter().any(|wait| !wait.unknown.is_empty()) {
-            // Whoever is meant, these do not come.
+            // Whoever is meant, these processes do not come.
+            let own = |wait: &Wait| self.processes.rank_of(wait.call.place().0, wait.rank);
+            let waiting: BTreeSet<Rank> = waits.iter().map(own).collect();
             let lost = self.endings.lost_ranks(&self.processes).into_iter();
-            let lost = lost.filter(|rank| !missing.contains(rank) && !waiting.contains(rank));
+            let lost = lost.filter(|rank| !missing_processes.contains(rank) && !waiting.contains(rank));
             parts.extend(lost.map(|rank| self.absence(rank, &waits, &said)));
         }
         if let Some(first) = cycle.first() {
@@ -98,7 +103,7 @@ impl Cluster {
             })
             .collect();
         let hang = Hang { sentence: parts.join("; "), waits, missing: missing.into_iter().collect(), cycle, sites };
-        Some(Diagnosis { hang, waited_us })
+        Some(Diagnosis { hang, waited_us, missing_processes: missing_processes.into_iter().collect() })
     }
 
     /// Where the waiting ranks are in the program, and what the `missing` ones did last, by rank.
@@ -134,6 +139,12 @@ impl Cluster {
         let communicator = self.communicators.get(&id)?;
         let at = communicator.global_ranks().iter().position(|global| *global == rank)?;
         Some((number, communicator, Rank(at as u32)))
+    }
+
+    /// The place in the launch of the process that is `rank` for those that wait for it.
+    fn process_of(&self, rank: Rank, waits: &[Wait]) -> Rank {
+        let awaited = self.awaited_in(rank, waits);
+        awaited.map_or(rank, |(_, communicator, local)| communicator.participants[local.0 as usize].process)
     }
 
     fn waits_in_operations(&self, said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> Vec<Wait> {
@@ -230,6 +241,24 @@ impl Cluster {
         waits
     }
 
+    /// ", after it left communicator 1": the last one of a process that has ended, and what it did there.
+    fn after_leaving(&self, process: Rank) -> String {
+        let numbers = self.numbers();
+        let last = self.communicators.values().rev().find_map(|communicator| {
+            let is_its = |(_, participant): &(usize, &Participant)| participant.process == process;
+            let (local, _) = communicator.participants.iter().enumerate().find(is_its)?;
+            Some((communicator.id, Rank(local as u32)))
+        });
+        let Some((id, local)) = last else { return String::new() };
+        let number = numbers[&id];
+        match self.sites.last(id, local) {
+            Some(Call { operation: Some(operation), sequence: Sequence(at), .. }) if *at > 0 => {
+                format!("; the last that it completed is {operation}, collective {at} of communicator {number}")
+            }
+            _ => format!("; it was in communicator {number}"),
+        }
+    }
+
     /// What is known about a rank that others wait for and that does not wait itself.
     fn absence(&self, rank: Rank, waits: &[Wait], said: &BTreeMap<(CommunicatorId, Rank), &Activity>) -> String {
         let Some((number, communicator, local)) = self.awaited_in(rank, waits) else {
@@ -239,12 +268,22 @@ impl Cluster {
             if let Some(why) = self.endings.why_refused(rank) {
                 return format!("rank {rank} could not join: {why}");
             }
+            if self.processes.has_ended(rank) {
+                return format!("rank {rank} has ended{}", self.after_leaving(rank));
+            }
             let joined = self.processes.has_rank(rank);
             let what = if joined { "is in no NCCL call" } else { "has not called NCCL yet" };
             return format!("rank {rank} {what}");
         };
-        if communicator.participants[local.0 as usize].presence != Presence::Present {
-            return format!("rank {rank} has left communicator {number}");
+        let process = communicator.participants[local.0 as usize].process;
+        match communicator.participants[local.0 as usize].presence {
+            Presence::Present => {}
+            Presence::Aborted => return format!("rank {rank} has aborted communicator {number}"),
+            Presence::Gone => return format!("rank {rank} has ended"),
+            Presence::Left if self.processes.has_ended(process) => {
+                return format!("rank {rank} has left communicator {number} and ended");
+            }
+            Presence::Left => return format!("rank {rank} has left communicator {number}"),
         }
         if communicator.participants[local.0 as usize].revoked {
             return format!("rank {rank} has revoked communicator {number}");

@@ -265,7 +265,9 @@ impl Cluster {
                 self.processes.say_goodbye(from);
                 self.lose_process(from, (ErrorCode::RankLost, "exited"), out);
             }
-            ToCoordinator::JoinFailed { rank, why } => self.endings.join_failed(rank, &why),
+            ToCoordinator::JoinFailed { rank, why } => {
+                self.endings.join_failed(self.processes.rank_of(from, rank), &why);
+            }
             ToCoordinator::Site { id, site } => self.sites.define(from, id, site),
             ToCoordinator::Holds(record) => match self.replicas.note(from, record, now_us) {
                 Ok(()) => self.revision += 1,

@@ -73,10 +73,9 @@ impl Cluster {
                     format!("rank {rank} is {} {way} rank {reference}", collectives(by.unsigned_abs()))
                 };
                 let clauses: Vec<String> = ahead.iter().map(clause).collect();
-                let what = format!(
-                    "{}: calls are paired with calls from other lines, and the shapes match",
-                    clauses.join(", ")
-                );
+                let others =
+                    if shift.within_lines { "other calls on the same lines" } else { "calls from other lines" };
+                let what = format!("{}: calls are paired with {others}, and the shapes match", clauses.join(", "));
                 (FindingKind::CollectiveShift, what)
             }
             Apart::Turns(_) => {
@@ -99,6 +98,7 @@ impl Cluster {
             seqno: shift.sequence,
             operation: operation.name().to_owned(),
             ranks,
+            processes: Vec::new(),
             observed_ranks: vec![reference],
             sites,
         })
@@ -135,6 +135,7 @@ impl Cluster {
             seqno: first.sequence,
             operation: first.operation.name().to_owned(),
             ranks: sides().map(|side| side.rank).collect::<BTreeSet<Rank>>().into_iter().collect(),
+            processes: Vec::new(),
             observed_ranks: Vec::new(),
             sites: ordered
                 .into_iter()

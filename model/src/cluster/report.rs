@@ -62,7 +62,7 @@ impl Cluster {
         resilience.recovery_count = recovery_events.len() as u64;
         resilience.recovery_events = recovery_events;
         let measured_links = self.paths.links(self.settings.plan.as_ref());
-        let (findings, finding_times) = findings::numbered(
+        let (mut findings, finding_times) = findings::numbered(
             self.order_findings(&number, facts.source_root.as_deref())
                 .into_iter()
                 .chain(findings::of(
@@ -75,6 +75,7 @@ impl Cluster {
                 .chain(self.replica_findings(facts.source_root.as_deref())),
             facts.monotonic_zero_us,
         );
+        findings.iter_mut().for_each(|finding| finding.processes = self.processes_of(finding, &number));
         let ledger = &self.ledger;
         ClusterReport {
             schema_version: SCHEMA_VERSION.to_owned(),
@@ -393,6 +394,14 @@ impl Cluster {
         self.sorted_failures(number).into_iter().map(of).collect()
     }
 
+    /// The processes of the ranks at fault, unless these are the same.
+    fn processes_of(&self, finding: &Finding, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> Vec<Rank> {
+        let is_meant = |id: &CommunicatorId| finding.comm_id.is_some() && number.get(id).copied() == finding.comm_id;
+        let known = self.communicators.iter().find(|(id, _)| is_meant(id));
+        let processes = known.map(|(_, communicator)| communicator.processes_of(&finding.ranks));
+        processes.filter(|processes| *processes != finding.ranks).unwrap_or_default()
+    }
+
     /// Findings about replicas that differ, each with its time in us.
     fn replica_findings(&self, root: Option<&str>) -> Vec<(u64, Finding)> {
         let site = |(rank, call): (&Rank, &Call)| {
@@ -406,6 +415,7 @@ impl Cluster {
             seqno: NO_SEQUENCE,
             operation: STEP.to_owned(),
             ranks: divergence.ranks.clone(),
+            processes: Vec::new(),
             observed_ranks: Vec::new(),
             sites: divergence.calls.iter().filter_map(site).collect(),
         };
@@ -420,7 +430,7 @@ impl Cluster {
         completed: bool,
         root: Option<&str>,
     ) -> Option<FindingSite> {
-        let CallSite { file, line, function } = self.sites.place(call)?.clone();
+        let CallSite { file, line, function, .. } = self.sites.place(call)?.clone();
         let operation = call.operation.map_or("init", Operation::name).to_owned();
         Some(FindingSite { rank, operation, seqno: call.sequence, completed, file, line, function }.below(root))
     }

@@ -11,7 +11,7 @@ use crate::harness::{World, member, plan};
 
 const SECOND: u64 = 1_000_000;
 
-fn all_reduce(sequence: u64) -> Activation {
+pub(crate) fn all_reduce(sequence: u64) -> Activation {
     Activation {
         sequence: Sequence(sequence),
         operation: Operation::AllReduce,
@@ -35,7 +35,7 @@ fn recv(peer: u32) -> Activation {
     Activation { operation: Operation::Recv, ..send(peer) }
 }
 
-fn activity(communicator: u64, rank: u32, current: Vec<Activation>, done: u64) -> Activity {
+pub(crate) fn activity(communicator: u64, rank: u32, current: Vec<Activation>, done: u64) -> Activity {
     let recent = (1..=done).map(|sequence| Activation { took_us: Some(7), ..all_reduce(sequence) }).collect();
     Activity { communicator: CommunicatorId(communicator), rank: Rank(rank), current, queued: 0, recent }
 }

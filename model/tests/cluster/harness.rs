@@ -46,6 +46,7 @@ pub(crate) fn member(global_rank: u32, pid: u32) -> Member {
         data_address: "unix:@x".to_owned(),
         site: SiteId::default(),
         gpu: u64::from(global_rank),
+        is_only: true,
     }
 }
 

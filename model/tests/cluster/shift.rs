@@ -110,6 +110,45 @@ fn shifts_by_table() {
     }
 }
 
+/// The findings when every rank calls all_reduce from places of one line, given by digits, or from the lines of letters.
+fn found_within(words: &[&str]) -> Vec<Finding> {
+    let mut world = World::formed(None, words.len() as u32, 10);
+    for (process, word) in (0..).zip(words) {
+        for (at, letter) in (1..).zip(word.chars()) {
+            let (line, place) = if letter.is_ascii_digit() { (31, letter as u32) } else { (letter as u32, 7) };
+            let site = CallSite::new("train.py".to_owned(), line, "step".to_owned()).at(place);
+            world.say(process, ToCoordinator::Site { id: SiteId(at as u32), site });
+            let record = record(Operation::AllReduce, at, process as u32, 4);
+            world.done(process, OperationRecord { site: SiteId(at as u32), ..record });
+        }
+    }
+    let report = world.report();
+    assert_eq!(report.notes, [], "one line is not several");
+    report.findings
+}
+
+#[test]
+fn shifts_between_calls_on_one_line() {
+    for (words, expected) in [
+        (&["123", "234"][..], Some((1, 1, "rank 1 is 1 collective ahead of rank 0"))),
+        (&["A123B", "A234B"], Some((2, 1, "rank 1 is 1 collective ahead of rank 0"))),
+        // A call for each role, on one line; and a compiler's copies of one call.
+        (&["1212", "2121"], None),
+        (&["1111", "2222"], None),
+        (&["123", "123"], None),
+    ] {
+        let found = found_within(words);
+        let is = found.first().map(|finding| (finding.seqno.0, finding.ranks[0].0));
+        assert_eq!(is, expected.map(|(at, rank, _)| (at, rank)), "{words:?}");
+        let Some((at, _, clause)) = expected else { continue };
+        let sentence = format!(
+            "in communicator 1, from all_reduce, collective {at}, on, {clause}: calls are paired with other calls on the same lines, and \
+             the shapes match"
+        );
+        assert_eq!(found[0].sentence, sentence);
+    }
+}
+
 #[test]
 fn the_lines_are_those_of_the_first_that_meet() {
     let found = found(&["XABCY", "XBCDY"], &[4]);

@@ -23,6 +23,10 @@ report! {
         operation: String,
         /// Global ranks at fault or missing, sorted.
         ranks: Vec<Rank>,
+        /// The ranks that the launcher gave the processes of `ranks`, sorted; only where they differ, because a process is
+        /// several ranks.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        processes: Vec<Rank>,
         /// Global ranks that it stopped, sorted.
         observed_ranks: Vec<Rank>,
         /// Where these ranks were in the program, by rank. A rank whose place is not known is left out.
@@ -119,7 +123,7 @@ report! {
         local_rank: Option<Rank>,
         /// The same as a global rank.
         global_rank: Option<Rank>,
-        /// Ranks at fault or missing, global where the communicator formed, else in the communicator that did not.
+        /// Global ranks at fault or missing; of those that did not come to a rendezvous, the ones that are known.
         culprits: Vec<Rank>,
         /// What kind of cause.
         source: FailureSource,

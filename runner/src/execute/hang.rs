@@ -28,8 +28,9 @@ pub(super) async fn look(
 ) -> Result<Option<Hang>, ControlError> {
     let document = Control::connect(endpoint).await?.diagnose(true).await?;
     let Some(hang) = document.get("hang").filter(|hang| !hang.is_null()) else { return Ok(None) };
-    let missing = hang["missing"].as_array().into_iter().flatten().filter_map(Value::as_u64).map(|rank| rank as u32);
-    let missing: Vec<u32> = missing.collect();
+    // What the launcher started, which may be several ranks for others.
+    let missing = document["missing_processes"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    let missing: Vec<u32> = missing.map(|rank| rank as u32).collect();
     let sites: Vec<FindingSite> = serde_json::from_value(hang["sites"].clone()).unwrap_or_default();
     let mut details = waits(&document);
     let state = native_state::collect(ranks, &missing, stacks, &scratch.join("native-state")).await;

@@ -93,6 +93,7 @@ impl Journal {
             seqno: Sequence(0),
             operation: finding.operation.clone(),
             ranks: finding.rank.map(Rank).into_iter().collect(),
+            processes: Vec::new(),
             observed_ranks: Vec::new(),
             sites: site(finding).into_iter().collect(),
         };

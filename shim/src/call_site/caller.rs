@@ -188,7 +188,8 @@ impl Found {
     fn site(self) -> CallSite {
         let file = self.path.rsplit('/').next().unwrap_or_default().to_owned();
         let function = self.function.unwrap_or_else(|| format!("+{:#x}", self.offset));
-        CallSite::new(file, 0, function)
+        // Exact within 4 GiB.
+        CallSite::new(file, 0, function).at(self.offset as u32)
     }
 }
 

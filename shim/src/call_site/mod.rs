@@ -38,6 +38,11 @@ pub(crate) fn has_framework() -> bool {
     python::has_framework()
 }
 
+/// Whether the process runs Python, of a version that we know.
+pub(crate) fn has_python() -> bool {
+    python::is_there()
+}
+
 /// The Python line that this thread is at, for calls that do not record their caller.
 pub(crate) fn of_python() -> Option<SiteId> {
     python::innermost()

@@ -27,9 +27,14 @@ struct Python {
     is_finalizing: unsafe extern "C" fn() -> c_int,
     /// `PyCode_Addr2Line`, which only reads the code object.
     line: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    /// `PyCode_Addr2Location`, likewise; from Python 3.11 on.
+    location: Option<Location>,
     code_type: usize,
     text_type: usize,
 }
+
+/// Code object, offset of an instruction, and where to put first line, first column, last line, last column.
+type Location = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int;
 
 /// The directory of the PyTorch in this process, once one is known.
 static FRAMEWORK: OnceLock<String> = OnceLock::new();
@@ -59,6 +64,10 @@ static IS_OFF: AtomicBool = AtomicBool::new(false);
 fn python() -> Option<&'static Python> {
     static PYTHON: OnceLock<Option<Python>> = OnceLock::new();
     PYTHON.get_or_init(Python::find).as_ref().filter(|_| !IS_OFF.load(Ordering::Relaxed))
+}
+
+pub(super) fn is_there() -> bool {
+    python().is_some()
 }
 
 /// The state of the main thread, once it has made a call.
@@ -98,9 +107,20 @@ pub(super) fn innermost() -> Option<SiteId> {
     of_this_thread().or_else(|| python()?.backward())
 }
 
+/// Where this thread's own frames are.
+#[derive(Clone, Copy, Default)]
+struct Own {
+    /// Its innermost frame in user code.
+    users: Option<SiteId>,
+    /// Its innermost frame, if none is in user code.
+    other: Option<SiteId>,
+}
+
 /// [`innermost`] at a cost that every operator can bear: the system calls to find a backward pass are made once per pass.
 pub(super) fn of_this_thread() -> Option<SiteId> {
-    of_own_frames().or_else(|| {
+    let own = of_own_frames();
+    // A hook of PyTorch's in a backward pass has frames, and none of them is the user's.
+    let of_pass = || {
         let pass = pass()?;
         if let Some((_, site)) = LAST_PASS.get().filter(|(last, _)| *last == pass) {
             return site;
@@ -108,7 +128,8 @@ pub(super) fn of_this_thread() -> Option<SiteId> {
         let site = python()?.backward();
         LAST_PASS.set(Some((pass, site)));
         site
-    })
+    };
+    own.users.or_else(of_pass).or(own.other)
 }
 
 /// Whether `is` holds for the file and function of any frame of this thread.
@@ -126,24 +147,23 @@ pub(super) fn is_within(is: impl Fn(&str, &str) -> bool) -> bool {
     found
 }
 
-/// The site of this thread's innermost user frame.
-fn of_own_frames() -> Option<SiteId> {
-    let python = python()?;
-    let thread = python.own_thread()?;
+fn of_own_frames() -> Own {
+    let here = || python().and_then(|python| Some((python, python.own_thread()?)));
+    let Some((python, thread)) = here() else { return Own::default() };
     if IS_MAIN.try_with(|is_main| *is_main).unwrap_or(false) {
         MAIN.store(thread, Ordering::Relaxed);
     }
     // SAFETY: the state of this thread.
-    let (site, is_sound) = unsafe { python.walk(thread) };
-    if !is_sound {
+    let Some(own) = (unsafe { python.walk(thread) }) else {
         IS_OFF.store(true, Ordering::Relaxed);
-        return None;
-    }
-    if site.is_some() {
+        return Own::default();
+    };
+    if own.users.or(own.other).is_some() {
         memory::trust();
     }
-    site
+    own
 }
+
 /// One frame.
 #[derive(Clone, Copy)]
 struct Frame {
@@ -199,6 +219,7 @@ impl Python {
                 line: transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, c_int) -> c_int>(found(
                     c"PyCode_Addr2Line",
                 )?),
+                location: found(c"PyCode_Addr2Location").map(|address| transmute::<*mut c_void, Location>(address)),
                 code_type: found(c"PyCode_Type")? as usize,
                 text_type: found(c"PyUnicode_Type")? as usize,
             })
@@ -218,11 +239,11 @@ impl Python {
         (!thread.is_null()).then_some(thread as usize)
     }
 
-    /// Looks for the user's frame; false if the structures do not match the layout.
+    /// Looks for the user's frame. `None` if the structures do not match the layout.
     ///
     /// # Safety
     /// `thread` is the state of the calling thread, or of one that waits for it.
-    unsafe fn walk(&self, thread: usize) -> (Option<SiteId>, bool) {
+    unsafe fn walk(&self, thread: usize) -> Option<Own> {
         let (mut users, mut first) = (None, None);
         // SAFETY: the caller's promise.
         let is_sound = unsafe {
@@ -239,10 +260,8 @@ impl Python {
                 })
             })
         };
-        if !is_sound {
-            return (None, false);
-        }
-        (users.or_else(|| first.and_then(|frame| self.site(frame))), true)
+        let other = || first.and_then(|frame| self.site(frame)).filter(|_| users.is_none());
+        is_sound.then(|| Own { users, other: other() })
     }
 
     /// Visits frames, innermost first, until `look` breaks; false if the structures do not match the layout, or `look` finds that
@@ -307,7 +326,8 @@ impl Python {
             BACKWARD.store(file, Ordering::Relaxed);
         }
         // SAFETY: the main thread's state is freed last of all, and its frames stay as they are while it waits for this thread.
-        unsafe { self.walk(thread) }.0
+        let own = unsafe { self.walk(thread) }?;
+        own.users.or(own.other)
     }
 
     unsafe fn frame(&self, frame: usize, code: usize) -> Option<Frame> {
@@ -369,7 +389,18 @@ impl Python {
         let offset = c_int::try_from(offset as isize).ok()?;
         // SAFETY: a code object, by its type, that a frame of this thread keeps alive; it is only read.
         let line = unsafe { (self.line)(code as *mut c_void, offset) };
-        Some(site::number(CallSite::new(file, u32::try_from(line).unwrap_or(0), name)))
+        let site = CallSite::new(file, u32::try_from(line).unwrap_or(0), name);
+        Some(site::number(site.at(self.columns(code, offset).unwrap_or(0))))
+    }
+
+    /// First and last column of an instruction, as one number. Its offset would not do: a `finally` has two copies of its code.
+    fn columns(&self, code: usize, offset: c_int) -> Option<u32> {
+        let location = self.location?;
+        let [mut line, mut first, mut end, mut last] = [-1; 4];
+        // SAFETY: as in `site`; the numbers outlive the call.
+        unsafe { location(code as *mut c_void, offset, &raw mut line, &raw mut first, &raw mut end, &raw mut last) };
+        let of = |column: c_int| u32::try_from(column).ok().map(|column| (column + 1) & 0xffff);
+        Some(of(first)? << 16 | of(last)?)
     }
 
     /// The text of the string at `address`.

@@ -91,21 +91,21 @@ pub(crate) fn stopped(device: &Device, trap: &Trap, site: Option<SiteId>) {
 
 fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
     let address = trap.address as usize;
-    let foreign = |why: String| note(FindingKind::OutOfRangeCopy, &trap.kernel, site, format!("{what} {why}"));
+    let say = |kind, why: String| note(kind, &trap.kernel, site, format!("{what} {why}"));
     match address::locate(address) {
-        Some(location) if location.device.ordinal != device.ordinal || is_closed(address, device) => foreign(format!(
-            "of device {}, which device {} may not reach ({})",
-            location.device.ordinal,
-            device.ordinal,
-            match location.kind {
+        Some(location) if location.device.ordinal != device.ordinal || is_closed(address, device) => {
+            let (there, here) = (location.device.ordinal, device.ordinal);
+            let way = match location.kind {
                 Kind::Pool(_) => "cudaMemPoolSetAccess",
                 Kind::Mapped => "cuMemSetAccess",
                 _ => "cudaDeviceEnablePeerAccess",
-            }
-        )),
-        None if address < PAGE_OF_NULL => foreign("through a null pointer".to_owned()),
+            };
+            say(FindingKind::PeerAccess, format!("of device {there}, which device {here} may not reach ({way})"));
+        }
+        None if address < PAGE_OF_NULL => say(FindingKind::OutOfRangeCopy, "through a null pointer".to_owned()),
         None if memory::trace(address).is_none() => {
-            foreign("of memory that is not the GPU's: host memory that is not pinned, or none at all".to_owned());
+            let why = "of memory that is not the GPU's: host memory that is not pinned, or none at all";
+            say(FindingKind::OutOfRangeCopy, why.to_owned());
         }
         _ => {
             let (kind, sentence) = place(what, address);

@@ -489,5 +489,12 @@ pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
     let (domain, bus) = device.gpu.pci();
     let gpu = u64::from(domain) << 20 | u64::from(bus) << 12;
-    Ok(Participant { global_rank, device: device.ordinal, gpu, arena: Some(arena), site: call_site::here() })
+    Ok(Participant {
+        global_rank,
+        device: device.ordinal,
+        gpu,
+        arena: Some(arena),
+        site: call_site::here(),
+        is_only: true,
+    })
 }

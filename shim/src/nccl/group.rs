@@ -12,7 +12,7 @@ use protocol::datatype::Operation as Kind;
 use protocol::ids::Rank;
 use protocol::route;
 
-use super::abi::{SimulationInfo, UNDEFINED_TIME};
+use super::abi::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
 use super::threads::Inside;
@@ -30,8 +30,8 @@ use crate::process::delay::{self, Place};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
 
-/// A pending rendezvous: performs it, and notifies the communicator.
-pub(crate) type Forming = Box<dyn FnOnce() + Send>;
+/// A pending rendezvous: performs it, and notifies the communicator. It gets the number of ranks with its id in the group.
+pub(crate) type Forming = Box<dyn FnOnce(usize) + Send>;
 
 /// A task that communicators do together with other ranks and that is not an operation in a stream.
 pub(crate) type Task = Box<dyn FnOnce() -> NcclResult + Send>;
@@ -50,6 +50,8 @@ struct Pending {
     communicator: Arc<Communicator>,
     handle: usize,
     out: Out<usize>,
+    /// Where other ranks of this process may come to the same rendezvous.
+    id: Option<UniqueId>,
     work: Forming,
     /// Whether it does not wait for the others (`blocking = 0`).
     in_background: bool,
@@ -168,12 +170,18 @@ pub(crate) fn within(body: impl FnOnce() -> NcclResult) -> NcclResult {
     result
 }
 
-/// Adds a communicator that forms through `work`; `out` gets its handle.
-pub(crate) fn form(communicator: Arc<Communicator>, out: Out<usize>, in_background: bool, work: Forming) -> NcclResult {
+/// Adds a communicator that forms through `work`, from the unique `id` if it has one; `out` gets its handle.
+pub(crate) fn form(
+    communicator: Arc<Communicator>,
+    out: Out<usize>,
+    id: Option<UniqueId>,
+    in_background: bool,
+    work: Forming,
+) -> NcclResult {
     let handle = COMMUNICATORS.insert(Arc::clone(&communicator));
     communicator.held_as(handle);
     out.set(handle)?;
-    let pending = Pending { communicator, handle, out, work, in_background };
+    let pending = Pending { communicator, handle, out, id, work, in_background };
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
             group.forming.push(pending);
@@ -254,12 +262,14 @@ fn execute(group: Group) -> NcclResult {
 fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
     let mut waited_for = Vec::new();
     let alone = forming.len() == 1;
-    for Pending { communicator, handle, out, work, in_background } in forming {
+    let ids: Vec<[u8; 128]> = forming.iter().filter_map(|pending| Some(pending.id?.0)).collect();
+    for Pending { communicator, handle, out, id, work, in_background } in forming {
+        let together = id.map_or(1, |id| ids.iter().filter(|other| **other == id.0).count());
         *in_progress |= in_background;
         if alone && !in_background {
-            work();
+            work(together);
         } else {
-            let thread = std::thread::Builder::new().name("fakegpu-nccl-init".to_owned()).spawn(work);
+            let thread = std::thread::Builder::new().name("fakegpu-nccl-init".to_owned()).spawn(move || work(together));
             thread.map_err(|error| {
                 NcclError::SYSTEM.because(refusal::explain_thread("no thread for a rendezvous", &error))
             })?;

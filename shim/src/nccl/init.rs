@@ -8,7 +8,7 @@ use super::abi::{Config, NO_COLOR, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, participant, process, resolve};
 use super::config;
 use super::error::{self, NcclError, NcclResult};
-use super::{debug, ended, group, memory, replicas, window};
+use super::{debug, ended, group, memory, only, replicas, window};
 use crate::boundary::args::Out;
 use crate::boundary::{gap, library::Library};
 use crate::device::{self, Device, context};
@@ -136,16 +136,23 @@ fn begin(
         return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} of {size} ranks")));
     }
     device.alive()?;
-    let (process, participant, id) = (process()?, participant(device, one_rank)?, id.0);
+    let (process, participant) = (process()?, participant(device, one_rank)?);
+    let is_only = !in_background && only::is_calling_alone();
     replicas::watch();
     delay::at(Place::Start);
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
-    let work = move || {
-        debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &id);
-        let result = process.init_communicator(&id, size as u32, rank as u32, participant);
+    let bytes = id.0;
+    let work = move |together| {
+        let participant = match together {
+            1 => Participant { is_only, ..participant },
+            // Several ranks of a process are known by their GPUs, as those of ncclCommInitAll are.
+            _ => Participant { is_only: false, global_rank: device.gpu.rank.0, ..participant },
+        };
+        debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &bytes);
+        let result = process.init_communicator(&bytes, size as u32, rank as u32, participant);
         match &result {
-            Ok(ranks) => debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &id),
+            Ok(ranks) => debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &bytes),
             // Where there is a coordinator, its report has it.
             Err(failure) if failure.code == ErrorCode::SharedDevice && !process.has_coordinator() => {
                 finding::record(FindingKind::SharedDevice, "ncclCommInitRank", None, failure.detail.clone());
@@ -154,7 +161,7 @@ fn begin(
         }
         forming.formed(result.map(Some));
     };
-    group::form(communicator, out, in_background, Box::new(work))
+    group::form(communicator, out, Some(*id), in_background, Box::new(work))
 }
 
 /// Body of `ncclCommSplit`.
@@ -181,14 +188,14 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
         let order = ranks.split_ticket();
-        let work = move || {
+        let work = move |_| {
             let result = process.split(&ranks, order, color, key, participant);
             if let Ok(Some(child)) = &result {
                 debug::formed("ncclCommSplit", &forming, child, process.cluster(), &[]);
             }
             forming.formed(result);
         };
-        group::form(communicator, out, in_background, Box::new(work))
+        group::form(communicator, out, None, in_background, Box::new(work))
     })
 }
 

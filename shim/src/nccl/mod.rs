@@ -16,6 +16,7 @@ mod issue;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod one_sided;
+mod only;
 pub(crate) mod point_to_point;
 pub(crate) mod properties;
 pub(crate) mod reduction;

@@ -49,7 +49,7 @@ pub(crate) unsafe fn shrink(
         }
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
-        let work = move || {
+        let work = move |_| {
             if abort {
                 parent.drain_for(ABORT_PATIENCE);
             }
@@ -59,7 +59,7 @@ pub(crate) unsafe fn shrink(
             }
             forming.formed(result.map(Some));
         };
-        group::form(communicator, out, in_background, Box::new(work))
+        group::form(communicator, out, None, in_background, Box::new(work))
     })
 }
 
@@ -104,14 +104,14 @@ pub(crate) fn grow(
             let participant = participant(device, true)?;
             let communicator = Communicator::forming(device, in_background);
             let forming = Arc::clone(&communicator);
-            let work = move || {
+            let work = move |_| {
                 let result = process.grow(None, ticket, size, rank, participant);
                 if let Ok(grown) = &result {
                     debug::formed("ncclCommGrow", &forming, grown, process.cluster(), &[]);
                 }
                 forming.formed(result.map(Some));
             };
-            return group::form(communicator, out, in_background, Box::new(work));
+            return group::form(communicator, out, None, in_background, Box::new(work));
         }
         let parent = resolve(parent)?;
         let _inside = parent.enter();
@@ -129,14 +129,14 @@ pub(crate) fn grow(
         let (process, participant) = (process()?, same_participant(&parent, &ranks)?);
         let communicator = Communicator::forming(parent.device, in_background);
         let forming = Arc::clone(&communicator);
-        let work = move || {
+        let work = move |_| {
             let result = process.grow(Some(&ranks), next, size, ranks.rank(), participant);
             if let Ok(grown) = &result {
                 debug::formed("ncclCommGrow", &forming, grown, process.cluster(), &[]);
             }
             forming.formed(result.map(Some));
         };
-        group::form(communicator, out, in_background, Box::new(work))
+        group::form(communicator, out, None, in_background, Box::new(work))
     })
 }
 

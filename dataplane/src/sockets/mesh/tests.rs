@@ -23,6 +23,7 @@ fn member(rank: u32, data_address: &str) -> Member {
         data_address: data_address.to_owned(),
         site: SiteId::default(),
         gpu: u64::from(rank),
+        is_only: true,
     }
 }
 

@@ -65,6 +65,7 @@ fn finding(kind: protocol::finding::FindingKind) -> Finding {
         seqno: Sequence(0),
         operation: "all_reduce".to_owned(),
         ranks: vec![Rank(1)],
+        processes: Vec::new(),
         observed_ranks: Vec::new(),
         sites: vec![protocol::report::FindingSite {
             rank: Rank(1),
