@@ -137,6 +137,12 @@ fn lead(link: &Path, target: &Path) -> io::Result<()> {
         return Ok(());
     }
     let place = link.parent().unwrap_or(Path::new("/"));
+    // Those that lead nowhere any more, as to the TMPDIR of a test, would collect.
+    for old in fs::read_dir(place)?.flatten().map(|entry| entry.path()) {
+        if old.is_symlink() && fs::metadata(&old).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            let _ = fs::remove_file(old);
+        }
+    }
     let fresh = tempfile::tempdir_in(place)?;
     let made = fresh.path().join("link");
     symlink(target, &made)?;
@@ -179,6 +185,9 @@ mod tests {
         lead(&place.join("l"), root.path()).unwrap();
         assert_eq!(fs::read_link(place.join("l")).unwrap(), root.path());
         assert_eq!(fs::read_dir(&place).unwrap().count(), 1);
+        lead(&place.join("gone"), &root.path().join("gone")).unwrap();
+        lead(&place.join("m"), root.path()).unwrap();
+        assert!(!place.join("gone").is_symlink() && place.join("l").exists());
         fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         assert_eq!(own(&place).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         symlink(&place, root.path().join("led")).unwrap();
