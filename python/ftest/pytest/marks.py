@@ -12,6 +12,7 @@ TAKEN = {
     "id": "the id comes from the test's name",
     "title": "the title is the test's id",
     "launch": "the test itself is what is started; write ranks=N for another number of ranks",
+    "cwd": "ranks run where pytest runs",
     "python": "ranks run in the Python that runs pytest",
     "matrix": "use @pytest.mark.parametrize",
     "uses": "use a pytest fixture; each rank sets it up",

@@ -86,8 +86,10 @@ pub struct Case {
     pub is_compared: bool,
     /// If set, the case runs twice and the two runs must not differ.
     pub deterministic: Option<Deterministic>,
-    /// Working directory of its processes: the directory of the suite file.
+    /// The directory of the suite file.
     pub dir: PathBuf,
+    /// Working directory of its processes.
+    pub cwd: PathBuf,
 }
 
 impl Case {

@@ -35,7 +35,7 @@ pub struct Fixture {
     pub python: Option<PythonNeed>,
     /// Fixtures that are set up before this one; it may refer to their outputs.
     pub uses: Vec<String>,
-    /// Working directory of its steps: the directory of the suite file.
+    /// Working directory of its steps.
     pub dir: PathBuf,
 }
 

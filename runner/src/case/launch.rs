@@ -20,7 +20,7 @@ pub enum Launch {
         nproc_per_node: u32,
         /// Nodes, one launcher each.
         nnodes: u32,
-        /// The Python script, from the suite's directory.
+        /// The Python script, from the case's working directory.
         script: PathBuf,
         /// Its arguments.
         args: Vec<String>,

@@ -31,7 +31,7 @@ pub enum Program {
     Torchrun {
         /// Ranks per node.
         nproc_per_node: u32,
-        /// The Python script, from the suite's directory.
+        /// The Python script, from the case's working directory.
         script: PathBuf,
         /// Its arguments.
         args: Vec<String>,

@@ -110,15 +110,15 @@ impl Sources {
         self.suite(&case.place.file);
         match &case.launch {
             Launch::Torchrun { script, args, .. } => {
-                self.named(&case.dir, script);
-                args.iter().for_each(|word| self.named(&case.dir, Path::new(word)));
+                self.named(&case.cwd, script);
+                args.iter().for_each(|word| self.named(&case.cwd, Path::new(word)));
             }
-            Launch::Argv { argv, .. } => argv.iter().for_each(|word| self.named(&case.dir, Path::new(word))),
+            Launch::Argv { argv, .. } => argv.iter().for_each(|word| self.named(&case.cwd, Path::new(word))),
             Launch::Srun(srun) => match &srun.program {
-                Program::Rank { argv } => argv.iter().for_each(|word| self.named(&case.dir, Path::new(word))),
+                Program::Rank { argv } => argv.iter().for_each(|word| self.named(&case.cwd, Path::new(word))),
                 Program::Torchrun { script, args, .. } => {
-                    self.named(&case.dir, script);
-                    args.iter().for_each(|word| self.named(&case.dir, Path::new(word)));
+                    self.named(&case.cwd, script);
+                    args.iter().for_each(|word| self.named(&case.cwd, Path::new(word)));
                 }
             },
         }

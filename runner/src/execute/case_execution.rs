@@ -283,7 +283,7 @@ impl CaseExecution<'_> {
             reached_at: self.reached_at().or(srun::is_apart(self.case).then_some(Ipv4Addr::UNSPECIFIED.into())),
             scratch: &self.scratch,
             report: &coordinator::report_path(&self.scratch),
-            directory: &self.case.dir,
+            directory: &self.case.cwd,
             idle: self.case.timeout.idle,
             environment,
             successor: self.context.successor(),

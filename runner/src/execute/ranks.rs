@@ -48,7 +48,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 role,
                 argv: argv.clone(),
                 environment,
-                directory: case.dir.clone(),
+                directory: case.cwd.clone(),
                 lifeline: false,
                 at_our_death: Some(Signal::KILL),
                 streams: Streams::default(),
@@ -101,7 +101,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                         role: Role::Launcher(node),
                         argv: torchrun.argv(Some(node)),
                         environment,
-                        directory: case.dir.clone(),
+                        directory: case.cwd.clone(),
                         lifeline: false,
                         // torchrun's workers are not our children: torchrun ends them.
                         at_our_death: Some(Signal::TERM),
@@ -140,7 +140,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
                 role: Role::Srun,
                 argv: srun::argv(case, srun, shared, words),
                 environment,
-                directory: case.dir.clone(),
+                directory: case.cwd.clone(),
                 lifeline: false,
                 // srun cancels the step, and the allocation if srun owns it.
                 at_our_death: Some(Signal::TERM),

@@ -17,8 +17,8 @@ use crate::suite::language::keys;
 use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::{
-    Shared, Span, cluster, expect, explain, fault, fixture, gpu, kill, launch, lint, network, policy, requires, slug,
-    template,
+    Shared, Span, cluster, directory, expect, explain, fault, fixture, gpu, kill, launch, lint, network, policy,
+    requires, slug, template,
 };
 
 /// The cases that one item expands to, each with the place of its id.
@@ -72,12 +72,13 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     for node in defaults_node.iter().chain([&rendered]) {
         fixture::check_case(shared, node, &uses);
     }
+    let cwd = directory::of_case(shared, &layers);
     let title = case.get("title").and_then(|node| reader.string("title", node));
     let mut python = common.python;
     let requires = requires::read(reader, &layers, &mut python);
     let launch = case
         .required("launch", "launch: {argv: [program, argument]}")
-        .and_then(|node| launch::read(shared, node, cluster.as_ref()));
+        .and_then(|node| launch::read(shared, node, &cwd, cluster.as_ref()));
     let (launch, warm) = launch.map_or((None, Warm::Possible), |(launch, warm)| (Some(launch), warm));
     // After a mistake in `launch`, nothing is known about ranks, so no rank can be wrong.
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
@@ -171,6 +172,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         is_compared: deterministic.is_some(),
         deterministic,
         dir: shared.dir.clone(),
+        cwd,
     })
 }
 

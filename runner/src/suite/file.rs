@@ -12,7 +12,7 @@ use super::mistakes::Warnings;
 use super::name::slug;
 use super::reader::{Reader, Span};
 use super::shared::Shared;
-use super::{case, cluster, fixture, fixture_definitions, language, lint, template};
+use super::{case, cluster, directory, fixture, fixture_definitions, language, lint, template};
 use crate::case::Case;
 
 /// The version of the language, `ftest: 1`.
@@ -57,6 +57,7 @@ pub(super) fn read(
         reader,
         suite: name.clone().unwrap_or_default(),
         dir: dir.to_owned(),
+        repository: directory::repository(dir),
         clusters: BTreeMap::new(),
         definitions: BTreeMap::new(),
         used: BTreeSet::new(),

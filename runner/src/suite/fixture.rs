@@ -12,7 +12,7 @@ use crate::suite::fixture_definitions::{Definition, Definitions};
 use crate::suite::language;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::surroundings::{read_env, read_python};
-use crate::suite::{Shared, template};
+use crate::suite::{Shared, directory, template};
 
 /// The fixtures named in `uses` of these layers, and those that they use, in setup order.
 pub(super) fn resolve(
@@ -81,6 +81,7 @@ fn one(shared: &Shared<'_>, name: &str, definition: &Definition<'_>, context: &s
     }
     let timeout = fixture.get("timeout").map(|node| read_timeout(reader, node)).unwrap_or_default();
     let python = fixture.get("python").and_then(|node| read_python(reader, node, &shared.dir));
+    let dir = directory::of_fixture(shared, fixture.get("cwd"), context);
     fixture.finish();
     let permitted = |path: &[&str]| matches!(path.first(), Some(&("setup" | "teardown" | "env")));
     check_late(shared, &rendered, &permitted, &definition.uses, true);
@@ -97,7 +98,7 @@ fn one(shared: &Shared<'_>, name: &str, definition: &Definition<'_>, context: &s
         timeout,
         python,
         uses: definition.uses.clone(),
-        dir: shared.dir.clone(),
+        dir,
     })
 }
 

@@ -1,5 +1,7 @@
 //! `launch`: what a case starts.
 
+use std::path::Path;
+
 use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;
 
@@ -18,8 +20,13 @@ pub(super) fn world_size(launch: &Launch) -> Option<u32> {
     }
 }
 
-/// The launch, and its value of `warm`.
-pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<(Launch, Warm)> {
+/// The launch, in the directory `cwd`, and its value of `warm`.
+pub(super) fn read(
+    shared: &Shared<'_>,
+    node: &Node,
+    cwd: &Path,
+    cluster: Option<&ClusterPlan>,
+) -> Option<(Launch, Warm)> {
     let reader = shared.reader;
     let launch = reader.section(&keys::LAUNCH, node)?;
     let argv = launch.get("argv");
@@ -47,9 +54,9 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
         }
         (None, Some(torchrun), None) => {
             let args = launch.get("args");
-            torchrun_launch::read(shared, torchrun, args, cluster)
+            torchrun_launch::read(shared, torchrun, args, cwd, cluster)
         }
-        (None, None, Some(slurm)) => srun::read(shared, slurm, cluster).map(Launch::Srun),
+        (None, None, Some(slurm)) => srun::read(shared, slurm, cwd, cluster).map(Launch::Srun),
         (None, None, None) => {
             let help = "add `argv: [...]`, `torchrun: {...}` or `srun: {...}`";
             reader.mistake(&node.span, "`launch` does not say what to start", help);

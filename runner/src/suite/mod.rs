@@ -4,6 +4,7 @@
 
 mod case;
 mod cluster;
+mod directory;
 mod expect;
 mod explain;
 mod fault;
@@ -46,4 +47,5 @@ pub use mistakes::{Mistakes, SuiteError, Warnings};
 pub(crate) use name::is_name;
 use name::slug;
 use reader::Span;
+pub(crate) use reader::did_you_mean;
 use shared::Shared;

@@ -1,19 +1,18 @@
 //! Checks common to all launches: the script exists, and the cluster has room for the ranks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::node::Node;
 use protocol::plan::ClusterPlan;
 
-use crate::suite::Shared;
 use crate::suite::reader::Reader;
 
-/// A file, relative to the suite's directory.
-pub(super) fn read_script(shared: &Shared<'_>, node: &Node) -> Option<PathBuf> {
-    let script = PathBuf::from(shared.reader.string("script", node)?);
-    if !shared.dir.join(&script).is_file() {
-        let message = format!("there is no file {}", shared.dir.join(&script).display());
-        shared.reader.mistake(&node.span, message, "the path is taken from the suite's directory");
+/// A file, relative to the working directory of the case.
+pub(super) fn read_script(reader: &Reader<'_>, node: &Node, cwd: &Path) -> Option<PathBuf> {
+    let script = PathBuf::from(reader.string("script", node)?);
+    if !cwd.join(&script).is_file() {
+        let message = format!("there is no file {}", cwd.join(&script).display());
+        reader.mistake(&node.span, message, "the path is taken from `cwd`, by default the suite's directory");
     }
     Some(script)
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::fixture_definitions::Definitions;
 use super::reader::Reader;
+use super::template;
 
 /// State shared by the cases of a file.
 pub(super) struct Shared<'a> {
@@ -17,6 +18,8 @@ pub(super) struct Shared<'a> {
     pub(super) suite: String,
     /// Absolute directory of the suite file.
     pub(super) dir: PathBuf,
+    /// The root of the Git repository that contains it.
+    pub(super) repository: Option<PathBuf>,
     /// By name; `None` for one with mistakes.
     pub(super) clusters: BTreeMap<String, Option<ClusterPlan>>,
     /// The entries of `clusters`, by name, for those that extend them.
@@ -49,6 +52,9 @@ impl Shared<'_> {
         let mut context = json!({ "matrix": matrix, "case": case, "suite": self.suite, "dir": self.dir, "env": env });
         if let Some(cluster) = cluster {
             context["cluster"] = crate::case::cluster::describe(cluster);
+        }
+        if let Some(repository) = &self.repository {
+            context[template::REPOSITORY] = json!(repository);
         }
         context
     }

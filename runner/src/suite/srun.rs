@@ -1,5 +1,7 @@
 //! `launch: {srun: ...}`: what Slurm is asked for, checked as far as possible without Slurm.
 
+use std::path::Path;
+
 use model::node::Node;
 use protocol::plan::ClusterPlan;
 
@@ -15,7 +17,7 @@ const OURS: &[(&str, &str, &str)] = &[
     ("--ntasks", "-n", "write the key `ntasks`"),
     ("--nodes", "-N", "write the key `nodes`"),
     ("--ntasks-per-node", "", "write the key `ntasks_per_node`"),
-    ("--chdir", "-D", "a case runs in the directory of its suite"),
+    ("--chdir", "-D", "write the key `cwd` in the case"),
     ("--output", "-o", "ftest captures what tasks write"),
     ("--error", "-e", "ftest captures what tasks write"),
     ("--input", "-i", "ranks have no input"),
@@ -26,7 +28,7 @@ const OURS: &[(&str, &str, &str)] = &[
     ("--kill-on-bad-exit", "-K", "`timeout: {survivors: 0s}` ends the others at once"),
 ];
 
-pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPlan>) -> Option<Srun> {
+pub(super) fn read(shared: &Shared<'_>, node: &Node, cwd: &Path, cluster: Option<&ClusterPlan>) -> Option<Srun> {
     let reader = shared.reader;
     let srun = reader.section(&language::SRUN, node)?;
     let number = |key| srun.get(key).map(|node| reader.integer(key, node, 1, MAX_RANKS));
@@ -43,7 +45,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cluster: Option<&ClusterPla
             }
             Some(Program::Rank { argv: words })
         }
-        (None, Some(torchrun)) => read_torchrun(shared, torchrun),
+        (None, Some(torchrun)) => read_torchrun(shared.reader, torchrun, cwd),
         (Some(_), Some(_)) => {
             reader.mistake(&node.span, "`srun` has both `argv` and `torchrun`", "keep one of the two");
             None
@@ -124,13 +126,12 @@ fn tasks(
     }
 }
 
-fn read_torchrun(shared: &Shared<'_>, node: &Node) -> Option<Program> {
-    let reader = shared.reader;
+fn read_torchrun(reader: &Reader<'_>, node: &Node, cwd: &Path) -> Option<Program> {
     let torchrun = reader.section(&language::SRUN_TORCHRUN, node)?;
     let nproc_per_node = torchrun
         .required("nproc_per_node", "nproc_per_node: 2")
         .and_then(|node| reader.integer("nproc_per_node", node, 1, MAX_RANKS));
-    let script = torchrun.required("script", "script: train.py").and_then(|node| room::read_script(shared, node));
+    let script = torchrun.required("script", "script: train.py").and_then(|node| room::read_script(reader, node, cwd));
     let args = torchrun.get("args").map_or(Some(Vec::new()), |node| reader.words("args", node));
     let max_restarts =
         torchrun.get("max_restarts").map_or(Some(0), |node| reader.integer("max_restarts", node, 0, 100));

@@ -48,7 +48,7 @@ fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, plac
                     let help = "they are allowed in `report` and `perf`, and without `${{ }}` in `invariants`";
                     reader.mistake(&node.span, "captures are known when the processes have ended", help);
                 } else {
-                    reader.mistake(&node.span, error, names(context));
+                    reader.mistake(&node.span, explained(error, text, context), names(context));
                 }
                 Value::Text(POISON.to_owned())
             }
@@ -83,11 +83,28 @@ fn names(context: &serde_json::Value) -> String {
         context["matrix"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let matrix = if matrix.is_empty() { String::new() } else { format!("matrix.{}, ", matrix.join(", matrix.")) };
     let cluster = if context.get("cluster").is_some() { "cluster, " } else { "" };
-    format!("there are {matrix}{cluster}case.id, suite, dir and env (the environment of ftest)")
+    let repository = if context.get(REPOSITORY).is_some() { "repository, " } else { "" };
+    format!("there are {matrix}{cluster}case.id, suite, dir, {repository}and env (the environment of ftest)")
+}
+
+/// The name of the root of the suite's Git repository. It is undefined for a suite in none.
+pub(super) const REPOSITORY: &str = "repository";
+
+/// `error` about `text`, or what is special about a name that it uses.
+fn explained(error: String, text: &str, context: &serde_json::Value) -> String {
+    let is_used =
+        |inner: &&&str| expression::names(inner).is_ok_and(|names| names.iter().any(|name| name == REPOSITORY));
+    match template::expressions(text).iter().find(is_used) {
+        Some(inner) if context.get(REPOSITORY).is_none() => {
+            let directory = context["dir"].as_str().unwrap_or_default();
+            format!("`{inner}`: {directory} is in no Git repository, so `{REPOSITORY}` has no value")
+        }
+        _ => error,
+    }
 }
 
 /// Replaces a scalar with a wrong expression. The file is rejected anyway.
-const POISON: &str = "?";
+pub(super) const POISON: &str = "?";
 
 fn scalar(text: &str, context: &serde_json::Value) -> Result<Value, String> {
     template::value(text, context).and_then(from_json)

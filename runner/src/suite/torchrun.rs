@@ -1,5 +1,7 @@
 //! `launch: {torchrun: ...}`: the ranks that torchrun starts, and their script.
 
+use std::path::Path;
+
 use model::node::Node;
 use protocol::plan::ClusterPlan;
 
@@ -12,6 +14,7 @@ pub(super) fn read(
     shared: &Shared<'_>,
     node: &Node,
     outer_args: Option<&Node>,
+    cwd: &Path,
     cluster: Option<&ClusterPlan>,
 ) -> Option<Launch> {
     let reader = shared.reader;
@@ -22,7 +25,8 @@ pub(super) fn read(
     let nnodes = torchrun.get("nnodes").map_or(Some(1), |node| reader.integer("nnodes", node, 1, MAX_RANKS));
     let max_restarts =
         torchrun.get("max_restarts").map_or(Some(0), |node| reader.integer("max_restarts", node, 0, 100));
-    let script = torchrun.required("script", "script: train.py").and_then(|node| room::read_script(shared, node));
+    let script =
+        torchrun.required("script", "script: train.py").and_then(|node| room::read_script(shared.reader, node, cwd));
     let inner_args = torchrun.get("args");
     if let (Some(_), Some(outer)) = (inner_args, outer_args) {
         reader.mistake(&outer.span, "`args` is here and in `torchrun`", "keep one of the two");

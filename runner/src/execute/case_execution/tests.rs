@@ -49,7 +49,7 @@ fn context(cancel: &Cancel) -> Run {
 
 fn case(argv: &[&str]) -> Case {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-    Case { launch: Launch::Argv { argv, ranks: None }, dir: PathBuf::from("/"), ..Case::default() }
+    Case { launch: Launch::Argv { argv, ranks: None }, cwd: PathBuf::from("/"), ..Case::default() }
 }
 
 fn start(execution: &mut CaseExecution<'_>, role: Role, argv: &[&str]) {

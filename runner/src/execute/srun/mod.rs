@@ -118,7 +118,7 @@ pub(super) fn argv(case: &Case, srun: &Srun, shared: &Shared<'_>, words: Vec<OsS
         flag("ntasks-per-node", &per_node);
     }
     flag("job-name", &"ftest");
-    flag("chdir", &case.dir.display());
+    flag("chdir", &case.cwd.display());
     flag("export", &"ALL");
     flag("input", &"none");
     // The case decides how long the others may go on after one has failed.

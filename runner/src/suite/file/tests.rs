@@ -45,8 +45,8 @@ timeout: 9m
 groups: {g: {max: 1}}
 fixtures:
   data: {scope: suite, setup: {argv: [x, '${{ dir.scratch }}']}, teardown: {shell: y}, outputs: [A]}
-  more: {uses: [data], setup: {shell: '${{ fixtures.data.A }}'}, env: {B: ~}, python: [numpy], timeout: {kill: 1s, grace: 1s}}
-defaults: {cluster: two, coordinator: true, transport: tcp, network: {seed: 1}, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
+  more: {uses: [data], setup: {shell: '${{ fixtures.data.A }}'}, env: {B: ~}, cwd: ., python: [numpy], timeout: {kill: 1s, grace: 1s}}
+defaults: {cluster: two, cwd: ., coordinator: true, transport: tcp, network: {seed: 1}, resources: {cpus: 2, memory: 1GiB, groups: [g]}, python: [numpy], uses: [more], env_inherit: [PATH]}
 cases:
 - id: one
   python: {requirements: none.txt, project: none, extras: [x], packages: [numpy], compile: true}

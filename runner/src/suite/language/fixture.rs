@@ -33,6 +33,7 @@ pub(crate) static FIXTURE: Section = Section {
             Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
             "variable → value, for both steps; `~` removes it",
         ),
+        or("cwd", Shape::Text, "that of `defaults`", "the directory in which both steps run, from the suite's"),
         optional("python", PYTHON_SHAPE, "a [managed environment](python.md) for both steps, or `system`"),
         or(
             "timeout",

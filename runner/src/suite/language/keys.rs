@@ -74,6 +74,12 @@ static COMMON: &[Key] = &[
         "the nodes are [apart](#network), each in its own network namespace, and connected by links like this: `{}` for perfect \
          ones. Without the privileges for this, the case is skipped",
     ),
+    or(
+        "cwd",
+        Shape::Text,
+        "the suite's directory",
+        "the [directory](#cwd) in which processes run, from the suite's: `..`, or `${{ repository }}`",
+    ),
     optional(
         "env",
         Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
@@ -395,7 +401,7 @@ pub(crate) static TORCHRUN: Section = Section {
     keys: &[&[
         required("nproc_per_node", Shape::Integer(1, MAX_RANKS), "ranks per node"),
         or("nnodes", Shape::Integer(1, MAX_RANKS), "1", "nodes"),
-        required("script", Shape::Text, "the Python script, from the suite's directory"),
+        required("script", Shape::Text, "the Python script, from [`cwd`](#cwd)"),
         optional("args", WORDS, "its arguments; they may also be next to `torchrun`"),
         or("max_restarts", Shape::Integer(0, 100), "0", "how often the workers are restarted"),
     ]],

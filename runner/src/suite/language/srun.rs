@@ -40,7 +40,7 @@ pub(crate) static SRUN_TORCHRUN: Section = Section {
     about: "How PyTorch's launcher is called on each node of `srun`.",
     keys: &[&[
         required("nproc_per_node", Shape::Integer(1, MAX_RANKS), "ranks per node"),
-        required("script", Shape::Text, "the Python script, from the suite's directory"),
+        required("script", Shape::Text, "the Python script, from [`cwd`](#cwd)"),
         optional("args", WORDS, "its arguments"),
         or("max_restarts", Shape::Integer(0, 100), "0", "how often the workers are restarted"),
     ]],
