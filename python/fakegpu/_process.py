@@ -40,7 +40,8 @@ class NativeResult:
     """The location of the shim, and its functions by the names of NVIDIA's libraries."""
 
     lib_dir: pathlib.Path | None
-    handles: dict
+    #: Hundreds of functions under dozens of names: a notebook would show them all.
+    handles: dict = dataclasses.field(repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RuntimeInitResult:
     runtime: str
     #: Always "native".
     backend: str
-    native_result: NativeResult | None = None
+    native_result: NativeResult | None = dataclasses.field(default=None, repr=False)
 
     @property
     def lib_dir(self):
@@ -235,6 +236,9 @@ def is_setting(name):
 def apply(environment, update_env):
     """Sets the variables that the shim reads and, with `update_env`, those needed by programs that this one starts."""
     for name, value in environment.items():
+        if name == "PATH" and update_env:
+            show_monitor(value)
+            continue
         for_others = name in FOR_OTHERS or name.startswith("TRITON_")
         if not (is_setting(name) or name == AT_THE_END or (update_env and for_others)):
             continue
@@ -242,6 +246,15 @@ def apply(environment, update_env):
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def show_monitor(path):
+    """Puts the directory of our nvidia-smi, one of `path`, first in this process's PATH. What else `path` begins with, such as the
+    directory of the interpreter, is not for the programs of a notebook."""
+    now = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    added = [place for place in path.split(os.pathsep) if place not in now and os.path.exists(os.path.join(place, "nvidia-smi"))]
+    if added:
+        os.environ["PATH"] = os.pathsep.join([added[0], *now])
 
 
 def enter_hybrid(plan, update_env):

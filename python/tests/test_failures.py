@@ -79,6 +79,25 @@ def test_sleeps(rank):
     )
 
 
+def test_the_stack_of_a_crash_is_shown_once_and_without_pytest(session):
+    session.write(
+        """
+import os, pytest, sys
+
+@pytest.mark.cluster()
+def test_crashes(rank):
+    print("last words", file=sys.stderr, flush=True)
+    if rank == 1:
+        os.abort()
+"""
+    )
+    result = session.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["rank 0 passed; rank 1 ended early", "Fatal Python error: Aborted", "*in test_crashes*", "*stderr rank 1 call*", "last words"])
+    text = result.stdout.str()
+    assert text.count("Fatal Python error") == 1 and "/_pytest/" not in text and "/pluggy/" not in text, text
+
+
 def test_a_hang_between_ranks_is_explained(session, torch):
     session.write(
         """

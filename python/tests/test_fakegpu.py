@@ -64,6 +64,10 @@ if "child" not in sys.argv:
     done = fakegpu.init(runtime="native", profile="h100", device_count=3)
     assert (done.runtime, done.backend) == ("native", "native") and fakegpu.is_initialized()
     assert (done.lib_dir / "libfakegpu.so").exists() and fakegpu.library_dir() == done.lib_dir
+    # What a notebook shows, and what it can call.
+    assert len(repr(done)) < 100, repr(done)
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+    assert listed.count("H100") == 3, listed
     assert fakegpu.init() is done and fakegpu.init(profile="h100", runtime="native", device_count=3) is done
     number = ctypes.c_int()
     assert done.handles["libcudart.so.12"].cudaGetDeviceCount(ctypes.byref(number)) == 0 and number.value == 3

@@ -1,11 +1,15 @@
 """A failed test as shown by pytest: what is wrong overall, then each rank's own traceback."""
 
+import re
+
 import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprEntryNative, ReprFileLocation, ReprTraceback
 
 from .rank import name_of
 from .verdict import names
 
+#: A line of what Python prints about a fatal error.
+DUMPED = re.compile(r"Fatal Python error|Python runtime state|Current thread|Thread 0x|Extension modules:|  (File|Binary file|<|\.\.\.)|\s*$")
 #: Lines of a rank's stderr, where that is all there is.
 LAST_LINES = 20
 
@@ -119,6 +123,14 @@ def last_words(lines):
         return lines[-LAST_LINES:]
     own = ("/_pytest/", "/pluggy/", "/ftest/pytest/")
     return [line for line in lines[begin:] if not any(part in line for part in own)][: 2 * LAST_LINES]
+
+
+def without_stack(text):
+    """The stderr of a rank that ended early, without the stack that `last_words` shows."""
+    lines = text.splitlines(keepends=True)
+    begin = max((number for number, line in enumerate(lines) if line.startswith("Fatal Python error")), default=len(lines))
+    end = next((number for number in range(begin, len(lines)) if not DUMPED.match(lines[number])), len(lines))
+    return "".join(lines[:begin] + lines[end:])
 
 
 def summary(result):

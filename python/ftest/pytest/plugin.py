@@ -301,7 +301,9 @@ class Clusters:
             for name in ("stdout", "stderr"):
                 text = text_of(rank.process[name], result.run)
                 if text:
-                    item.add_report_section("call", f"{name} rank {rank.number}", text)
+                    section = failure.without_stack(text) if name == "stderr" and rank.outcome == "ended early" else text
+                    if section:
+                        item.add_report_section("call", f"{name} rank {rank.number}", section)
                     if self.config.getoption("capture") == "no":
                         for line in text.splitlines():
                             print(f"[rank {rank.number}] {line}", file=getattr(sys, name))
