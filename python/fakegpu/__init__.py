@@ -1,6 +1,6 @@
 """FakeGPU's Python package, on ftest's simulated GPUs: `init()` in this process, `env()` and `run()` for others.
 
-Importing it has no effect. ftest's docs/fakegpu.md lists what works as in FakeGPU, and what does not.
+Importing it has no effect. `ftest docs fakegpu` lists what works as in FakeGPU, and what does not.
 """
 
 from ._environment import env, library_dir, run

@@ -12,12 +12,12 @@ ESTIMATE = "ftest runs programs and does not estimate them"
 REFUSED = {
     "analyze-repo": ESTIMATE,
     "bandwidth": "`ftest bench` times and checks collectives, also on a cluster file and over tcp",
-    "capabilities": "every run lists the gaps it hit, and `ftest replay` prints the last run again; docs/gaps.md says what is not executed",
-    "demo": "docs/tutorial.md goes from nothing to a distributed bug found and fixed",
+    "capabilities": "every run lists the gaps it hit, and `ftest replay` prints the last run again; `ftest docs gaps` says what is not executed",
+    "demo": "`ftest docs tutorial` goes from nothing to a distributed bug found and fixed",
     "estimate-llm": ESTIMATE,
     "estimate-roofline": ESTIMATE,
     "preflight": "`ftest exec --preflight -- CMD` says on which GPUs a command fits",
-    "validate": "write a suite, and run it with `ftest SUITE`: docs/suites.md",
+    "validate": "write a suite, and run it with `ftest SUITE`: `ftest docs suites`",
     "workspace-profiles": ESTIMATE,
 }
 

@@ -9,9 +9,9 @@ REFUSED = {
     "estimate_module_memory": f"{ESTIMATES}: run a step and read torch.cuda.max_memory_allocated()",
     "init_privateuse1": "PyTorch's own CUDA backend runs: use fakegpu.init()",
     "inspect_safetensors_checkpoint": ESTIMATES,
-    "load_validation_manifest": "write a suite: docs/suites.md",
+    "load_validation_manifest": "write a suite: `ftest docs suites`",
     "load_workspace_profiles": ESTIMATES,
-    "run_validation_manifest": "write a suite, and run it with `ftest SUITE`: docs/suites.md",
+    "run_validation_manifest": "write a suite, and run it with `ftest SUITE`: `ftest docs suites`",
     "stage": "it marks the stages of FakeGPU's preflight, which ftest does not have",
     "workspace_profile_summary": ESTIMATES,
 }

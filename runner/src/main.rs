@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use runner::commands::cli::{Cli, Color, Command};
 use runner::commands::ending;
 use runner::commands::{
-    self, agent, bench, check, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay, review,
-    runs, schema, top,
+    self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay,
+    review, runs, schema, top,
 };
 use runner::execute::srun::task;
 use runner::execute::{self, guard};
@@ -69,6 +69,7 @@ fn run() -> ExitCode {
         }),
         Command::New(arguments) => new::run(arguments) as i32,
         Command::Man(arguments) => man::run(arguments, Cli::command()) as i32,
+        Command::Docs(arguments) => docs::run(arguments) as i32,
         Command::Doctor(arguments) => doctor::run(arguments) as i32,
         Command::Completions { shell } => {
             // A closed stdout is not an error; anything else is remembered.

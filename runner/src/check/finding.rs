@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::check::Failure;
+use crate::host::docs;
 use crate::observation::{Exit, Observation, Role};
 use crate::source::SourceLocation;
 
@@ -112,7 +113,7 @@ pub fn findings(observation: &Observation) -> Vec<Finding> {
 pub fn notes(observation: &Observation) -> Vec<String> {
     let sentence = |note: Note| {
         let parts: Vec<String> = std::iter::once(note.sentence).chain(site::describe(&note.sites)).collect();
-        format!("{} (this may be intended; docs/findings.md#order)", parts.join("; "))
+        format!("{} (this may be intended; {})", parts.join("; "), docs::finding("order"))
     };
     part::<Note>(observation, "/notes").into_iter().map(sentence).collect()
 }
@@ -146,7 +147,7 @@ pub fn failures(
             kind: "finding".into(),
             expected: "no finding".to_owned(),
             got: describe(&finding),
-            next: format!("{} (docs/findings.md#{word})", finding.kind.row().fix),
+            next: format!("{} ({})", finding.kind.row().fix, docs::finding(word)),
         }
     };
     unexpected.map(failure).collect()
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(
             notes(&observation),
             ["ranks called all_reduce from different lines; rank 0 called all_reduce at train.py:31 (step); \
-                 rank 1 called all_reduce at train.py:29 (step) (this may be intended; docs/findings.md#order)"]
+                 rank 1 called all_reduce at train.py:29 (step) (this may be intended; `ftest docs findings#order`)"]
         );
         assert_eq!(failures(&[], (&[], false), &observation), []);
     }

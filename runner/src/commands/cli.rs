@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::agent::AgentArgs;
 use crate::commands::bench::BenchArgs;
+use crate::commands::docs::DocsArgs;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::env::EnvArgs;
 use crate::commands::exec::ExecArgs;
@@ -95,6 +96,8 @@ pub enum Command {
     Init(InitArgs),
     /// Write a suite to start from, or copy a case under another id
     New(NewArgs),
+    /// List the pages of the documentation, or print one
+    Docs(DocsArgs),
     /// Check what works on this machine, what is missing, and what you cannot do without it
     Doctor(DoctorArgs),
     /// Write the manual pages of ftest and its commands

@@ -6,6 +6,7 @@ mod alone;
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod docs;
 pub mod doctor;
 mod drive;
 pub mod ending;

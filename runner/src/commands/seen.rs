@@ -119,7 +119,7 @@ impl Seen {
         list(&mut text, &format!("{program}: {}{means}", count(gaps.len(), "gap")), &gaps);
         if !text.is_empty() {
             text.push_str(program);
-            text.push_str(": `--allow` lets a kind of gap or finding pass; docs/gaps.md, docs/findings.md\n");
+            text.push_str(": `--allow` lets a kind of gap or finding pass; `ftest docs gaps`, `ftest docs findings`\n");
         }
         text
     }

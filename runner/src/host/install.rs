@@ -172,6 +172,17 @@ impl Install {
         self.first("the directory of suites", places)
     }
 
+    /// The directory of the documentation.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn docs(&self) -> Result<PathBuf, Missing> {
+        // Other things have a directory `docs`, too.
+        let places = self.homes.iter().flat_map(|home| [home.join("share/ftest/docs"), home.join("docs")]);
+        let page = self.first("the documentation", places.map(|place| place.join("findings.md")))?;
+        Ok(page.parent().unwrap_or(&page).to_owned())
+    }
+
     /// The directory with the Python package in a checkout. The wheel installs it where its Python finds it.
     pub fn python(&self) -> Option<PathBuf> {
         self.homes.iter().map(|home| home.join("python")).find(|place| place.join("ftest/pytest").is_dir())

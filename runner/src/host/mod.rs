@@ -7,6 +7,7 @@ pub(crate) mod cache_directory;
 pub mod calendar;
 pub mod checkout;
 pub mod deadline;
+pub mod docs;
 pub mod install;
 pub(crate) mod lossy_path;
 pub mod machine;

@@ -56,7 +56,7 @@ fn write(status: i32) {
         let findings = if settings.journal.is_none() { finding::count() } else { 0 };
         if findings > 0 {
             let plural = if findings == 1 { "" } else { "s" };
-            eprintln!("fakegpu: {findings} finding{plural}, listed above; docs/findings.md says what to do");
+            eprintln!("fakegpu: {findings} finding{plural}, listed above; `ftest docs findings` says what to do");
         }
         // Where ftest reads the journal it prints this itself, once for all processes.
         if settings.journal.is_none() && !report.gaps.is_empty() {

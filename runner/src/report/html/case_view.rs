@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::check::Failure;
-use crate::host::printable;
+use crate::host::{docs, printable};
 use crate::observation::{Exit, Gap, Role};
 use crate::record::CaseRun;
 use crate::record::event::{Attempt, Process, Stream};
@@ -86,6 +86,8 @@ pub(super) struct FailureView {
     expected: String,
     got: Vec<(&'static str, String)>,
     next: String,
+    /// Sections of the page about findings that `next` cites.
+    about: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -262,6 +264,7 @@ impl FailureView {
             expected: failure.expected.clone(),
             got: printable::visible(&failure.got).lines().map(|line| (class(line), line.to_owned())).collect(),
             next: failure.next.clone(),
+            about: docs::cited(&failure.next).map(|(name, _)| name.to_owned()).collect(),
         }
     }
 }

@@ -7,13 +7,14 @@ mod case_view;
 mod cluster_view;
 pub mod compare;
 
-use crate::host::shell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
+use crate::check::Failure;
+use crate::host::{docs, shell};
 use crate::record::{CaseRun, Run};
 use crate::report::chart::svg;
 use crate::report::{incomplete, words};
@@ -66,6 +67,8 @@ struct Page {
     skips: Vec<(String, usize)>,
     suites: Vec<SuiteView>,
     templates: Vec<(usize, String)>,
+    /// The sections of the documentation that failures link to.
+    about: BTreeMap<String, &'static str>,
     cases: usize,
     /// Cases whose part is short, and those that are only a line.
     cut: (usize, usize),
@@ -122,6 +125,11 @@ struct Row {
     search: String,
     /// `open`: it is shown above; `template`: its part is in the page; `line`: it is not.
     shown: &'static str,
+}
+
+/// The sections that a failure cites.
+fn cited(failure: &Failure) -> impl Iterator<Item = (String, &'static str)> {
+    docs::cited(&failure.next).map(|(name, text)| (name.to_owned(), text))
 }
 
 /// The page. `before` is an earlier run to compare with.
@@ -203,6 +211,13 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
         skips: skips(run),
         suites: suites(run, &row),
         templates: parts.into_iter().collect(),
+        about: run
+            .cases
+            .iter()
+            .flat_map(|case| &case.attempts)
+            .flat_map(|attempt| &attempt.failures)
+            .flat_map(cited)
+            .collect(),
         cases: run.cases.len(),
         cut,
     };

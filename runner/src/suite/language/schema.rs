@@ -12,7 +12,7 @@ pub fn json_schema() -> Value {
     let mut definitions = Map::new();
     definitions.insert(
         TEMPLATE.to_owned(),
-        json!({ "type": "string", "pattern": r"\$\{\{.*\}\}", "description": "An expression: docs/suites.md." }),
+        json!({ "type": "string", "pattern": r"\$\{\{.*\}\}", "description": "An expression: `ftest docs suites`." }),
     );
     for section in all().into_iter().filter(|section| section.name != keys::SUITE.name) {
         definitions.insert(section.name.to_owned(), of_section(section));
