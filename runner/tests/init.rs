@@ -13,11 +13,8 @@ fn init(root: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     let root = tempfile::tempdir().unwrap();
-    let (code, said) = init(root.path(), &["--yes"]);
-    assert_eq!(code, Some(2));
-    assert!(said.contains("no program found in .") && !root.path().join("suites").exists(), "{said}");
-
-    std::fs::write(root.path().join("train.py"), "dist.init_process_group('nccl')\n").unwrap();
+    let program = "import numpy\np.add_argument('--epochs', type=int)\ndist.init_process_group('nccl')\n";
+    std::fs::write(root.path().join("train.py"), program).unwrap();
     std::fs::write(root.path().join("requirements.txt"), "torch==2.9.1\npeft\n").unwrap();
     std::fs::write(root.path().join("test_sum.py"), "@pytest.mark.cluster(gpus_per_node=2)\ndef test_sum(): pass\n")
         .unwrap();
@@ -28,8 +25,15 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     assert!(said.contains("wrote suites/training.yaml: train.py on one node with 2 GPUs"), "{said}");
     assert!(said.contains("next: ftest suites/training.yaml"), "{said}");
     let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
-    assert!(read("suites/training.yaml").contains("python: { requirements: ../requirements.txt }"));
-    assert!(read(".github/workflows/ftest.yml").contains("run: ftest suites/training.yaml --no-fail-fast"));
+    let suite = read("suites/training.yaml");
+    assert!(suite.contains("cwd: ..\n") && suite.contains("script: train.py, args: [--epochs, '1']"), "{suite}");
+    assert!(suite.contains("python: { requirements: ../requirements.txt, packages: [numpy] }"), "{suite}");
+    let workflow = read(".github/workflows/ftest.yml");
+    assert!(workflow.contains("run: ftest suites/training.yaml --no-fail-fast"));
+    assert!(
+        workflow.contains("pip install \"${FTEST_WHEEL:?") && !workflow.contains("pip install ftest"),
+        "{workflow}"
+    );
     let checked = Command::new(env!("CARGO_BIN_EXE_ftest"))
         .args(["check", "--deny-warnings", "training"])
         .current_dir(root.path())
@@ -42,6 +46,20 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     assert_eq!(code, Some(2));
     assert!(said.contains("already exists; nothing was written"), "{said}");
     assert_eq!(read("suites/training.yaml"), "mine");
+}
+
+#[test]
+fn a_repository_without_a_program_gets_one_to_start_from() {
+    let root = tempfile::tempdir().unwrap();
+    let (code, said) = init(root.path(), &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("no program found in .") && said.contains("wrote suites/example.py"), "{said}");
+    let checked = Command::new(env!("CARGO_BIN_EXE_ftest"))
+        .args(["check", "--deny-warnings", "training"])
+        .current_dir(root.path())
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
 #[test]

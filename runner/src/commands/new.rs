@@ -77,15 +77,14 @@ fn new_suite(root: &Path, name: &str, program: &str) -> Result<String, String> {
 
 fn text_of_suite(root: &Path, name: &str, program: &str) -> String {
     let is_python = program.ends_with(".py");
-    let python = if is_python { format!("\n  python: {}", init::python_of(root)) } else { String::new() };
-    let program = init::quoted(&format!("../{program}"));
+    let python = if is_python { format!("\n  python: {}", init::python_of(root, program)) } else { String::new() };
     let launch = match is_python {
-        true => format!("torchrun: {{ nproc_per_node: 2, script: {program}, args: [] }}"),
-        false => format!("argv: [{program}]\n      ranks: 2"),
+        true => format!("torchrun: {{ nproc_per_node: 2, script: {}, args: [] }}", init::quoted(program)),
+        false => format!("argv: [{}]\n      ranks: 2", init::quoted(&format!("./{program}"))),
     };
     format!(
         "ftest: 1\nsuite: {name}\n\nclusters:\n  small: {{ nodes: 1, gpus_per_node: 2, profile: h100 }}\n\n\
-         defaults:\n  cluster: small{python}\n  timeout: {{ kill: 5m, idle: 30s }}\n\n\
+         defaults:\n  cluster: small\n  cwd: ..{python}\n  timeout: {{ kill: 5m, idle: 30s }}\n\n\
          cases:\n  - id: runs\n    title: two ranks run to their end\n    launch:\n      {launch}\n    \
          expect:\n      exit: {{ all: {{ code: 0 }} }}\n      report:\n        \
          - {{ path: $.cluster.world_size, eq: 2 }}\n"
@@ -149,8 +148,8 @@ mod tests {
     fn a_new_suite_runs_the_program_and_is_never_written_over_another() {
         let root = tempfile::tempdir().unwrap();
         for (name, program, part) in [
-            ("python", "train.py", "torchrun: { nproc_per_node: 2, script: ../train.py, args: [] }"),
-            ("native", "a b", "argv: ['../a b']"),
+            ("python", "train.py", "torchrun: { nproc_per_node: 2, script: train.py, args: [] }"),
+            ("native", "a b", "argv: ['./a b']"),
         ] {
             fs::write(root.path().join(program), "").unwrap();
             let said = new_suite(root.path(), name, program).unwrap();

@@ -1,24 +1,41 @@
 //! The files that `ftest init` writes, as texts.
 
+use super::survey::Program;
+
 /// Where the suite is.
 pub(super) const SUITE: &str = "suites/training.yaml";
 /// Where the cluster is.
 pub(super) const CLUSTER: &str = "clusters/small.yaml";
 /// Where the workflow is.
 pub(super) const WORKFLOW: &str = ".github/workflows/ftest.yml";
+/// Where the program of the fixture is that makes images.
+pub(super) const IMAGES: &str = "suites/make_images.py";
+/// That program.
+pub(super) const MAKE_IMAGES: &str = include_str!("make_images.py");
+/// Where a program to start from is, in a repository without one.
+pub(super) const EXAMPLE: &str = "suites/example.py";
+/// That program.
+pub(super) const EXAMPLE_PROGRAM: &str = include_str!("../../../../docs/example/train.py");
 
 /// Maximum ranks of a first suite: on a laptop, each is a process with PyTorch.
 const MOST: u32 = 16;
 
 /// The answers that were found or given.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
-    /// The program, from the repository's root.
-    pub(super) script: Option<String>,
+    pub(super) program: Program,
+    /// Its arguments in the suite.
+    pub(super) arguments: Vec<String>,
     pub(super) nodes: u32,
     pub(super) gpus_per_node: u32,
     /// The value of `python` in the suite.
     pub(super) python: String,
+    /// What a reader should know about it.
+    pub(super) note: Option<String>,
+    /// Directories for `PYTHONPATH`, from the repository's root.
+    pub(super) python_path: Vec<String>,
+    /// Whether a fixture makes images for it.
+    pub(super) images: bool,
 }
 
 /// `2x4`: nodes, and GPUs per node.
@@ -46,12 +63,85 @@ impl Choice {
         }
     }
 
+    pub(super) fn world(&self) -> u32 {
+        self.nodes * self.gpus_per_node
+    }
+
+    /// The program as it is started, on one line.
+    pub(super) fn command(&self) -> String {
+        let name = self.program.module.as_ref().map_or_else(|| self.script(), |module| format!("-m {module}"));
+        [name].iter().chain(&self.arguments).cloned().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The program from its directory.
+    fn script(&self) -> String {
+        let below = self.program.path.strip_prefix(&self.program.directory).unwrap_or(&self.program.path);
+        below.trim_start_matches('/').to_owned()
+    }
+
+    fn launch(&self) -> String {
+        let words = |all: &[String]| all.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
+        let Choice { nodes, gpus_per_node, .. } = self;
+        match &self.program.module {
+            Some(module) => {
+                let start = ["torchrun", "--standalone"].map(str::to_owned);
+                let rest = [format!("--nproc_per_node={gpus_per_node}"), "-m".to_owned(), module.clone()];
+                format!("argv: [{}]", words(&[&start[..], &rest, &self.arguments].concat()))
+            }
+            None => format!(
+                "torchrun: {{ nnodes: {nodes}, nproc_per_node: {gpus_per_node}, script: {}, args: [{}] }}",
+                quoted(&self.script()),
+                words(&self.arguments)
+            ),
+        }
+    }
+
     /// The first suite.
     pub(super) fn suite(&self) -> String {
-        let Choice { script, nodes, gpus_per_node, python } = self;
-        let (script, world) = (script.clone().unwrap_or_default(), nodes * gpus_per_node);
-        let script = quoted(&format!("../{script}"));
-        let place = self.place();
+        let Choice { python, .. } = self;
+        let (world, place, launch) = (self.world(), self.place(), self.launch());
+        let cwd = match self.program.directory.as_str() {
+            "suites" => ".".to_owned(),
+            directory => quoted(format!("../{directory}").trim_end_matches('/')),
+        };
+        let note = self.note.as_ref().map(|note| format!("  # {note}.\n")).unwrap_or_default();
+        let path = |one: &String| format!("${{{{ repository }}}}/{one}").trim_end_matches('/').to_owned();
+        let env = match self.python_path.as_slice() {
+            [] => String::new(),
+            places => {
+                let places: Vec<String> = places.iter().map(path).collect();
+                format!("  env: {{ PYTHONPATH: \"{}\" }}\n", places.join(":"))
+            }
+        };
+        let fixtures = match self.images {
+            true => {
+                "\nfixtures:\n  # A few images in the place of the data set: DIR/train and DIR/val.\n  images:\n    \
+                     scope: suite\n    cwd: .\n    setup: { argv: [python3, make_images.py, \"${{ dir.scratch }}\"] }\n    \
+                     outputs: [DIR]\n"
+            }
+            false => "",
+        };
+        let uses = if self.images { "    uses: [images]\n" } else { "" };
+        // A program for one GPU need not call NCCL.
+        let report = match world {
+            1 => String::new(),
+            _ => format!("      report:\n        - {{ path: $.cluster.world_size, eq: {world} }}\n"),
+        };
+        let next = match world {
+            1 => String::new(),
+            _ => format!(
+                "\n  # Next: what do the others do when a rank dies in its first all_reduce?\n  \
+                   # - id: rank-killed\n  \
+                   #   faults: [{{ at: {{ rank: {last}, collective: all_reduce }}, do: kill }}]\n{again}  \
+                   #   launch:\n  \
+                   #     {launch}\n  \
+                   #   expect:\n  \
+                   #     exit: {{ all: any }}\n  \
+                   #     stderr: {{ contains: \"needs rank {last}, which will not arrive\" }}\n",
+                last = world - 1,
+                again = if self.images { "  #   uses: [images]\n" } else { "" },
+            ),
+        };
         format!(
             "# Runs the training program on a simulated cluster: `ftest {SUITE}`.\n\
              ftest: 1\n\
@@ -59,40 +149,36 @@ impl Choice {
              \n\
              clusters:\n  \
                small: {{ file: ../{CLUSTER} }}\n\
+             {fixtures}\
              \n\
              defaults:\n  \
                cluster: small\n  \
-               # What the program imports. PyTorch comes without the NVIDIA packages.\n  \
+               # Where the program runs.\n  \
+               cwd: {cwd}\n\
+             {env}  \
+               # What the program imports. PyTorch comes without the NVIDIA packages.\n\
+             {note}  \
                python: {python}\n  \
-               timeout: {{ kill: 5m, idle: 30s }}\n\
+               timeout: {{ kill: 5m, idle: 60s }}\n\
              \n\
              cases:\n  \
                - id: trains\n    \
-                 title: the program runs to its end on {place}\n    \
+                 title: the program runs to its end on {place}\n\
+             {uses}    \
                  launch:\n      \
                    # Few steps of a small model are enough: add the arguments that make it so.\n      \
-                   torchrun: {{ nnodes: {nodes}, nproc_per_node: {gpus_per_node}, script: {script}, args: [] }}\n    \
+                   {launch}\n    \
                  expect:\n      \
-                   exit: {{ all: {{ code: 0 }} }}\n      \
-                   report:\n        \
-                     - {{ path: $.cluster.world_size, eq: {world} }}\n\
-             \n  \
-               - id: rank-killed\n    \
-                 title: the other ranks notice when one dies in its first all_reduce\n    \
-                 faults: [{{ at: {{ rank: {last}, collective: all_reduce }}, do: kill }}]\n    \
-                 launch:\n      \
-                   torchrun: {{ nnodes: {nodes}, nproc_per_node: {gpus_per_node}, script: {script}, args: [] }}\n    \
-                 expect:\n      \
-                   exit: {{ all: any }}\n      \
-                   stderr: {{ contains: \"needs rank {last}, which will not arrive\" }}\n",
-            last = world - 1,
+                   exit: {{ all: {{ code: 0 }} }}\n\
+             {report}\
+             {next}"
         )
     }
 
     /// The cluster of the suite.
     pub(super) fn cluster(&self) -> String {
         format!(
-            "# A cluster for suites, and for `ftest exec --cluster {CLUSTER} -- COMMAND`. docs/clusters.md has every field.\n\
+            "# A cluster for suites, and for `ftest exec --cluster {CLUSTER} -- COMMAND`. `ftest docs clusters` has every field.\n\
              nodes: {}\n\
              gpus_per_node: {}\n\
              profile: h100\n",
@@ -110,6 +196,10 @@ impl Choice {
                pull_request:\n\
              permissions:\n  \
                contents: read\n\
+             env:\n  \
+               # Fill in: a URL or a path of ftest's wheel. No package index has ftest (the `ftest` of PyPI is another program):\n  \
+               # `packaging/wheel DIRECTORY` in a checkout of ftest makes the file.\n  \
+               FTEST_WHEEL: \"\"\n\
              jobs:\n  \
                distributed:\n    \
                  runs-on: ubuntu-latest\n    \
@@ -119,9 +209,8 @@ impl Choice {
                    - uses: actions/cache@v4\n        \
                      with:\n          \
                        path: ~/.cache/ftest\n          \
-                       key: ftest-${{{{ runner.os }}}}-${{{{ hashFiles('{SUITE}', 'requirements.txt', 'pyproject.toml') }}}}\n      \
-                   # Or the file of a wheel, or the URL of a release's.\n      \
-                   - run: pip install ftest\n      \
+                       key: ftest-${{{{ runner.os }}}}-${{{{ hashFiles('{SUITE}', '**/requirements.txt', 'pyproject.toml') }}}}\n      \
+                   - run: pip install \"${{FTEST_WHEEL:?fill it in, in {WORKFLOW}}}\"\n      \
                    - run: ftest {SUITE} --no-fail-fast --junit junit.xml --html report.html\n      \
                    - uses: actions/upload-artifact@v4\n        \
                      if: always()\n        \
@@ -139,39 +228,15 @@ impl Choice {
 /// A word quoted as YAML needs it.
 pub(in crate::commands) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=_-".contains(letter);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::suite;
-
-    #[test]
-    fn nodes_and_gpus_are_read_or_refused_with_a_reason() {
-        assert_eq!(place("2x4"), Ok((2, 4)));
-        assert_eq!(place("1 X 2"), Ok((1, 2)));
-        for (text, part) in [("0x2", "1 to 16"), ("5x4", "1 to 16"), ("2", "not like 2x4"), ("axb", "not like 2x4")] {
-            assert!(place(text).unwrap_err().contains(part), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_suite_is_one_and_says_what_was_chosen() {
-        for (script, nodes, gpus_per_node) in [("train.py", 1, 2), ("a b/it's.py", 2, 4)] {
-            let python = "[torch==2.15.0, numpy]".to_owned();
-            let choice = Choice { script: Some(script.to_owned()), nodes, gpus_per_node, python };
-            let root = tempfile::tempdir().unwrap();
-            let file = root.path().join(SUITE);
-            for (path, text) in [(SUITE, choice.suite()), (CLUSTER, choice.cluster()), (script, String::new())] {
-                let path = root.path().join(path);
-                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-                std::fs::write(path, text).unwrap();
-            }
-            let suite = suite::load(&file).unwrap_or_else(|error| panic!("{error}\n{}", choice.suite()));
-            assert_eq!(suite.cases.len(), 2);
-            let world = format!("eq: {}", nodes * gpus_per_node);
-            assert!(choice.suite().contains(&world), "{}", choice.suite());
-        }
+    let is_text = word.starts_with(|letter: char| letter.is_ascii_alphabetic() || "./_".contains(letter))
+        || word.starts_with("--");
+    let is_constant = matches!(
+        word.to_ascii_lowercase().as_str(),
+        "true" | "false" | "null" | "yes" | "no" | "on" | "off" | ".nan" | ".inf"
+    );
+    if is_text && !is_constant && word.chars().all(is_plain) && word.parse::<f64>().is_err() && word != "." {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "''"))
     }
 }

@@ -1,7 +1,12 @@
 //! `ftest init`: looks at a repository, asks at most three questions, writes a first suite, its cluster and a
-//! workflow, and runs the suite.
+//! workflow, runs the suite, and says what it lacked if it did not pass.
 
 mod files;
+mod imports;
+mod launch_line;
+mod missing;
+mod options;
+mod python;
 mod survey;
 
 use std::fs;
@@ -10,14 +15,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::files::{CLUSTER, Choice, SUITE, WORKFLOW};
-use self::survey::Survey;
+use self::files::{CLUSTER, Choice, EXAMPLE, EXAMPLE_PROGRAM, IMAGES, MAKE_IMAGES, SUITE, WORKFLOW};
+use self::survey::{Program, Survey};
+use crate::host::variable;
+use crate::record::store::Runs;
 use crate::verdict::exit_code::ExitCode;
 
 /// A word quoted as YAML needs it.
 pub(super) use self::files::quoted;
-/// The value of `python` in a suite of the repository at `root`.
-pub(super) use self::survey::python as python_of;
+
+/// Options that name a data set.
+const DATA: &[&str] = &["data_path", "data_dir", "data", "dataset_path", "data_root", "dataset_dir", "imagenet_path"];
 
 /// Arguments of `ftest init`.
 #[derive(Args, Clone, Debug)]
@@ -39,13 +47,28 @@ pub fn run(arguments: &InitArgs, run: impl FnOnce(&Path) -> i32) -> i32 {
         (false, false) => Answers::None,
     };
     match write(&root, answers) {
-        Ok(Some(suite)) => run(&suite),
+        Ok(Some(suite)) => {
+            let code = run(&suite);
+            if code == ExitCode::Failed as i32 || code == ExitCode::CouldNotRun as i32 {
+                let kept = variable::get(protocol::env::RUNS.name).map(PathBuf::from);
+                if let Some(advice) = missing::advice(&Runs::new(kept.as_deref()), &root) {
+                    println!("\n{advice}");
+                }
+            }
+            code
+        }
         Ok(None) => ExitCode::Passed as i32,
         Err(why) => {
             eprintln!("ftest init: {why}");
             ExitCode::Usage as i32
         }
     }
+}
+
+/// The value of `python` in a suite for a program of the repository at `root`.
+pub(super) fn python_of(root: &Path, program: &str) -> String {
+    let file = root.join(program);
+    python::of(root, Some(&file), &imports::of(root, &file)).value
 }
 
 /// Who answers the questions.
@@ -73,36 +96,53 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     if cluster.exists() {
         return Err(format!("{} already exists; nothing was written", cluster.display()));
     }
-    let mut choice =
-        Choice { script: survey.scripts.first().cloned(), nodes: 1, gpus_per_node: 2, python: survey.python.clone() };
     for file in &survey.suites {
         println!("found {file}: `ftest {file}` runs its tests with @pytest.mark.cluster");
     }
     for file in &survey.tests {
-        println!("found {file}: a test in it with @pytest.mark.cluster runs on every rank (docs/pytest.md)");
+        println!("found {file}: a test in it with @pytest.mark.cluster runs on every rank (`ftest docs pytest`)");
     }
-    if answers == Answers::Asked {
-        ask(&mut choice, &survey)?;
-    }
-    let Some(script) = choice.script.clone() else {
-        return Err(format!(
-            "no program found in {} that torchrun could start: none of its Python files uses torch.distributed. \
-             Name one: docs/suites.md has a suite to copy",
-            looked_at.display()
-        ));
+    let found = survey.programs.first().or(survey.single.first());
+    let gpus = if survey.programs.is_empty() && found.is_some() { 1 } else { 2 };
+    let (program, nodes, gpus_per_node) = match answers {
+        Answers::Asked => ask(&survey, gpus)?,
+        _ => (found.cloned(), 1, gpus),
     };
-    if !root.join(&script).is_file() {
-        return Err(format!("there is no {script} in {}", looked_at.display()));
+    let is_example = program.is_none();
+    let program = match program {
+        Some(program) if !root.join(&program.path).is_file() => {
+            return Err(format!("there is no {} in {}", program.path, looked_at.display()));
+        }
+        Some(program) => program,
+        None => Program { directory: "suites".to_owned(), ..Program::named(EXAMPLE) },
+    };
+    if is_example {
+        let example = root.join(EXAMPLE);
+        println!(
+            "no program found in {} that torchrun could start: none of its Python files uses torch.distributed or a GPU",
+            looked_at.display()
+        );
+        put(&example, EXAMPLE_PROGRAM)?;
+        println!("wrote {}: a program to start from", example.display());
     }
+    let choice = choose(looked_at, program, nodes, gpus_per_node);
     put(&cluster, &choice.cluster())?;
     println!("wrote {}: {}", cluster.display(), choice.place());
+    if choice.images {
+        let make = root.join(IMAGES);
+        put(&make, MAKE_IMAGES)?;
+        println!("wrote {}: a few images in place of the data set", make.display());
+    }
     put(&suite, &choice.suite())?;
-    println!("wrote {}: {script} on {}", suite.display(), choice.place());
+    println!("wrote {}: {} on {}", suite.display(), choice.command(), choice.place());
+    if let Some(note) = &choice.note {
+        println!("note: {note}");
+    }
     if workflow.exists() {
         println!("{} already exists; left as it is", workflow.display());
     } else {
         put(&workflow, &choice.workflow())?;
-        println!("wrote {}: the suite on every push", workflow.display());
+        println!("wrote {}: the suite on every push, once you name ftest's wheel in it", workflow.display());
     }
     let again = format!("ftest {}", suite.display());
     let is_wanted = match answers {
@@ -116,20 +156,49 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     Ok(is_wanted.then_some(suite))
 }
 
-fn ask(choice: &mut Choice, survey: &Survey) -> Result<(), String> {
-    for other in survey.scripts.iter().skip(1).take(4) {
-        println!("also found: {other}");
+/// All that the suite needs to say about `program`.
+fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choice {
+    let file = root.join(&program.path);
+    let imports = imports::of(root, &file);
+    let options = options::of(&imports.sources);
+    let mut arguments = options.shortened(&program.arguments, nodes * gpus_per_node, &imports.sources);
+    let plain = |name: &str| name.trim_start_matches('-').replace('-', "_");
+    let data = DATA.iter().find_map(|wanted| options.named.iter().find(|option| plain(&option.name) == *wanted));
+    let data = data.filter(|_| imports.sources.iter().any(|text| text.contains("ImageFolder(")));
+    if let Some(option) = data {
+        options.set(&mut arguments, &option.name, "${{ fixtures.images.DIR }}");
     }
-    let default = choice.script.clone().unwrap_or_default();
-    let script = question(&format!("Which program does torchrun start? [{default}]"))?;
-    choice.script = Some(if script.is_empty() { default } else { script }).filter(|script| !script.is_empty());
+    let images = data.is_some();
+    let lacking = options.lacking(&arguments).collect::<Vec<_>>().join(", ");
+    let lacking = (!lacking.is_empty()).then(|| format!("{} requires {lacking}: add it to `args`", program.path));
+    let python = python::of(root, Some(&file), &imports);
+    let is_list = python.value.starts_with('[');
+    let unknown = imports.unknown.iter().cloned().collect::<Vec<_>>().join(", ");
+    let note = python.note.into_iter().chain((is_list && !unknown.is_empty()).then(|| {
+        format!("{} also imports {unknown}: add their packages to `python` if it does not run without", program.path)
+    }));
+    let note = note.chain(lacking).reduce(|one, other| format!("{one}; {other}"));
+    let python_path = imports.roots.iter().filter(|_| program.module.is_none());
+    let python_path =
+        python_path.map(|place| place.strip_prefix(root).unwrap_or(place).display().to_string()).collect();
+    Choice { program, arguments, nodes, gpus_per_node, python: python.value, note, python_path, images }
+}
+
+fn ask(survey: &Survey, gpus: u32) -> Result<(Option<Program>, u32, u32), String> {
+    let found: Vec<&Program> = survey.programs.iter().chain(&survey.single).collect();
+    for other in found.iter().skip(1).take(4) {
+        println!("also found: {}", other.path);
+    }
+    let default = found.first().map(|program| program.path.clone()).unwrap_or_default();
+    let path = question(&format!("Which program does torchrun start? [{default}]"))?;
+    let path = if path.is_empty() { default } else { path };
+    let known = found.into_iter().find(|program| program.path == path).cloned();
+    let program = known.or_else(|| (!path.is_empty()).then(|| Program::named(&path)));
     loop {
-        let place = question("On how many nodes, with how many GPUs each? [1x2]")?;
-        match files::place(if place.is_empty() { "1x2" } else { &place }) {
-            Ok((nodes, gpus)) => {
-                (choice.nodes, choice.gpus_per_node) = (nodes, gpus);
-                return Ok(());
-            }
+        let usual = format!("1x{gpus}");
+        let place = question(&format!("On how many nodes, with how many GPUs each? [{usual}]"))?;
+        match files::place(if place.is_empty() { &usual } else { &place }) {
+            Ok((nodes, gpus)) => return Ok((program, nodes, gpus)),
             Err(why) => println!("{why}"),
         }
     }
@@ -156,4 +225,62 @@ fn put(file: &Path, text: &str) -> Result<(), String> {
     // Never overwrites a file that appeared in the meantime.
     let mut new = fs::File::create_new(file).map_err(wrong)?;
     new.write_all(text.as_bytes()).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite;
+
+    #[test]
+    fn the_suite_is_one_and_says_what_was_chosen() {
+        let files = [
+            (
+                "train.py",
+                "from torchvision.datasets import ImageFolder\np.add_argument('--data-path')\nImageFolder(a)\n",
+            ),
+            ("a b/it's.py", "from pack import x\n"),
+            ("pack/__init__.py", "import yaml\n"),
+        ];
+        for (program, nodes, gpus_per_node, images) in [
+            (Program::named("train.py"), 1, 2, true),
+            (Program::named("a b/it's.py"), 2, 4, false),
+            (Program { directory: "a b".to_owned(), ..Program::named("a b/it's.py") }, 1, 1, false),
+            (Program { module: Some("train".to_owned()), ..Program::named("train.py") }, 1, 2, true),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            fs::create_dir(root.path().join(".git")).unwrap();
+            for (path, text) in files {
+                put(&root.path().join(path), text).unwrap();
+            }
+            let choice = choose(root.path(), program, nodes, gpus_per_node);
+            assert_eq!(choice.images, images);
+            put(&root.path().join(SUITE), &choice.suite()).unwrap();
+            put(&root.path().join(CLUSTER), &choice.cluster()).unwrap();
+            let read = |text: &str| {
+                suite::parse(&root.path().join(SUITE), text, &root.path().join("suites"))
+                    .unwrap_or_else(|error| panic!("{error}\n{text}"))
+            };
+            let suite = read(&choice.suite());
+            assert_eq!((suite.cases.len(), suite.cases[0].uses.len()), (1, usize::from(images)));
+            let world = format!("eq: {}", nodes * gpus_per_node);
+            assert_eq!(choice.suite().contains(&world), choice.world() > 1, "{}", choice.suite());
+            // What it says to uncomment is a case, too.
+            if choice.world() > 1 {
+                assert_eq!(
+                    read(&choice.suite().replace("  # - id", "  - id").replace("  #   ", "    ")).cases.len(),
+                    2
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_and_gpus_are_read_or_refused_with_a_reason() {
+        assert_eq!(files::place("2x4"), Ok((2, 4)));
+        assert_eq!(files::place("1 X 2"), Ok((1, 2)));
+        for (text, part) in [("0x2", "1 to 16"), ("5x4", "1 to 16"), ("2", "not like 2x4"), ("axb", "not like 2x4")] {
+            assert!(files::place(text).unwrap_err().contains(part), "{text}");
+        }
+    }
 }

@@ -1,12 +1,12 @@
-//! Surveys a repository: programs that torchrun could start, pytest tests for them, and their requirements.
+//! Surveys a repository: programs that torchrun could start, with the command lines that its documentation shows, and pytest
+//! tests for them.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::path::Path;
 
-use crate::case::python::package;
-use crate::execute::python;
-use crate::host::version::{Range, Version};
-use crate::suite::requirements;
+use super::launch_line::{self, LaunchLine};
+use super::options::{self, Options};
 
 /// Calls that mark a program as training on several GPUs.
 const MARKS: &[&str] = &[
@@ -23,20 +23,42 @@ const MARKS: &[&str] = &[
 const FOREIGN: &[&str] = &["node_modules", "site-packages", "build", "dist", "target", "venv", "env", "__pycache__"];
 /// Directory levels that are searched.
 const DEPTH: usize = 4;
-/// Bytes; a larger file is not a hand-written program.
+/// Bytes; a larger file is not hand-written.
 const LARGEST: u64 = 1 << 20;
+/// Files whose command lines are read, besides programs.
+const DOCUMENTS: &[&str] = &[".md", ".rst", ".sh", ".txt"];
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Survey {
-    /// Programs, from the repository's root, the likeliest first.
-    pub(super) scripts: Vec<String>,
+    /// Programs for several GPUs, the likeliest first.
+    pub(super) programs: Vec<Program>,
+    /// Programs for one GPU, from the repository's root, likewise.
+    pub(super) single: Vec<Program>,
     /// pytest files with tests that run on every rank, by path.
     pub(super) suites: Vec<String>,
     /// pytest files that use several GPUs in another way, by path.
     pub(super) tests: Vec<String>,
-    /// The value of `python` in a suite, with PyTorch.
-    pub(super) python: String,
+}
+
+/// A program that could be started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Program {
+    /// Its file, from the repository's root.
+    pub(super) path: String,
+    /// The directory that its command line is for, from the repository's root; empty for the root.
+    pub(super) directory: String,
+    /// Its name as a module there, if it is started as one.
+    pub(super) module: Option<String>,
+    /// Arguments that the documentation shows.
+    pub(super) arguments: Vec<String>,
+}
+
+impl Program {
+    /// A program that the user named, started from the root.
+    pub(super) fn named(path: &str) -> Program {
+        Program { path: path.to_owned(), ..Program::default() }
+    }
 }
 
 impl Survey {
@@ -47,27 +69,121 @@ impl Survey {
     pub(super) fn of(root: &Path) -> Result<Survey, String> {
         let mut found = Found::default();
         look(root, "", DEPTH, &mut found).map_err(|error| format!("{}: {error}", root.display()))?;
-        let Found { mut programs, mut suites, mut tests } = found;
-        // Sorts by many marks, then nearness to the root, then name.
-        programs.sort_by_key(|(marks, path)| (std::cmp::Reverse(*marks), path.matches('/').count(), path.clone()));
+        let Found { files, mut suites, mut tests, lines } = found;
+        let mut candidates: Vec<(i64, Program, bool)> = Vec::new();
+        for file in &files {
+            let best = best_line(file, &lines);
+            // A library makes these calls, too, but cannot be started.
+            if best.is_none() && !(file.is_program && file.marks > 0) && !file.uses_a_gpu {
+                continue;
+            }
+            let score = score(file, best.as_ref().map(|(line, _)| *line));
+            let several = best.is_some() || file.marks > 0;
+            let program = match best {
+                Some((line, directory)) => Program {
+                    path: file.path.clone(),
+                    directory,
+                    module: line.is_module.then(|| line.program.clone()),
+                    arguments: line.arguments.clone(),
+                },
+                None => Program { directory: self_contained(root, &file.path), ..Program::named(&file.path) },
+            };
+            candidates.push((score, program, several));
+        }
+        candidates.sort_by_key(|(score, program, _)| (Reverse(*score), program.path.clone()));
         suites.sort();
         tests.sort();
-        Ok(Survey {
-            scripts: programs.into_iter().map(|(_, path)| path).collect(),
-            suites,
-            tests,
-            python: python(root),
-        })
+        let of = |wanted: bool| {
+            let chosen = candidates.iter().filter(|(_, _, several)| *several == wanted);
+            chosen.map(|(_, program, _)| program.clone()).collect()
+        };
+        Ok(Survey { programs: of(true), single: of(false), suites, tests })
     }
+}
+
+/// How likely it is the program to start with, and to run as it is.
+fn score(file: &PythonFile, line: Option<&LaunchLine>) -> i64 {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    let directories = file.path[..file.path.len() - name.len()].to_ascii_lowercase();
+    let mut score = 2 * file.marks as i64 - 10 * file.path.matches('/').count() as i64;
+    score += line.map_or(0, |line| 60 - 15 * cost(file, line).0.min(3) as i64);
+    score -= if file.is_old { 60 } else { 0 };
+    score -= if file.downloads { 30 } else { 0 };
+    score += if has(&["train", "main"]) { 15 } else { 0 };
+    score -= if has(&["eval", "test", "sample", "infer", "bench", "convert", "prepare", "export", "legacy"]) {
+        30
+    } else {
+        0
+    };
+    score -= if ["legacy", "old", "archive", "record"].iter().any(|word| directories.contains(word)) { 30 } else { 0 };
+    score
+}
+
+/// The command line to take for a program, and the directory that it is for: the one that lacks least, and of those the
+/// shortest.
+fn best_line<'l>(file: &PythonFile, lines: &'l [(String, LaunchLine)]) -> Option<(&'l LaunchLine, String)> {
+    let fitting = lines.iter().filter_map(|(above, line)| Some((line, directory(&file.path, above, line)?)));
+    fitting.min_by_key(|(line, _)| cost(file, line))
+}
+
+/// What a command line lacks: placeholders, required options, the will to train; then its length.
+fn cost(file: &PythonFile, line: &LaunchLine) -> (usize, usize) {
+    let is_no_training =
+        |word: &String| ["--eval", "--test", "--resume", "--throughput"].iter().any(|no| word.starts_with(no));
+    let other = if line.arguments.iter().any(is_no_training) { 2 } else { 0 };
+    let other = other + 2 * usize::from(file.options.is_cut(&line.arguments));
+    (line.placeholders + 2 * file.options.lacking(&line.arguments).count() + other, line.arguments.len())
+}
+
+/// The directory from which `line`, found in directory `above`, starts the program at `path`: `above` itself, the root, or
+/// where the rest of the path begins.
+fn directory(path: &str, above: &str, line: &LaunchLine) -> Option<String> {
+    let wanted = match line.is_module {
+        true => format!("{}.py", line.program.replace('.', "/")),
+        false => line.program.trim_start_matches("./").to_owned(),
+    };
+    if path == format!("{above}{wanted}") {
+        return Some(above.trim_end_matches('/').to_owned());
+    }
+    if path == wanted {
+        return Some(String::new());
+    }
+    // Below a directory that the text tells to enter; a name alone is too little for that in another part of the repository.
+    let prefix = path.strip_suffix(&wanted)?.strip_suffix('/')?;
+    (wanted.contains('/') || prefix.starts_with(above)).then(|| prefix.to_owned())
+}
+
+/// The directory of a program that has requirements or a README of its own, else the root.
+fn self_contained(root: &Path, path: &str) -> String {
+    let Some((directory, _)) = path.rsplit_once('/') else { return String::new() };
+    let own = ["requirements.txt", "README.md"].iter().any(|file| root.join(directory).join(file).is_file());
+    if own { directory.to_owned() } else { String::new() }
+}
+
+/// A Python file that is no test.
+#[derive(Debug)]
+struct PythonFile {
+    path: String,
+    /// Number of [`MARKS`].
+    marks: usize,
+    is_program: bool,
+    uses_a_gpu: bool,
+    /// It imports a library that PyTorch has replaced.
+    is_old: bool,
+    /// It gets a model or a data set from somewhere.
+    downloads: bool,
+    options: Options,
 }
 
 /// Files, in the order of their directories.
 #[derive(Default)]
 struct Found {
-    /// Programs and the number of marks in each.
-    programs: Vec<(usize, String)>,
+    files: Vec<PythonFile>,
     suites: Vec<String>,
     tests: Vec<String>,
+    /// With the directory of the file that each is in, and a `/`.
+    lines: Vec<(String, LaunchLine)>,
 }
 
 fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::io::Result<()> {
@@ -82,86 +198,83 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
                 // A file that cannot be read is not a program that can be run.
                 let _ = look(&entry.path(), &format!("{place}/"), depth - 1, found);
             }
-        } else if kind.is_file()
-            && name.ends_with(".py")
-            && name != "conftest.py"
-            && entry.metadata().is_ok_and(|meta| meta.len() <= LARGEST)
-        {
-            let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            let marks = MARKS.iter().filter(|mark| text.contains(*mark)).count();
-            if name.starts_with("test_") || name.ends_with("_test.py") {
-                if text.contains("pytest.mark.cluster") {
-                    found.suites.push(place);
-                } else if marks > 0 {
-                    found.tests.push(place);
-                }
-            } else if marks > 0 {
-                // A library makes these calls, too, but a program can be started.
-                found.programs.push((marks + 10 * usize::from(is_program(&text)), place));
+            continue;
+        }
+        let is_python = name.ends_with(".py") && name != "conftest.py";
+        let is_read = is_python || DOCUMENTS.iter().any(|end| name.ends_with(end));
+        if !kind.is_file() || !is_read || entry.metadata().is_ok_and(|meta| meta.len() > LARGEST) {
+            continue;
+        }
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        if is_python && (name.starts_with("test_") || name.ends_with("_test.py")) {
+            let is_marked = MARKS.iter().any(|mark| text.contains(mark));
+            if text.contains("pytest.mark.cluster") {
+                found.suites.push(place);
+            } else if is_marked {
+                found.tests.push(place);
             }
+            continue;
+        }
+        found.lines.extend(launch_line::all(&text).into_iter().map(|line| (above.to_owned(), line)));
+        if is_python {
+            found.files.push(PythonFile {
+                path: place,
+                marks: MARKS.iter().filter(|mark| text.contains(*mark)).count(),
+                is_program: is_program(&text),
+                is_old: text.contains("import apex") || text.contains("from apex") || text.contains("import horovod"),
+                downloads: ["from_pretrained(", "load_dataset(", "download=True"]
+                    .iter()
+                    .any(|call| text.contains(call)),
+                options: options::of(std::slice::from_ref(&text)),
+                uses_a_gpu: is_program(&text) && text.contains("import torch") && text.contains("cuda"),
+            });
         }
     }
     Ok(())
 }
 
 fn is_program(text: &str) -> bool {
-    text.contains("__main__") || text.lines().any(|line| line.starts_with("dist.init_process_group"))
-}
-
-/// The value of `python` in the suite: the repository's stated requirements, or ftest's default ones.
-pub(in crate::commands) fn python(root: &Path) -> String {
-    let file = requirements::of_file(&root.join("requirements.txt")).ok().filter(|lines| !lines.is_empty());
-    if let Some(lines) = file {
-        return format!("{{ requirements: ../requirements.txt{} }}", with_torch(&lines));
-    }
-    match requirements::of_project(root, &[]) {
-        Ok(lines) => format!("{{ project: ..{} }}", with_torch(&lines)),
-        Err(_) => format!("[{}]", python::default_requirements().join(", ")),
-    }
-}
-
-/// Pins PyTorch to the default version, unless `lines` pin another or exclude this one: an unpinned version could
-/// change tomorrow.
-fn with_torch(lines: &[String]) -> String {
-    let Some(usual) = python::default_requirements().into_iter().find(|one| package(one) == "torch") else {
-        return String::new();
-    };
-    let version = usual.rsplit('=').next().unwrap_or_default();
-    let admits = |line: &&String| {
-        let specifiers = line.trim_start_matches("-c ")["torch".len()..].split(';').next().unwrap_or_default().trim();
-        let holds = |range: Range| version.parse().is_ok_and(|version: Version| range.holds(&version));
-        specifiers.is_empty() || !specifiers.contains("==") && Range::parse(specifiers).is_ok_and(holds)
-    };
-    let mut named = lines.iter().filter(|line| package(line.trim_start_matches("-c ")) == "torch");
-    if named.all(|line| admits(&line)) { format!(", packages: [{usual}]") } else { String::new() }
+    text.contains("__main__")
+        || text
+            .lines()
+            .any(|line| line.starts_with("dist.init_process_group") || line.starts_with("init_process_group"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn programs_come_before_libraries_and_tests_are_apart() {
+    fn repository(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
+        for (path, text) in files {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
-        };
-        write("lib/wrap.py", "DistributedDataParallel fully_shard init_device_mesh");
-        write(
-            "train.py",
-            "dist.init_process_group('nccl')\nDistributedDataParallel(m)\nif __name__ == '__main__': main()",
-        );
-        write("examples/fsdp.py", "fully_shard(m)\nif __name__ == '__main__': main()");
-        write("tests/test_train.py", "dist.init_process_group('gloo')");
-        write("tests/test_sum.py", "@pytest.mark.cluster(gpus_per_node=2)\ndef test_sum(rank): pass");
-        write("tests/test_plain.py", "def test_plain(): pass");
-        write("plain.py", "print(1)");
-        write("venv/lib/torch.py", "init_process_group");
-        write(".hidden/x.py", "init_process_group");
+        }
+        root
+    }
+
+    #[test]
+    fn programs_come_before_libraries_and_tests_are_apart() {
+        let root = repository(&[
+            ("lib/wrap.py", "DistributedDataParallel fully_shard init_device_mesh"),
+            (
+                "train.py",
+                "dist.init_process_group('nccl')\nDistributedDataParallel(m)\nif __name__ == '__main__': main()",
+            ),
+            ("examples/fsdp.py", "fully_shard(m)\nif __name__ == '__main__': main()"),
+            ("tests/test_train.py", "dist.init_process_group('gloo')"),
+            ("tests/test_sum.py", "@pytest.mark.cluster(gpus_per_node=2)\ndef test_sum(rank): pass"),
+            ("tests/test_plain.py", "def test_plain(): pass"),
+            ("plain.py", "print(1)"),
+            ("one.py", "import torch\nx.cuda()\nif __name__ == '__main__': main()"),
+            ("venv/lib/torch.py", "init_process_group"),
+            (".hidden/x.py", "init_process_group"),
+        ]);
         let survey = Survey::of(root.path()).unwrap();
-        assert_eq!(survey.scripts, ["train.py", "examples/fsdp.py", "lib/wrap.py"]);
+        let paths = |programs: &[Program]| programs.iter().map(|program| program.path.clone()).collect::<Vec<_>>();
+        assert_eq!(paths(&survey.programs), ["train.py", "examples/fsdp.py"]);
+        assert_eq!(paths(&survey.single), ["one.py"]);
         assert_eq!(
             (survey.suites, survey.tests),
             (vec!["tests/test_sum.py".into()], vec!["tests/test_train.py".into()])
@@ -170,23 +283,29 @@ mod tests {
     }
 
     #[test]
-    fn what_the_repository_requires_comes_with_a_pinned_pytorch() {
-        let default = python::default_requirements();
-        let torch = default.iter().find(|line| line.starts_with("torch")).unwrap().as_str();
-        let of = |file: &str, text: &str| {
-            let root = tempfile::tempdir().unwrap();
-            fs::write(root.path().join(file), text).unwrap();
-            python(root.path())
-        };
-        let requirements = |text: &str| of("requirements.txt", text);
-        assert_eq!(requirements("# nothing\n"), format!("[numpy, {torch}]"));
-        assert_eq!(requirements("torch==2.9.1\npeft\n"), "{ requirements: ../requirements.txt }");
-        assert_eq!(requirements("torch<2.12\n"), "{ requirements: ../requirements.txt }");
-        let pinned = format!("{{ requirements: ../requirements.txt, packages: [{torch}] }}");
-        for text in ["torch >= 2.1 ; python_version > '3'\n", "torchvision==0.24.0\nnumpy  # numbers\n", "torch\n"] {
-            assert_eq!(requirements(text), pinned, "{text}");
-        }
-        let project = of("pyproject.toml", "[project]\nname = 'x'\ndependencies = ['torch']\n");
-        assert_eq!(project, format!("{{ project: .., packages: [{torch}] }}"));
+    fn what_the_documentation_starts_comes_first_and_from_where_it_is_started() {
+        let root = repository(&[
+            ("README.md", "torchrun --nproc_per_node=8 -m pack.main --data $DATA\n`torchrun jobs/big.py --size 9`"),
+            ("src/pack/main.py", "init_process_group"),
+            ("jobs/big.py", "print(1)"),
+            ("small/README.md", "torchrun small.py 50 10\ntorchrun small.py 50 10 --more"),
+            ("small/small.py", "print(1)"),
+            ("other/loop.py", "init_process_group()\nif __name__ == '__main__': main()"),
+        ]);
+        let survey = Survey::of(root.path()).unwrap();
+        let found: Vec<_> = survey
+            .programs
+            .iter()
+            .map(|one| (one.path.as_str(), one.directory.as_str(), one.module.as_deref(), one.arguments.join(" ")))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("jobs/big.py", "", None, "--size 9".to_owned()),
+                ("small/small.py", "small", None, "50 10".to_owned()),
+                ("src/pack/main.py", "src", Some("pack.main"), String::new()),
+                ("other/loop.py", "", None, String::new()),
+            ]
+        );
     }
 }

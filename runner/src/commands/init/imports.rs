@@ -1,0 +1,177 @@
+//! What a Python program imports: files of the repository, and packages.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Maximum number of the repository's own files that are read for one program.
+const MOST: usize = 60;
+
+/// What a program imports, directly and through the repository's own modules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Imports {
+    /// The texts of the program and of the modules, the program first.
+    pub(super) sources: Vec<String>,
+    /// Packages from outside by the name on the package index, sorted.
+    pub(super) packages: BTreeSet<&'static str>,
+    /// Modules from outside that are no known package, sorted.
+    pub(super) unknown: BTreeSet<String>,
+    /// Directories in which the repository's own modules are, besides the program's.
+    pub(super) roots: BTreeSet<PathBuf>,
+}
+
+/// Reads `program`, below `root`.
+pub(super) fn of(root: &Path, program: &Path) -> Imports {
+    let mut imports = Imports::default();
+    let own = program.parent().unwrap_or(root);
+    let places = [own.to_owned(), root.to_owned(), root.join("src")];
+    let (mut seen, mut todo) = (BTreeSet::new(), VecDeque::from([program.to_owned()]));
+    while let Some(file) = todo.pop_front() {
+        if seen.len() >= MOST || !seen.insert(file.clone()) {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        for (module, dots) in modules(&text) {
+            let beside = file.parent().unwrap_or(root);
+            if dots > 0 {
+                let base = beside.ancestors().nth(dots - 1).unwrap_or(beside);
+                todo.extend(files(base, &module));
+                continue;
+            }
+            let top = module.split('.').next().unwrap_or_default();
+            if let Some(place) = places.iter().find(|place| is_module(place, top)) {
+                if place != own {
+                    imports.roots.insert(place.clone());
+                }
+                todo.extend(files(place, &module));
+            } else if let Some(package) = package(&module) {
+                imports.packages.insert(package);
+            } else if !STANDARD.split_whitespace().any(|name| name == top) && !is_module(beside, top) {
+                imports.unknown.insert(top.to_owned());
+            }
+        }
+        imports.sources.push(text);
+    }
+    imports
+}
+
+fn is_module(place: &Path, name: &str) -> bool {
+    place.join(format!("{name}.py")).is_file() || place.join(name).join("__init__.py").is_file()
+        // A directory without one may be a package, too, if there are modules in it.
+        || place.join(name).is_dir() && fs::read_dir(place.join(name)).is_ok_and(|entries| {
+            entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "py"))
+        })
+}
+
+/// The files of a module: itself, and the packages that it is in.
+fn files(place: &Path, module: &str) -> Vec<PathBuf> {
+    let mut at = place.to_owned();
+    let mut found = Vec::new();
+    for part in module.split('.').filter(|part| !part.is_empty()) {
+        let file = at.join(format!("{part}.py"));
+        at.push(part);
+        found.extend([file, at.join("__init__.py")].into_iter().filter(|file| file.is_file()));
+    }
+    found
+}
+
+/// The modules that are imported when the text is: `a.b`, and the dots of a relative import. What is indented runs later, or
+/// may fail.
+fn modules(text: &str) -> Vec<(String, usize)> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim_end();
+        if let Some(rest) = line.strip_prefix("import ") {
+            let names = rest.split(',').filter_map(|part| part.split_whitespace().next());
+            found.extend(names.map(|name| (name.to_owned(), 0)));
+        } else if let Some((from, what)) = line.strip_prefix("from ").and_then(|rest| rest.split_once(" import")) {
+            let name = from.trim().trim_start_matches('.');
+            let dots = from.trim().len() - name.len();
+            // `from package import module` may name a module.
+            let what = what.trim().trim_start_matches('(');
+            let names = what.split(',').filter_map(|part| part.split_whitespace().next());
+            found.push((name.to_owned(), dots));
+            found.extend(names.filter(|part| *part != "*").map(|part| {
+                let dot = if name.is_empty() { "" } else { "." };
+                (format!("{name}{dot}{part}"), dots)
+            }));
+        }
+    }
+    found
+}
+
+/// The package that provides a module, if it is known here: a module's name alone may be the name of a stranger's package.
+fn package(module: &str) -> Option<&'static str> {
+    let top = module.split('.').next().unwrap_or_default();
+    if module.starts_with("torch.utils.tensorboard") {
+        return Some("tensorboard");
+    }
+    let special = SPECIAL.iter().find(|(name, _)| *name == top).map(|(_, package)| *package);
+    special.or_else(|| SAME.split_whitespace().find(|name| *name == top))
+}
+
+/// Modules whose package has another name.
+const SPECIAL: &[(&str, &str)] = &[
+    ("PIL", "pillow"),
+    ("absl", "absl-py"),
+    ("attr", "attrs"),
+    ("cv2", "opencv-python-headless"),
+    ("google", "protobuf"),
+    ("hydra", "hydra-core"),
+    ("huggingface_hub", "huggingface-hub"),
+    ("ml_collections", "ml-collections"),
+    ("pkg_resources", "setuptools<81"),
+    ("pytorch_lightning", "pytorch-lightning"),
+    ("skimage", "scikit-image"),
+    ("sklearn", "scikit-learn"),
+    ("tensorboardX", "tensorboardx"),
+    ("yaml", "pyyaml"),
+];
+/// Modules whose package has the same name.
+const SAME: &str = "accelerate albumentations click datasets diffusers einops evaluate fire fsspec ftfy fvcore h5py iopath \
+    jsonargparse kornia lightning loguru matplotlib nltk numpy omegaconf packaging pandas peft psutil pycocotools pydantic \
+    regex requests rich rootutils safetensors scipy seaborn sentencepiece setuptools simplejson six submitit tabulate \
+    tensorboard termcolor tiktoken timm tokenizers torch torchaudio torchmetrics torchvision tqdm transformers tyro wandb \
+    webdataset yacs zstandard";
+/// Modules of Python itself.
+const STANDARD: &str = "__future__ __main__ abc argparse array ast asyncio atexit base64 binascii bisect builtins bz2 calendar \
+    cmath code codecs collections concurrent configparser contextlib contextvars copy copyreg csv ctypes curses dataclasses \
+    datetime decimal difflib dis distutils email enum errno faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools \
+    gc getopt getpass gettext glob graphlib gzip hashlib heapq hmac html http imp importlib inspect io ipaddress itertools json \
+    keyword linecache locale logging lzma marshal math mimetypes mmap multiprocessing netrc numbers operator os pathlib pdb pickle \
+    pickletools pkgutil platform plistlib pprint profile pstats pty pwd py_compile queue quopri random re readline reprlib \
+    resource runpy sched secrets select selectors shelve shlex shutil signal site smtplib socket socketserver sqlite3 ssl stat \
+    statistics string stringprep struct subprocess symtable sys sysconfig syslog tarfile tempfile termios textwrap threading time \
+    timeit tkinter token tokenize tomllib trace traceback tracemalloc tty types typing unicodedata unittest urllib uuid venv \
+    warnings wave weakref webbrowser xml xmlrpc zipapp zipfile zipimport zlib zoneinfo";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_modules_are_followed_and_packages_named_as_the_index_names_them() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "tools/train.py",
+            "import os, json\nimport torch.nn as nn\nfrom helpers import thing\nfrom pack.deep import one\nimport mystery\n\
+             try:\n    import wandb\nexcept ImportError:\n    wandb = None\n",
+        );
+        write("tools/helpers.py", "import yaml  # settings\nfrom torch.utils.tensorboard import SummaryWriter\n");
+        write("pack/__init__.py", "from . import other\n");
+        write("pack/deep.py", "from .sibling import x\n");
+        write("pack/sibling.py", "import cv2\n");
+        write("pack/other.py", "from PIL import Image\n");
+        let imports = of(root.path(), &root.path().join("tools/train.py"));
+        let packages: Vec<&str> = imports.packages.into_iter().collect();
+        assert_eq!(packages, ["opencv-python-headless", "pillow", "pyyaml", "tensorboard", "torch"]);
+        assert_eq!(imports.unknown.into_iter().collect::<Vec<_>>(), ["mystery"]);
+        assert_eq!(imports.roots.into_iter().collect::<Vec<_>>(), [root.path()]);
+        assert_eq!((imports.sources.len(), imports.sources[0].contains("mystery")), (6, true));
+    }
+}

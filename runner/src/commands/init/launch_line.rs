@@ -1,0 +1,145 @@
+//! Command lines of torchrun and its relatives, as READMEs, shell scripts and docstrings show them.
+
+/// The launchers; each may also be the end of a path.
+const LAUNCHERS: &[&str] = &["torchrun", "torch.distributed.run", "torch.distributed.launch"];
+/// What ends a command.
+const ENDS: &[&str] = &["|", "||", "&&", "&", ";", ">", ">>", "2>&1", "#", "python", "python3", "torchrun", "```"];
+
+/// A program and how it is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LaunchLine {
+    /// A path, or with `-m` the name of a module.
+    pub(super) program: String,
+    pub(super) is_module: bool,
+    /// Without those that are placeholders.
+    pub(super) arguments: Vec<String>,
+    /// How many words were placeholders: `$DATA`, `<path>`.
+    pub(super) placeholders: usize,
+}
+
+/// The launch lines in `text`, in order.
+pub(super) fn all(text: &str) -> Vec<LaunchLine> {
+    let mut joined = String::new();
+    for line in text.lines() {
+        // People leave spaces after a backslash, which a shell would not forgive.
+        match line.trim_end().strip_suffix('\\') {
+            Some(part) => joined.extend([part, " "]),
+            None => joined.extend([line, "\n"]),
+        }
+    }
+    joined.lines().filter_map(of_line).collect()
+}
+
+fn of_line(line: &str) -> Option<LaunchLine> {
+    if !line.contains("torchrun") && !line.contains("torch.distributed.") && !line.contains("accelerate") {
+        return None;
+    }
+    let line = line.trim().trim_matches('`');
+    let words = shlex::split(line).unwrap_or_else(|| line.split_whitespace().map(str::to_owned).collect());
+    let is_launcher = |index: usize| {
+        let word = words[index].trim_start_matches('`');
+        LAUNCHERS.iter().any(|launcher| word == *launcher || word.ends_with(&format!("/{launcher}")))
+            || word == "launch" && index > 0 && words[index - 1].ends_with("accelerate")
+    };
+    let start = (0..words.len()).find(|index| is_launcher(*index))? + 1;
+    let end = words[start..].iter().position(|word| ENDS.contains(&word.as_str())).map_or(words.len(), |at| start + at);
+    // Pipes within `$(nvidia-smi -L | wc -l)` come before the program.
+    let end = if words[start..end].iter().any(|word| word.contains("$(")) { words.len() } else { end };
+    let words = &words[start..end];
+    // Everything before the program is an option of the launcher.
+    let module = words.iter().position(|word| word == "-m" || word == "--module");
+    let script = words.iter().position(|word| is_script(word));
+    let (program, is_module, rest) = match (module, script) {
+        (Some(module), script) if script.is_none_or(|script| module < script) => {
+            (words.get(module + 1)?, true, module + 2)
+        }
+        (_, Some(script)) => (&words[script], false, script + 1),
+        _ => return None,
+    };
+    let program = program.trim_matches('`').trim_end_matches([')', ',', '.']);
+    if program.contains(['$', '<', '{', '*']) {
+        return None;
+    }
+    let (arguments, placeholders) = arguments(&words[rest..]);
+    Some(LaunchLine { program: program.to_owned(), is_module, arguments, placeholders })
+}
+
+fn is_script(word: &str) -> bool {
+    word.trim_matches('`').trim_end_matches([')', ',']).ends_with(".py") && !word.starts_with('-')
+}
+
+/// Arguments without the placeholders, and the options that these belong to.
+fn arguments(words: &[String]) -> (Vec<String>, usize) {
+    let mut kept: Vec<String> = Vec::new();
+    let mut placeholders = 0;
+    for word in words.iter().map(|word| word.trim_matches('`')).take_while(|word| !ENDS.contains(word)) {
+        if !is_placeholder(word) {
+            kept.push(word.to_owned());
+            continue;
+        }
+        placeholders += 1;
+        if kept.last().is_some_and(|before| before.starts_with("--") && !before.contains('=')) {
+            kept.pop();
+        }
+    }
+    (kept, placeholders)
+}
+
+fn is_placeholder(word: &str) -> bool {
+    let value = word.split_once('=').map_or(word, |(_, value)| value);
+    value.contains(['$', '<', '>', '{', '}']) || value.contains("...") || value.starts_with('[') || value.contains('…')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_arguments_are_read_as_people_write_them() {
+        let line = |text: &str| {
+            let found = all(text);
+            assert!(found.len() <= 1, "{text}: {found:?}");
+            found
+                .into_iter()
+                .next()
+                .map(|line| (line.program, line.is_module, line.arguments.join(" "), line.placeholders))
+        };
+        for (text, program, is_module, arguments, placeholders) in [
+            ("$ torchrun --standalone --nproc_per_node=4 train.py", "train.py", false, "", 0),
+            ("`torchrun --nproc_per_node 2 example.py --mixed-precision`", "example.py", false, "--mixed-precision", 0),
+            ("torchrun --nnodes 1 \\\n  --nproc_per_node 8 \\  \n  a/b.py 50 10\n", "a/b.py", false, "50 10", 0),
+            ("torchrun --nproc_per_node=8 train.py \\\npython train.py \\\n```", "train.py", false, "", 0),
+            (
+                "python -m torch.distributed.launch --nproc_per_node=8 --use_env main.py --data /path/to/x --name $NAME",
+                "main.py",
+                false,
+                "--data /path/to/x",
+                1,
+            ),
+            (
+                "python3 -m torch.distributed.run --nproc_per_node 8 -m package.main --out=<dir> --lr 1e-3 | tee log",
+                "package.main",
+                true,
+                "--lr 1e-3",
+                1,
+            ),
+            (
+                "torchrun --standalone --nproc_per_node=$(nvidia-smi -L | wc -l) train_gpt.py",
+                "train_gpt.py",
+                false,
+                "",
+                0,
+            ),
+            ("accelerate launch --multi_gpu train.py --steps 3 && echo done", "train.py", false, "--steps 3", 0),
+            ("OMP_NUM_THREADS=1 /opt/bin/torchrun x.py \"two words\"", "x.py", false, "two words", 0),
+        ] {
+            let expected = (program.to_owned(), is_module, arguments.to_owned(), placeholders);
+            assert_eq!(line(text), Some(expected), "{text}");
+        }
+        for text in
+            ["torchrun sets this variable", "we use torchrun (see train.py)".get(..15).unwrap(), "torchrun $SCRIPT"]
+        {
+            assert_eq!(line(text), None, "{text}");
+        }
+    }
+}
