@@ -83,8 +83,8 @@ fn names(context: &serde_json::Value) -> String {
         context["matrix"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let matrix = if matrix.is_empty() { String::new() } else { format!("matrix.{}, ", matrix.join(", matrix.")) };
     let cluster = if context.get("cluster").is_some() { "cluster, " } else { "" };
-    let repository = if context.get(REPOSITORY).is_some() { "repository, " } else { "" };
-    format!("there are {matrix}{cluster}case.id, suite, dir, {repository}and env (the environment of ftest)")
+    let repository = if context.get(REPOSITORY).is_some() { ", repository" } else { "" };
+    format!("there are {matrix}{cluster}case.id, suite, dir{repository} and env (the environment of ftest)")
 }
 
 /// The name of the root of the suite's Git repository. It is undefined for a suite in none.

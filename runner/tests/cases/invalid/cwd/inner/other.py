@@ -1,0 +1,1 @@
+# The suite asks for another file.
