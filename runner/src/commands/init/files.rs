@@ -36,6 +36,8 @@ pub(super) struct Choice {
     pub(super) python_path: Vec<String>,
     /// Whether a fixture makes images for it.
     pub(super) images: bool,
+    /// Whether it takes its local rank as an argument, as the launcher of PyTorch 1 gave it.
+    pub(super) takes_local_rank: bool,
 }
 
 /// `2x4`: nodes, and GPUs per node.
@@ -88,6 +90,11 @@ impl Choice {
                 let rest = [format!("--nproc_per_node={gpus_per_node}"), "-m".to_owned(), module.clone()];
                 format!("argv: [{}]", words(&[&start[..], &rest, &self.arguments].concat()))
             }
+            None if self.takes_local_rank => {
+                let shell = "exec python \"$0\" --local_rank=\"$LOCAL_RANK\" \"$@\"";
+                let words = words(&[&[self.script()], &self.arguments[..]].concat());
+                format!("argv: [sh, -c, '{shell}', {words}]\n      ranks: {}", self.world())
+            }
             None => format!(
                 "torchrun: {{ nnodes: {nodes}, nproc_per_node: {gpus_per_node}, script: {}, args: [{}] }}",
                 quoted(&self.script()),
@@ -139,6 +146,7 @@ impl Choice {
                    #     exit: {{ all: any }}\n  \
                    #     stderr: {{ contains: \"needs rank {last}, which will not arrive\" }}\n",
                 last = world - 1,
+                launch = launch.replace("\n    ", "\n  #   "),
                 again = if self.images { "  #   uses: [images]\n" } else { "" },
             ),
         };

@@ -1,6 +1,6 @@
 //! What a Python program imports: files of the repository, and packages.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,8 @@ pub(super) struct Imports {
     pub(super) sources: Vec<String>,
     /// Packages from outside by the name on the package index, sorted.
     pub(super) packages: BTreeSet<&'static str>,
+    /// The last versions of packages that still have what the sources use, by package.
+    pub(super) bounds: BTreeMap<&'static str, &'static str>,
     /// Modules from outside that are no known package, sorted.
     pub(super) unknown: BTreeSet<String>,
     /// Directories in which the repository's own modules are, besides the program's.
@@ -50,6 +52,8 @@ pub(super) fn of(root: &Path, program: &Path) -> Imports {
                 imports.unknown.insert(top.to_owned());
             }
         }
+        let dropped = DROPPED.iter().filter(|(part, _, _)| text.contains(part));
+        imports.bounds.extend(dropped.map(|(_, package, bound)| (*package, *bound)));
         imports.sources.push(text);
     }
     imports
@@ -110,6 +114,12 @@ fn package(module: &str) -> Option<&'static str> {
     special.or_else(|| SAME.split_whitespace().find(|name| *name == top))
 }
 
+/// Uses of what a package no longer has, and its last versions that have it.
+const DROPPED: &[(&str, &str, &str)] = &[
+    ("_pil_interp", "timm", "timm<0.5"),
+    ("timm.optim.nadam import Nadam", "timm", "timm<0.5"),
+    ("t_mul=", "timm", "timm<0.5"),
+];
 /// Modules whose package has another name.
 const SPECIAL: &[(&str, &str)] = &[
     ("PIL", "pillow"),
@@ -166,10 +176,11 @@ mod tests {
         write("pack/__init__.py", "from . import other\n");
         write("pack/deep.py", "from .sibling import x\n");
         write("pack/sibling.py", "import cv2\n");
-        write("pack/other.py", "from PIL import Image\n");
+        write("pack/other.py", "from PIL import Image\nCosineLRScheduler(x, t_mul=1.)\n");
         let imports = of(root.path(), &root.path().join("tools/train.py"));
         let packages: Vec<&str> = imports.packages.into_iter().collect();
         assert_eq!(packages, ["opencv-python-headless", "pillow", "pyyaml", "tensorboard", "torch"]);
+        assert_eq!(imports.bounds.into_iter().collect::<Vec<_>>(), [("timm", "timm<0.5")]);
         assert_eq!(imports.unknown.into_iter().collect::<Vec<_>>(), ["mystery"]);
         assert_eq!(imports.roots.into_iter().collect::<Vec<_>>(), [root.path()]);
         assert_eq!((imports.sources.len(), imports.sources[0].contains("mystery")), (6, true));

@@ -14,22 +14,30 @@ pub(super) fn advice(runs: &Runs, root: &Path) -> Option<String> {
     let run: Run = store::read(&runs.find(None).ok()?).ok()?;
     let attempt = run.cases.iter().find_map(|case| case.shown())?;
     let texts = attempt.processes.iter().flat_map(|process| [&process.stderr, &process.stdout]);
-    let text: Vec<String> = texts.map(|stream| format!("{}\n{}", stream.head, stream.tail)).collect();
+    let text: Vec<String> =
+        texts.map(|stream| last_error(&format!("{}\n{}", stream.head, stream.tail)).to_owned()).collect();
     of_output(&text.join("\n"), root)
 }
 
+/// What a program said last of an error: from its last traceback on.
+fn last_error(text: &str) -> &str {
+    text.rfind("Traceback (most recent call last)").map_or(text, |start| &text[start..])
+}
+
 fn of_output(text: &str, root: &Path) -> Option<String> {
-    static RULES: LazyLock<[Regex; 5]> = LazyLock::new(|| {
+    static RULES: LazyLock<[Regex; 7]> = LazyLock::new(|| {
         [
-            r"(?m)^(?:ModuleNotFoundError: )No module named '([\w.]+)'",
+            r"ModuleNotFoundError: No module named '([\w.]+)'",
+            r"ImportError: cannot import name '\w+' from '(\w+)",
             r"the following arguments are required: (.+)",
-            r"(?i)(?:host='([\w.-]+)'|Temporary failure in name resolution|Name or service not known|urlopen error|We couldn't connect to '([^']+)'|Network is unreachable|ConnectError|LocalEntryNotFoundError)",
+            r"(?:host='|connect to '(?:https?://)?)([\w.-]+)",
+            r"(?i)Temporary failure in name resolution|Name or service not known|urlopen error|Network is unreachable|ConnectError|ConnectionError|couldn't connect to|LocalEntryNotFoundError|does not appear to have a file named",
             r"No such file or directory: '([^']+)'",
-            r"(?m)^(?:AssertionError|FileNotFoundError|ValueError|RuntimeError|OSError|NotADirectoryError)\b.*?([\w~.-]*/[\w./~-]+)",
+            r"(?m)^(?:\[rank\d+\]: )?(?:AssertionError|FileNotFoundError|ValueError|RuntimeError|OSError|NotADirectoryError)\b.*?([\w~.-]*/[\w./~-]+)",
         ]
         .map(|rule| Regex::new(rule).expect("a constant"))
     });
-    let [module, arguments, network, file, path] = &*RULES;
+    let [module, version, arguments, host, network, file, path] = &*RULES;
     let first = |rule: &Regex| {
         let found = rule.captures(text)?;
         Some(found.iter().skip(1).flatten().next().map(|part| part.as_str().trim().to_owned()).unwrap_or_default())
@@ -39,13 +47,18 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
             "The program imports `{module}`, which its environment does not have: add the package of that module to `python` in {SUITE}."
         ));
     }
+    if let Some(module) = first(version) {
+        return Some(format!(
+            "The program is for another version of `{module}` than its environment has: pin the version in `python` in {SUITE}."
+        ));
+    }
     if let Some(arguments) = first(arguments) {
         return Some(format!("The program requires {arguments}: add it to `args` in {SUITE}."));
     }
-    if let Some(host) = first(network) {
-        let from = if host.is_empty() { String::new() } else { format!(" from {host}") };
+    if network.is_match(text) {
+        let from = first(host).map(|host| format!(" from {host}")).unwrap_or_default();
         return Some(fixture(
-            &format!("The program downloads something{from}, which this machine cannot reach."),
+            &format!("The program{} downloads something{from}, which this machine cannot reach.", place(text, root)),
             "COMMAND that puts a small data set where the program looks for it",
         ));
     }
@@ -54,7 +67,22 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
         Some(script) => format!("python3 {script}"),
         None => format!("COMMAND that makes {missing}"),
     };
-    Some(fixture(&format!("The program needs {missing}, which is not in the repository."), &command))
+    Some(fixture(
+        &format!("The program{} needs {missing}, which is not in the repository.", place(text, root)),
+        &command,
+    ))
+}
+
+/// The last line of the repository in a traceback: ` (train.py:12)`.
+fn place(text: &str, root: &Path) -> String {
+    static FRAME: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"File "([^"]+\.py)", line (\d+)"#).expect("a constant"));
+    let Ok(root) = root.canonicalize() else { return String::new() };
+    let own = FRAME.captures_iter(text).filter_map(|frame| {
+        let file = Path::new(&frame[1]).strip_prefix(&root).ok()?;
+        Some(format!(" ({}:{})", file.display(), &frame[2]))
+    });
+    own.last().unwrap_or_default()
 }
 
 fn exists(root: &Path, path: &str) -> bool {
@@ -105,19 +133,33 @@ mod tests {
                 "AssertionError: provided COCO path /path/to/coco does not exist",
                 ["needs /path/to/coco,", "uses: [data]"],
             ),
-            ("ModuleNotFoundError: No module named 'apex'", ["imports `apex`", "to `python` in suites/training.yaml"]),
+            (
+                "ImportError: cannot import name '_pil_interp' from 'timm.data.transforms' (/x/timm)",
+                ["another version of `timm`", "`python` in suites/training.yaml"],
+            ),
+            (
+                "[rank0]: ModuleNotFoundError: No module named 'apex'",
+                ["imports `apex`", "to `python` in suites/training.yaml"],
+            ),
             (
                 "main.py: error: the following arguments are required: --cfg\nNo such file or directory: 'x'",
                 ["requires --cfg", "to `args`"],
             ),
             (
-                "HTTPSConnectionPool(host='example.com', port=443): Max retries exceeded",
+                "Name or service not known\nConnectionError: HTTPSConnectionPool(host='example.com', port=443): Max retries",
                 ["downloads something from example.com", "small data set"],
             ),
         ] {
             let said = of_output(text, root.path()).unwrap();
             assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         }
+        let root = root.path().canonicalize().unwrap();
+        let text = format!(
+            "  File \"{}/a/train.py\", line 7, in f\n  File \"/lib/x.py\", line 9\nurlopen error",
+            root.display()
+        );
+        assert!(of_output(&text, &root).unwrap().starts_with("The program (a/train.py:7) downloads something"));
+        let root = tempfile::tempdir().unwrap();
         assert_eq!(of_output("RuntimeError: shapes differ", root.path()), None);
     }
 }

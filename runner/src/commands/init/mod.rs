@@ -181,7 +181,22 @@ fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choi
     let python_path = imports.roots.iter().filter(|_| program.module.is_none());
     let python_path =
         python_path.map(|place| place.strip_prefix(root).unwrap_or(place).display().to_string()).collect();
-    Choice { program, arguments, nodes, gpus_per_node, python: python.value, note, python_path, images }
+    let has = |part: &str| imports.sources.iter().any(|text| text.contains(part));
+    let takes_local_rank = has("add_argument(")
+        && has("local_rank")
+        && !has("LOCAL_RANK")
+        && options.named.iter().any(|option| plain(&option.name) == "local_rank");
+    Choice {
+        program,
+        arguments,
+        nodes,
+        gpus_per_node,
+        python: python.value,
+        note,
+        python_path,
+        images,
+        takes_local_rank,
+    }
 }
 
 fn ask(survey: &Survey, gpus: u32) -> Result<(Option<Program>, u32, u32), String> {
@@ -241,11 +256,13 @@ mod tests {
             ),
             ("a b/it's.py", "from pack import x\n"),
             ("pack/__init__.py", "import yaml\n"),
+            ("old.py", "p.add_argument('--local_rank', type=int)\np.add_argument('--epochs', type=int)\n"),
         ];
         for (program, nodes, gpus_per_node, images) in [
             (Program::named("train.py"), 1, 2, true),
             (Program::named("a b/it's.py"), 2, 4, false),
             (Program { directory: "a b".to_owned(), ..Program::named("a b/it's.py") }, 1, 1, false),
+            (Program::named("old.py"), 1, 2, false),
             (Program { module: Some("train".to_owned()), ..Program::named("train.py") }, 1, 2, true),
         ] {
             let root = tempfile::tempdir().unwrap();

@@ -53,7 +53,10 @@ pub(super) fn of(sources: &[String]) -> Options {
         }
         return options;
     }
-    for source in sources {
+    // A module that the program imports may have options of its own, as a program.
+    let own = sources.iter().take(1).filter(|program| program.contains("add_argument("));
+    let own = own.chain(sources.iter().skip(1).filter(|_| !sources[0].contains("add_argument(")));
+    for source in own {
         for piece in source.split("add_argument(").skip(1) {
             let call = up_to_close(piece);
             let Some(names) = NAMES.find(call) else { continue };
@@ -155,6 +158,14 @@ impl Options {
             let given = given(&arguments, name).or_else(|| self.default_of(name));
             if let Some(smaller) = given.and_then(|given| smaller(&given, texts)) {
                 self.set(&mut arguments, name, &smaller);
+            }
+        }
+        for name in ["--device", "--devices", "--gpus", "--gpu-ids"] {
+            let is_list =
+                |value: &String| value.contains(',') && value.split(',').all(|one| one.parse::<u32>().is_ok());
+            if given(&arguments, name).is_some_and(|value| is_list(&value)) {
+                let all: Vec<String> = (0..world).map(|gpu| gpu.to_string()).collect();
+                self.set(&mut arguments, name, &all.join(","));
             }
         }
         let bare = arguments.iter().take_while(|word| !word.starts_with('-')).count();
@@ -271,8 +282,8 @@ mod tests {
         );
         assert_eq!(options.positional, [("save_every".to_owned(), true)]);
         assert_eq!(
-            options.shortened(&words("10 --epochs 90"), 2, &sources).join(" "),
-            "1 --epochs 1 --batch-size 2 --model mae_vit_base_patch16"
+            options.shortened(&words("10 --epochs 90 --device 0,1,2,3"), 2, &sources).join(" "),
+            "1 --epochs 1 --device 0,1 --batch-size 2 --model mae_vit_base_patch16"
         );
         assert_eq!(
             options.shortened(&[], 2, &sources).join(" "),

@@ -54,7 +54,7 @@ pub(super) fn of(root: &Path, program: Option<&Path>, imports: &Imports) -> Pyth
             .packages
             .iter()
             .filter(|name| !all.iter().any(|one| package(one) == **name))
-            .map(|name| (*name).to_owned())
+            .map(|name| (*imports.bounds.get(name).unwrap_or(name)).to_owned())
             .collect::<Vec<_>>(),
     );
     Python { value: format!("[{}]", all.iter().map(|one| word(one)).collect::<Vec<_>>().join(", ")), note }

@@ -111,7 +111,7 @@ fn score(file: &PythonFile, line: Option<&LaunchLine>) -> i64 {
     score -= if file.is_old { 60 } else { 0 };
     score -= if file.downloads { 30 } else { 0 };
     score += if has(&["train", "main"]) { 15 } else { 0 };
-    score -= if has(&["eval", "test", "sample", "infer", "bench", "convert", "prepare", "export", "legacy"]) {
+    score -= if has(&["eval", "test", "sample", "infer", "bench", "convert", "prepare", "export", "legacy", "toy"]) {
         30
     } else {
         0
