@@ -93,7 +93,9 @@ def test_crashes(rank):
     )
     result = session.run()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["rank 0 passed; rank 1 ended early", "Fatal Python error: Aborted", "*in test_crashes*", "*stderr rank 1 call*", "last words"])
+    result.stdout.fnmatch_lines(
+        ["rank 0 passed; rank 1 ended early", "Fatal Python error: Aborted", "*in test_crashes*", "*stderr rank 1 call*", "last words"]
+    )
     text = result.stdout.str()
     assert text.count("Fatal Python error") == 1 and "/_pytest/" not in text and "/pluggy/" not in text, text
 

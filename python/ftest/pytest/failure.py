@@ -9,7 +9,9 @@ from .rank import name_of
 from .verdict import names
 
 #: A line of what Python prints about a fatal error.
-DUMPED = re.compile(r"Fatal Python error|Python runtime state|Current thread|Thread 0x|Extension modules:|  (File|Binary file|<|\.\.\.)|\s*$")
+DUMPED = re.compile(
+    r"Fatal Python error|Python runtime state|Current thread|Thread 0x|Extension modules:|  (File|Binary file|<|\.\.\.)|\s*$"
+)
 #: Lines of a rank's stderr, where that is all there is.
 LAST_LINES = 20
 

@@ -43,6 +43,11 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
         Some(found.iter().skip(1).flatten().next().map(|part| part.as_str().trim().to_owned()).unwrap_or_default())
     };
     if let Some(module) = first(module) {
+        if module.starts_with("torch.") {
+            return Some(format!(
+                "The program imports `{module}`, which its PyTorch does not have: it is for another version."
+            ));
+        }
         return Some(format!(
             "The program imports `{module}`, which its environment does not have: add the package of that module to `python` in {SUITE}."
         ));
@@ -137,6 +142,7 @@ mod tests {
                 "ImportError: cannot import name '_pil_interp' from 'timm.data.transforms' (/x/timm)",
                 ["another version of `timm`", "`python` in suites/training.yaml"],
             ),
+            ("ModuleNotFoundError: No module named 'torch._six'", ["imports `torch._six`", "for another version"]),
             (
                 "[rank0]: ModuleNotFoundError: No module named 'apex'",
                 ["imports `apex`", "to `python` in suites/training.yaml"],
