@@ -53,7 +53,7 @@ impl CaseExecution<'_> {
     pub(super) async fn ask_python(&mut self, need: &PythonNeed, python: &Python) {
         let case = self.case;
         let environment = changed(&case.env, &case.env_unset, case.env_inherit.as_deref());
-        let started = (&environment, case.dir.as_path());
+        let started = (&environment, case.cwd.as_path());
         let used = self.context.python_used((python, need), started, case.torchruns().is_some()).await;
         let joined = self.context.machines.is_some() && machines::nodes_elsewhere(case) > 0;
         let only_here = joined || srun::is_apart(case);
