@@ -139,7 +139,7 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             fs::write(root.path().join(file), text).unwrap();
             let imports = Imports { packages: ["numpy", "torch", "tqdm"].into(), ..Imports::default() };
-            super::of(root.path(), None, &imports)
+            of(root.path(), None, &imports)
         };
         let requirements = |text: &str| of("requirements.txt", text).value;
         assert_eq!(requirements("# nothing\n"), format!("[numpy, {torch}, tqdm]"));
