@@ -54,7 +54,7 @@ fn place(stderr: &str, here: &Path) -> Option<CallSite> {
 fn frame(line: &str) -> Option<CallSite> {
     let (file, rest) = line.trim_start().strip_prefix("File \"")?.rsplit_once("\", line ")?;
     let (number, function) = rest.split_once(" in ")?;
-    Some(CallSite { file: file.to_owned(), line: number.parse().ok()?, function: function.trim().to_owned() })
+    Some(CallSite { file: file.to_owned(), line: number.parse().ok()?, function: function.trim().to_owned(), place: 0 })
 }
 
 fn is_library(file: &str) -> bool {
