@@ -50,12 +50,16 @@ pub struct Observation {
     pub timed_out: bool,
     /// A rank or launcher ended with an error that the case does not expect, and the others were ended after a while.
     pub cut_short: bool,
+    /// The processes that ended, in order of time as far as it was seen.
+    pub ends: Vec<Role>,
     /// Processes still running when the case was ended: their exits do not count.
     pub unfinished: Vec<Role>,
     /// Those that were stopped by a signal (SIGSTOP).
     pub stopped: Vec<Role>,
     /// The limit that expired before the case's own deadline: the case was ended, or never started.
     pub past: Option<String>,
+    /// Where those were and what they waited for, if none waited for another in NCCL.
+    pub whereabouts: Vec<String>,
     /// Why nothing progressed any more, if known.
     pub hang: Option<Hang>,
     /// An operation that the runner failed at (spawn, coordinator, environment): the case is broken.
@@ -151,7 +155,7 @@ pub struct Hang {
     pub idle: bool,
     /// Which ranks wait for which, and what the missing ones did last.
     pub sentence: String,
-    /// Global ranks that others waited for and that waited for none.
+    /// Ranks whose processes others waited for and that waited for none.
     pub missing: Vec<u32>,
     /// Where in the program the missing ranks were when they were ended, if Python said so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::Failure;
+use crate::check::{Failure, cause};
 use crate::host::signal;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 use crate::source::SourceLocation;
@@ -110,6 +110,7 @@ impl ExitExpectation {
 
     /// The processes that did not end as expected.
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
+        let cause = cause::first(self, observation);
         let launchers_fine = observation
             .processes
             .iter()
@@ -125,13 +126,27 @@ impl ExitExpectation {
             if vouched || placed.0.accepts(&process.exit) {
                 continue;
             }
-            let same =
-                |group: &&mut (Placed, &Exit, Vec<&ProcessObservation>)| group.0 == placed && *group.1 == process.exit;
+            let is_cause = |role: Role| cause.as_ref().is_some_and(|cause| cause.role == role);
+            let same = |group: &&mut (Placed, &Exit, Vec<&ProcessObservation>)| {
+                group.0 == placed
+                    && *group.1 == process.exit
+                    && !is_cause(process.role)
+                    && !group.2.iter().any(|process| is_cause(process.role))
+            };
             match groups.iter_mut().find(same) {
                 Some((_, _, processes)) => processes.push(process),
                 None => groups.push((placed, &process.exit, vec![process])),
             }
         }
+        // What failed by itself is the reason why others did.
+        let is_first = |processes: &[&ProcessObservation]| {
+            cause.as_ref().is_some_and(|cause| processes.iter().any(|process| process.role == cause.role))
+        };
+        groups.sort_by_key(|(.., processes)| !is_first(processes));
+        let got = |exit: &Exit, processes: &[&ProcessObservation]| {
+            let line = cause.as_ref().map(|cause| &cause.line).filter(|line| is_first(processes) && !line.is_empty());
+            line.map_or_else(|| describe(exit), |line| format!("{}: {line}", describe(exit)))
+        };
         let mut failures: Vec<Failure> = groups
             .into_iter()
             .map(|((want, place), exit, processes)| {
@@ -141,7 +156,7 @@ impl ExitExpectation {
                     place: Some(place),
                     kind: "exit".into(),
                     expected: format!("{} {verb} with {}", names.join(", "), want.describe()),
-                    got: describe(exit),
+                    got: got(exit, &processes),
                     next: format!("the stderr of {} is {}", names[0], processes[0].stderr.path.display()),
                 }
             })

@@ -9,7 +9,8 @@ use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::check::Failure;
+use crate::check::exit::ExitExpectation;
+use crate::check::{Failure, cause};
 use crate::host::docs;
 use crate::observation::{Exit, Observation, Role};
 use crate::source::SourceLocation;
@@ -128,14 +129,16 @@ fn part<T: DeserializeOwned>(observation: &Observation, pointer: &str) -> Vec<T>
 /// faults or its link cuts (`is_cut`).
 pub fn failures(
     expected: &[FindingExpectation],
+    exits: &ExitExpectation,
     (killed, is_cut): (&[u32], bool),
     observation: &Observation,
 ) -> Vec<Failure> {
+    let has_cause = cause::first(exits, observation).is_some();
     let faults: Vec<InjectedFault> = part(observation, "/resilience/injected_faults");
     let unexpected = findings(observation).into_iter().filter(|finding| {
         let is_due = expected.iter().any(|expectation| expectation.means(finding))
             || (is_cut && finding.kind == FindingKind::Unreachable)
-            || is_meant(finding, killed, &faults, observation);
+            || is_meant(finding, killed, &faults, has_cause, observation);
         !is_due
     });
     let report = observation.cluster_report.as_ref();
@@ -154,8 +157,14 @@ pub fn failures(
 }
 
 /// Whether the finding results from what the case did to the ranks at fault, or is the loss of ranks that ended with an
-/// error, which `expect.exit` covers.
-fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observation: &Observation) -> bool {
+/// error, which `expect.exit` covers, or that their launcher ended because one did (`has_cause`).
+fn is_meant(
+    finding: &Finding,
+    killed: &[u32],
+    faults: &[InjectedFault],
+    has_cause: bool,
+    observation: &Observation,
+) -> bool {
     let explains = |fault: &InjectedFault| {
         let absent = match fault.kind {
             FaultKind::Kill | FaultKind::Stop | FaultKind::Drop | FaultKind::NcclError | FaultKind::CutLink => true,
@@ -169,15 +178,19 @@ fn is_meant(finding: &Finding, killed: &[u32], faults: &[InjectedFault], observa
     };
     let did_fail = |rank: u32| {
         let process = observation.process(Role::Rank(rank));
-        process.is_some_and(|process| !matches!(process.exit, Exit::Code(0) | Exit::Unknown))
+        process.is_some_and(|process| match process.exit {
+            Exit::Code(0) => false,
+            Exit::Unknown => has_cause,
+            _ => true,
+        })
     };
     // ftest ends the ranks of a hang one after the other.
     let was_ended = finding.kind == FindingKind::RankLost && observation.hang.is_some();
+    let processes = if finding.processes.is_empty() { &finding.ranks } else { &finding.processes };
     finding.kind.is_absence()
         && (was_ended
             || faults.iter().any(explains)
-            || (!finding.ranks.is_empty()
-                && finding.ranks.iter().all(|rank| killed.contains(&rank.0) || did_fail(rank.0))))
+            || (!processes.is_empty() && processes.iter().all(|rank| killed.contains(&rank.0) || did_fail(rank.0))))
 }
 
 #[cfg(test)]
@@ -223,7 +236,9 @@ mod tests {
     #[test]
     fn a_finding_fails_unless_it_is_expected() {
         let observation = seen(&[finding("count_mismatch", &[1])], &[], &[]);
-        let failures_with = |expected: &[FindingExpectation]| failures(expected, (&[], false), &observation).len();
+        let failures_with = |expected: &[FindingExpectation]| {
+            failures(expected, &ExitExpectation::default(), (&[], false), &observation).len()
+        };
         assert_eq!(failures_with(&[]), 1);
         assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, None)]), 0);
         assert_eq!(failures_with(&[expect(FindingKind::CountMismatch, Some(&[1]))]), 0);
@@ -251,7 +266,7 @@ mod tests {
             json!({ "findings": [{ "index": 2, "made_at_us": 70 }, { "index": 3, "made_at_us": 60 }] });
         let indices = |findings: Vec<Finding>| findings.iter().map(|finding| finding.index).collect::<Vec<_>>();
         assert_eq!(indices(findings(&observation)), [3, 2, 1]);
-        let failures = failures(&[], (&[], false), &observation);
+        let failures = failures(&[], &ExitExpectation::default(), (&[], false), &observation);
         assert!(failures[0].got.starts_with("uninitialized_read"), "{}", failures[0].got);
     }
 
@@ -267,7 +282,7 @@ mod tests {
         let mut observation = seen(&[count], &[], &[]);
         let report = observation.cluster_report.as_mut().unwrap();
         report["measured"] = json!({ "source_root": "/repository" });
-        let failure = &failures(&[], (&[], false), &observation)[0];
+        let failure = &failures(&[], &ExitExpectation::default(), (&[], false), &observation)[0];
         let place = failure.place.clone().unwrap();
         assert_eq!(place.to_string(), "/repository/src/train.py:29:1", "the rank at fault comes first");
         let lines: Vec<&str> = failure.got.lines().collect();
@@ -284,7 +299,11 @@ mod tests {
             let lines = BTreeMap::from([(rank, line.to_owned())]);
             let expected = FindingExpectation { lines, ..expect(FindingKind::CountMismatch, None) };
             assert_eq!(expected.check(&observation).is_none(), is, "{rank} {line}");
-            assert_eq!(failures(&[expected], (&[], false), &observation).is_empty(), is, "{rank} {line}");
+            assert_eq!(
+                failures(&[expected], &ExitExpectation::default(), (&[], false), &observation).is_empty(),
+                is,
+                "{rank} {line}"
+            );
         }
     }
 
@@ -303,7 +322,7 @@ mod tests {
             ["ranks called all_reduce from different lines; rank 0 called all_reduce at train.py:31 (step); \
                  rank 1 called all_reduce at train.py:29 (step) (this may be intended; `ftest docs findings#order`)"]
         );
-        assert_eq!(failures(&[], (&[], false), &observation), []);
+        assert_eq!(failures(&[], &ExitExpectation::default(), (&[], false), &observation), []);
     }
 
     /// Code without a file, or outside the repository, has no line in the repository.
@@ -346,7 +365,11 @@ mod tests {
             (&finding("count_mismatch", &[1]), &[fault("kill", Some(1))], &[1], &[], 1),
         ] {
             let observation = seen(std::slice::from_ref(findings), faults, exits);
-            assert_eq!(failures(&[], (killed, false), &observation).len(), expected, "{faults:?} {killed:?} {exits:?}");
+            assert_eq!(
+                failures(&[], &ExitExpectation::default(), (killed, false), &observation).len(),
+                expected,
+                "{faults:?} {killed:?} {exits:?}"
+            );
         }
     }
 
@@ -361,7 +384,11 @@ mod tests {
         ] {
             let mut observation = seen(&[finding(kind, &[1])], &[], &exits);
             observation.hang = with_hang.then(Hang::default);
-            assert_eq!(failures(&[], (&[], false), &observation).len(), expected, "{kind}");
+            assert_eq!(
+                failures(&[], &ExitExpectation::default(), (&[], false), &observation).len(),
+                expected,
+                "{kind}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Checks: predicates on the observation of a case. Pure, except that snapshots read and write their files.
 
 pub mod capture;
+pub mod cause;
 pub mod exit;
 pub mod expectations;
 pub mod failure;

@@ -3,6 +3,7 @@
 mod elsewhere;
 mod ending;
 mod environment;
+mod idle;
 mod surroundings;
 
 use protocol::announcement::Announcement;
@@ -301,10 +302,12 @@ impl CaseExecution<'_> {
     }
 
     async fn watch(&mut self, deadline: Instant) {
+        let mut still = self.stillness();
         // Without its coordinator, the case cannot continue.
         while self.tree.is_alive() && self.observation.infra_error.is_none() {
             let until = self.deaths.limit(self.case.timeout.survivors).map_or(deadline, |limit| limit.min(deadline));
             let cut_short = until < deadline;
+            let look = self.next_look(&still);
             tokio::select! {
                 biased;
                 () = self.context.cancel.raised(1) => {
@@ -327,8 +330,16 @@ impl CaseExecution<'_> {
                         }
                     }
                 }
+                () = idle::time_to_look(look) => {
+                    if let Some(hang) = self.stuck(&mut still).await {
+                        self.observation.timed_out = true;
+                        self.observation.hang = Some(hang);
+                        return;
+                    }
+                }
                 () = sleep_until(until) => {
                     self.observation.hang = self.hang(false).await.unwrap_or_default();
+                    self.note_whereabouts();
                     self.observation.cut_short = cut_short;
                     if !cut_short {
                         self.observation.timed_out = true;
@@ -396,6 +407,7 @@ impl CaseExecution<'_> {
             }
             return;
         }
+        self.observation.ends.push(role);
         let running = self.tree.processes().iter().find(|running| running.role == role).map(|running| running.pid);
         let of_task = || self.tasks.as_ref().and_then(|tasks| tasks.pid_of(role));
         let Some(pid) = running.or_else(of_task) else { return };
@@ -440,6 +452,7 @@ impl CaseExecution<'_> {
         self.see_all();
         self.add_workers();
         python_stack::locate_missing(&mut self.observation);
+        self.note_places();
         if let Some(running) = self.tree.take_coordinator() {
             let (process, _) = running.observe(deadline).await;
             self.observation.processes.push(process);
@@ -556,6 +569,7 @@ impl CaseExecution<'_> {
                 }
             }
         }
+        let mut spoke_last = Vec::new();
         for node in 0..nnodes {
             for local_rank in 0..nproc_per_node {
                 let rank = node * nproc_per_node + local_rank;
@@ -565,10 +579,15 @@ impl CaseExecution<'_> {
                     None if fine.contains(&node) => Exit::Code(0),
                     None => Exit::Unknown,
                 };
+                // The last thing that a worker does is to say why it ends.
+                let spoke = std::fs::metadata(&stderr).and_then(|file| file.modified());
+                spoke_last.push((spoke.ok(), Role::Rank(rank)));
                 let (stdout, stderr) = (capture::from_file(&stdout), capture::from_file(&stderr));
                 self.observation.processes.push(ProcessObservation { role: Role::Rank(rank), exit, stdout, stderr });
             }
         }
+        spoke_last.sort_unstable();
+        self.observation.ends.extend(spoke_last.into_iter().map(|(_, role)| role));
     }
 }
 

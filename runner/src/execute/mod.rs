@@ -1,6 +1,7 @@
 //! Execution: turns a case into an observation. Starts the coordinator and ranks, watches them, ends them, and leaves
 //! nothing behind.
 
+mod awaited;
 pub mod cancel;
 mod case_execution;
 
@@ -41,6 +42,8 @@ pub mod shared_memory;
 pub mod show;
 pub mod srun;
 pub mod step;
+mod stillness;
+mod stuck;
 pub mod torchrun;
 pub mod warm;
 

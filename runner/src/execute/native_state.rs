@@ -83,6 +83,17 @@ pub(super) async fn collect(processes: &[Process], missing: &[u32], stacks: bool
     state
 }
 
+/// The system call in which the main thread waits; `None` if it runs, or is gone.
+pub(super) fn main_call(pid: i32) -> Option<String> {
+    let task = Path::new("/proc").join(pid.to_string()).join("task").join(pid.to_string());
+    thread(&task).filter(Thread::is_waiting).map(|thread| thread.call)
+}
+
+/// Whether a thread of any of them runs, or waits for the disk or a processor.
+pub(super) fn any_runs(processes: &[Process]) -> bool {
+    processes.iter().any(|process| threads(process.pid).iter().any(|thread| matches!(thread.state, 'R' | 'D')))
+}
+
 /// "rank 2: python3.11 (pid 4711), sleeping, main thread in clock_nanosleep < sleep < main, 7 threads".
 fn line(rank: u32, process: &Process, threads: &[Thread], stacks: &str) -> String {
     let main = threads.iter().find(|thread| thread.id == process.pid);
@@ -137,31 +148,32 @@ impl Thread {
 
 fn threads(pid: i32) -> Vec<Thread> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut threads: Vec<Thread> = tasks
-        .filter_map(|task| {
-            let id = task.file_name().to_str()?.parse().ok()?;
-            let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
-            let stat = read("stat");
-            // The name is in parentheses and may itself contain some.
-            let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
-            let channel = read("wchan");
-            Some(Thread {
-                id,
-                name: read("comm").trim().to_owned(),
-                state,
-                call: system_call(&read("syscall")),
-                channel: if channel == "0" { String::new() } else { channel },
-            })
-        })
-        .collect();
+    let mut threads: Vec<Thread> = tasks.filter_map(|task| thread(&task.path())).collect();
     threads.sort_by_key(|thread| thread.id);
     threads
+}
+
+/// The thread of a directory `/proc/PID/task/TID`.
+fn thread(task: &Path) -> Option<Thread> {
+    let id = task.file_name()?.to_str()?.parse().ok()?;
+    let read = |file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+    let stat = read("stat");
+    // The name is in parentheses and may itself contain some.
+    let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
+    let channel = read("wchan");
+    Some(Thread {
+        id,
+        name: read("comm").trim().to_owned(),
+        state,
+        call: system_call(&read("syscall")),
+        channel: if channel == "0" { String::new() } else { channel },
+    })
 }
 
 /// The name of the system call in `/proc/PID/task/TID/syscall`.
 fn system_call(text: &str) -> String {
     /// System calls that threads wait in. Others are shown by number.
-    const NAMES: [(libc::c_long, &str); 22] = [
+    const NAMES: [(libc::c_long, &str); 25] = [
         (libc::SYS_futex, "futex"),
         (libc::SYS_ppoll, "ppoll"),
         (libc::SYS_pselect6, "pselect6"),
@@ -183,6 +195,9 @@ fn system_call(text: &str) -> String {
         (libc::SYS_wait4, "wait4"),
         (libc::SYS_waitid, "waitid"),
         (libc::SYS_openat, "openat"),
+        (libc::SYS_pread64, "pread64"),
+        (libc::SYS_flock, "flock"),
+        (libc::SYS_fcntl, "fcntl"),
         (libc::SYS_restart_syscall, "restart_syscall"),
     ];
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,8 @@
 //! The result of a case with all observations, before it is turned into events.
 
 use crate::case::{Case, KillTarget};
-use crate::check::Failure;
 use crate::check::perf::Measured;
+use crate::check::{Failure, cause};
 use crate::observation::{Exit, Observation, Role};
 use crate::verdict::Verdict;
 
@@ -58,8 +58,8 @@ pub struct Outcome {
     pub kept: bool,
 }
 
-/// The process with the most informative output: the first rank that did not exit with 0, else the first launcher, else the
-/// coordinator.
+/// The process with the most informative output: a rank that a hang waits for, else the first that failed by itself, else the first
+/// rank that did not exit with 0, else the first launcher, else the coordinator.
 pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
     let killed = |role: Role| {
         case.kill.iter().any(|kill| match (kill.target, role) {
@@ -72,6 +72,9 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
     let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
     if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
         return Some(role);
+    }
+    if let Some(cause) = cause::first(&case.expect.exit, observation) {
+        return Some(cause.role);
     }
     let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
     // The process that failed before the others were ended explains more than they do.

@@ -126,7 +126,8 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
         got,
         next,
     };
-    let mut failures = finding::failures(&case.expect.findings, (&killed(case), cuts_for_long(case)), observation);
+    let mut failures =
+        finding::failures(&case.expect.findings, &case.expect.exit, (&killed(case), cuts_for_long(case)), observation);
     if observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty() {
         let deadline = case.timeout.kill.as_secs_f64();
         let got = still_running(observation);
@@ -139,7 +140,12 @@ fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
                 "timeout",
                 format!("ends within {deadline} s"),
                 got,
-                "raise `timeout.kill` if it only needs longer".to_owned(),
+                match case.timeout.idle {
+                    Some(_) => "raise `timeout.kill` if it only needs longer".to_owned(),
+                    None => "raise `timeout.kill` if it only needs longer; if it waits for ever, `timeout: {idle: 30s}` ends it \
+                             sooner"
+                        .to_owned(),
+                },
             ));
         }
     }
@@ -244,6 +250,10 @@ fn still_running(observation: &Observation) -> String {
     }
     for (end, roles) in before {
         text.push_str(&format!("; {} had ended: {end}", names(&roles)));
+    }
+    for line in &observation.whereabouts {
+        text.push('\n');
+        text.push_str(line);
     }
     text
 }

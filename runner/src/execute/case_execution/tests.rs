@@ -13,7 +13,7 @@ use super::super::Cancel;
 use super::super::process_tree::inherit::UmaskOf;
 use super::super::show::Streams;
 use super::*;
-use crate::case::{Kill, KillTarget};
+use crate::case::{Kill, KillTarget, Timeout};
 use crate::execute::process_tree::{ProcessPlan, Texts};
 use crate::host::install::Install;
 use crate::source::SourceLocation;
@@ -119,7 +119,7 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
 async fn a_hang_that_is_none_any_more_does_not_end_the_case() {
     let gone_on = after_a_hang(Some(r#"{"hang":null,"waits_ms":null,"activities":[]}"#)).await;
     assert_eq!((gone_on.timed_out, gone_on.hang), (false, None));
-    let hung = r#"{"hang":{"sentence":"rank 0 waits","missing":[1],"waits":[]},"waits_ms":[],"activities":[]}"#;
+    let hung = r#"{"hang":{"sentence":"rank 0 waits","missing":[1],"waits":[]},"waits_ms":[],"missing_processes":[1],"activities":[]}"#;
     let hung = after_a_hang(Some(hung)).await;
     assert!(hung.timed_out);
     assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
@@ -165,4 +165,35 @@ async fn a_stop_is_seen_while_the_coordinator_starts() {
     execution.end().await;
     assert_eq!(execution.observation.leaked, Vec::<String>::new());
     context.discard(&execution.observation);
+}
+
+/// What is seen of a shell's `script` that is watched for `time`, in which nothing may stand still for 300 ms.
+async fn watched(script: &str, time: Duration) -> Observation {
+    let timeout = Timeout { idle: Some(Duration::from_millis(300)), ..Timeout::default() };
+    let (case, context) = (Case { timeout, ..case(&["true"]) }, context(&Cancel::new()));
+    let mut execution = CaseExecution::new(&case, &context).unwrap();
+    start(&mut execution, Role::Launcher(0), &["sh", "-c", script]);
+    execution.watch(Instant::now() + time).await;
+    execution.end().await;
+    let observation = std::mem::take(&mut execution.observation);
+    drop(execution);
+    context.discard(&observation);
+    observation
+}
+
+#[tokio::test]
+async fn a_process_that_waits_for_ever_has_hung_and_one_that_sleeps_has_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo").display().to_string();
+    let stuck = watched(&format!("mkfifo {path}; read x < {path}"), PATIENCE).await;
+    let sentence = stuck.hang.as_ref().map(|hang| hang.sentence.clone()).unwrap_or_default();
+    let expected = format!(
+        "no process does anything, and none waits in NCCL: launcher 0 is in openat, waiting for the other end of {path}"
+    );
+    assert_eq!(sentence, expected);
+    assert!(stuck.timed_out && stuck.whereabouts.is_empty());
+    let asleep = watched("exec sleep 60", Duration::from_millis(1500)).await;
+    assert_eq!((asleep.hang, &asleep.whereabouts[..]), (None, &["launcher 0 is in clock_nanosleep".to_owned()][..]));
+    let works = watched("while :; do :; done", Duration::from_millis(1500)).await;
+    assert_eq!((works.hang, works.timed_out, works.whereabouts.len()), (None, true, 1));
 }
