@@ -187,6 +187,9 @@ mod tests {
         let place = format!("ranks 0 and 1 are at {}:2 (train), in barrier: `dist.barrier()`", file.display());
         assert_eq!(places(&seen), [place]);
         assert_eq!(super::place(&text, directory.path()).unwrap(), "train.py:2 (train), in barrier: `dist.barrier()`");
-        assert_eq!(super::place("Current thread 0x1 (most recent call first):\n  <no Python frame>\n", Path::new("/")), None);
+        assert_eq!(
+            super::place("Current thread 0x1 (most recent call first):\n  <no Python frame>\n", Path::new("/")),
+            None
+        );
     }
 }

@@ -137,7 +137,7 @@ fn begin(
     }
     device.alive()?;
     let (process, participant) = (process()?, participant(device, one_rank)?);
-    let is_only = !in_background && only::is_calling_alone();
+    let is_only = only::is_calling_alone(in_background);
     replicas::watch();
     delay::at(Place::Start);
     let communicator = Communicator::forming(device, in_background);

@@ -6,11 +6,13 @@ use crate::device;
 /// The beginnings of the names of our own threads.
 const OURS: [&str; 2] = ["ftest-", "fakegpu-"];
 
-/// Whether, while the calling thread waits in a call, no other thread of the process can bring another rank of the communicator.
-/// A process with one GPU has no other rank, since NCCL refuses two on one GPU. Otherwise this has to be the only thread; in a
-/// Python program, whose libraries have threads of their own, the main thread.
-pub(super) fn is_calling_alone() -> bool {
-    device::all().len() == 1 || (is_main() && (call_site::has_python() || !has_other_threads()))
+/// Whether the process brings no other rank of the communicator before the one of the current call has it. A process with one GPU
+/// has no other rank, since NCCL refuses two on one GPU. Otherwise the calling thread has to wait for it, which PyTorch also does
+/// for one that forms `in_background`, and be the only thread; in a Python program, whose libraries have threads of their own, the
+/// main thread.
+pub(super) fn is_calling_alone(in_background: bool) -> bool {
+    let waits = !in_background || call_site::has_framework();
+    device::all().len() == 1 || (waits && is_main() && (call_site::has_python() || !has_other_threads()))
 }
 
 fn is_main() -> bool {
