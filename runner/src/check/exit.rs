@@ -110,7 +110,8 @@ impl ExitExpectation {
 
     /// The processes that did not end as expected.
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
-        let cause = cause::first(self, observation);
+        // Without a line it has nothing to say that the others have not.
+        let cause = cause::first(self, observation).filter(|cause| !cause.line.is_empty());
         let launchers_fine = observation
             .processes
             .iter()
@@ -144,7 +145,7 @@ impl ExitExpectation {
         };
         groups.sort_by_key(|(.., processes)| !is_first(processes));
         let got = |exit: &Exit, processes: &[&ProcessObservation]| {
-            let line = cause.as_ref().map(|cause| &cause.line).filter(|line| is_first(processes) && !line.is_empty());
+            let line = cause.as_ref().map(|cause| &cause.line).filter(|_| is_first(processes));
             line.map_or_else(|| describe(exit), |line| format!("{}: {line}", describe(exit)))
         };
         let mut failures: Vec<Failure> = groups
