@@ -12,18 +12,23 @@ fn the_page_is_the_table() {
          - A value that is not listed is an error that names the variable.\n\
          - An empty variable counts as unset, including those of others (`TMPDIR`, `PATH`, `HOME`, `CI`, ...).\n\
          - A relative path starts in the working directory.\n\n\
+         The last three columns say where a value counts: in `env` of a case, in the environment of `ftest run`, and in that of `fgpu` or\n\
+         `ftest exec`. *Refused* is a mistake in the suite; *noted* is a line on stderr: cases do not see the variable. A name that\n\
+         starts like one of these and is none of them is refused or noted, too.\n\n\
          Generated from `protocol/src/env.rs` by `cargo xtask regen environment`.\n\n\
-         | variable | values | default | meaning |\n|---|---|---|---|\n",
+         | variable | values | default | meaning | in `env` | around `ftest run` | around `fgpu`, `ftest exec` |\n\
+         |---|---|---|---|---|---|---|\n",
     );
     for variable in protocol::env::ALL {
         let cell = |text: &str| text.replace('|', "\\|");
         writeln!(
             page,
-            "| `{}` | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} |",
             variable.name,
             cell(variable.values),
             cell(variable.default),
-            cell(variable.meaning)
+            cell(variable.meaning),
+            cell(&variable.scope.describe().join(" | ")).replace(" \\| ", " | "),
         )
         .expect("writing to a string");
     }
