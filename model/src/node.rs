@@ -66,7 +66,12 @@ impl Value {
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Value>::deserialize(deserializer)?;
-        Ok(Self { span: yaml::byte_range(spanned.referenced), value: spanned.value })
+        // A number behind an alias is where it is written: `2.10` has to be read there.
+        let place = match &spanned.value {
+            Value::Bool(_) | Value::Integer(_) | Value::Float(_) => spanned.defined,
+            _ => spanned.referenced,
+        };
+        Ok(Self { span: yaml::byte_range(place), value: spanned.value })
     }
 }
 

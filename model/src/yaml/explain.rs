@@ -1,5 +1,7 @@
 //! How YAML errors become diagnostics: the place, what is wrong, and what to write instead.
 
+use std::ops::Range;
+
 use protocol::suggest;
 use serde_yaml::budget::BudgetBreach;
 use serde_yaml::{Error, MessageFormatter, UserMessageFormatter};
@@ -12,11 +14,35 @@ pub fn diagnose(file: &str, text: &str, error: &Error) -> Diagnostic {
     let error = error.without_snippet();
     let span = error.location().map_or(0..0, |location| span_in(text, location));
     let (message, help) = explain(error);
+    if message.contains("tab") {
+        return of_tab(file, text, span);
+    }
     let diagnostic = Diagnostic::new(file, text, span, message);
     match help {
         Some(help) => diagnostic.with_help(help),
         None => diagnostic,
     }
+}
+
+/// A tab where YAML has none. The scanner may complain about the line before it.
+fn of_tab(file: &str, text: &str, span: Range<usize>) -> Diagnostic {
+    let line = text[..span.start.min(text.len())].rfind('\n').map_or(0, |end| end + 1);
+    let mut start = line;
+    let mut found = None;
+    for line in text[line..].split_inclusive('\n').take(3) {
+        let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
+        if let Some(at) = line[..indent].find('\t') {
+            let tabs = line[at..indent].len() - line[at..indent].trim_start_matches('\t').len();
+            found = Some(start + at..start + at + tabs);
+            break;
+        }
+        start += line.len();
+    }
+    let (span, what) = match found {
+        Some(found) => (found, "a tab in the indentation"),
+        None => (span, "a tab"),
+    };
+    Diagnostic::new(file, text, span, what).with_help("YAML is indented by spaces: replace the tab by spaces")
 }
 
 /// The advice for a word that is not in `known`.
@@ -107,6 +133,16 @@ mod tests {
                 Some("one file holds one document; remove `---`"),
             ),
         ];
+        let tabs = "replace the tab by spaces";
+        for (text, shown) in [
+            ("retries: 1\n\tenabled: true\n", "s.yaml:2:1: a tab in the indentation"),
+            ("retries:\n\t1\n", "s.yaml:2:1: a tab in the indentation"),
+            ("retries: [\n  \t1]\nenabled: true\n", "s.yaml:2:3: a tab in the indentation"),
+        ] {
+            let diagnostic = first(text);
+            assert_eq!(diagnostic.to_string(), shown, "{text:?}");
+            assert!(diagnostic.help.is_some_and(|help| help.contains(tabs)));
+        }
         for (text, shown, help) in cases {
             let diagnostic = first(text);
             assert_eq!(diagnostic.to_string(), shown);
