@@ -13,6 +13,7 @@ pub mod policy;
 pub mod python;
 pub mod requirement;
 pub mod srun;
+pub mod variables;
 
 pub use condition::Requirement;
 pub use definition::Case;

@@ -29,10 +29,15 @@ pub fn mistakes(report: &Value) -> Vec<String> {
         .collect()
 }
 
+/// The committed schema.
+pub(crate) fn schema() -> Value {
+    serde_json::from_str(SCHEMA).expect("the committed schema is JSON")
+}
+
 fn validator() -> &'static Validator {
     static VALIDATOR: OnceLock<Validator> = OnceLock::new();
     VALIDATOR.get_or_init(|| {
-        let mut schema: Value = serde_json::from_str(SCHEMA).expect("the committed schema is JSON");
+        let mut schema = schema();
         for place in LEFT_OUT {
             let list = schema.pointer_mut(place).expect("the committed schema has these lists");
             list["type"] = json!(["array", "null"]);

@@ -24,10 +24,11 @@ use crate::commands::review::{RejectArgs, Waiting};
 use crate::commands::runs::ListRunsArgs;
 use crate::commands::select_args::SelectArgs;
 use crate::commands::show::ShowArgs;
+use crate::commands::suites;
 use crate::commands::top::TopArgs;
-use crate::host::install::VERSION;
+use crate::host::install::{Install, VERSION};
 use crate::schedule::arguments::{ExecutorArgs, PaceArgs};
-use crate::verdict::exit_code;
+use crate::verdict::exit_code::{self, ExitCode};
 
 /// Runs distributed GPU programs on simulated clusters and checks their results. No GPU is needed.
 ///
@@ -149,7 +150,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub runs: RunsArgs,
     /// How many runs to keep, including this one
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Runs")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = at_least_one, help_heading = "Runs")]
     pub keep_runs: usize,
     /// How large the kept runs may be together: older ones are removed, and of one run's files at most a quarter of it is kept [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = crate::record::keep::parse, help_heading = "Runs")]
@@ -171,6 +172,14 @@ pub struct RunArgs {
     pub keep: bool,
 }
 
+/// This run is kept, too.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "write a whole number from 1: this run is kept, too".to_owned())
+}
+
 /// Arguments of `ftest check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
@@ -185,7 +194,13 @@ pub struct CheckArgs {
 impl Cli {
     /// Reads the command line; a first word that is not a command is a suite to run.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Cli {
-        ending::parse(with_run(arguments.into_iter().collect()))
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let known = |word: &str| suites::is_known(word, &Install::find());
+        if let Some(said) = misspelled(&arguments, known) {
+            eprintln!("ftest: {said}");
+            std::process::exit(ExitCode::Usage as i32);
+        }
+        ending::parse(with_run(arguments))
     }
 
     /// [`Cli::read`] for callers that only want to know whether it parses.
@@ -207,6 +222,16 @@ impl Cli {
         clap_complete::generate(shell, &mut Cli::command(), "ftest", &mut script);
         script
     }
+}
+
+/// What to say of a first word that is no command and no suite, if it is near to a command: `ftest SUITE` is short for
+/// `ftest run SUITE`.
+fn misspelled(arguments: &[OsString], is_suite: impl Fn(&str) -> bool) -> Option<String> {
+    let word = arguments.get(1)?.to_str().filter(|word| !word.starts_with('-'))?;
+    let command = Cli::command();
+    let names = || command.get_subcommands().filter(|known| !known.is_hide_set()).map(clap::Command::get_name);
+    let near = protocol::suggest::nearest(word, names()).filter(|near| *near != word && !is_suite(word))?;
+    Some(format!("there is no command and no suite `{word}`; did you mean `ftest {near}`?"))
 }
 
 fn with_run(mut arguments: Vec<OsString>) -> Vec<OsString> {
@@ -249,6 +274,16 @@ mod tests {
             ("ftest", "ftest"),
         ] {
             assert_eq!(with_run(words(typed)), words(meant));
+        }
+    }
+
+    #[test]
+    fn a_misspelled_command_is_not_a_suite() {
+        let said = |text: &str| misspelled(&words(text), |word| word == "check-all");
+        let of = "there is no command and no suite `rnu`; did you mean `ftest run`?";
+        assert_eq!(said("ftest rnu s.yaml").as_deref(), Some(of));
+        for right in ["ftest run rnu", "ftest check-all", "ftest", "ftest smoke", "ftest --list smoke"] {
+            assert_eq!(said(right), None, "{right}");
         }
     }
 

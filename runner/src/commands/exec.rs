@@ -154,6 +154,7 @@ pub(super) struct ExecPlan<'a> {
 /// The cluster in `file`, or one node with `devices`.
 pub(super) fn plan(file: Option<&Path>, devices: &DeviceArguments) -> Result<ClusterPlan, Trouble> {
     variables::check_environment().map_err(Trouble::usage)?;
+    variables::notes(false).iter().for_each(|note| eprintln!("ftest: {note}"));
     match file {
         Some(file) => settings::read_cluster(file).map_err(Trouble::usage),
         None => devices.single_node().map_err(Trouble::usage),

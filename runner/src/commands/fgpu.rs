@@ -116,6 +116,7 @@ struct Prepared {
 /// Checks everything, and prepares what `command` needs.
 fn prepare(arguments: &FgpuArgs, command: &OsStr) -> Result<Prepared, Trouble> {
     variables::check_environment().map_err(usage)?;
+    variables::notes(false).iter().for_each(|note| eprintln!("fgpu: {note}"));
     let mut environment = Environment::new();
     apply(arguments, &mut environment)?;
     let mode = real_gpus::mode(&environment);

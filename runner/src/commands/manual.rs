@@ -1,9 +1,10 @@
 //! The parts of docs/*.md that are generated from the program: between `<!-- generated: NAME -->` and `<!-- /generated
-//! -->`. NAME is `keys SECTION`, `commands`, `options COMMAND`, `exit codes`, `events` or `findings`.
+//! -->`. NAME is `keys SECTION`, `commands`, `options COMMAND`, `honored keys`, `launch variables`, `exit codes`, `events` or `findings`.
 
 use clap::{Arg, Command, CommandFactory};
 use protocol::finding;
 
+use crate::case::variables;
 use crate::commands::cli::Cli;
 use crate::commands::fgpu::FgpuArgs;
 use crate::record;
@@ -45,6 +46,8 @@ fn part(name: &str) -> Option<String> {
     }
     match name {
         "commands" => Some(commands()),
+        "honored keys" => Some(language::needs::table()),
+        "launch variables" => Some(variables::table()),
         "exit codes" => Some(exit_codes()),
         "events" => Some(record::schema::table()),
         "findings" => Some(findings()),

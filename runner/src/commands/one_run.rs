@@ -19,6 +19,7 @@ use crate::commands::signals::{SignalAction, Signals};
 use crate::execute::clock::Instant;
 use crate::execute::context::Announcement;
 use crate::execute::debug::DebugRank;
+use crate::execute::launch::variables;
 use crate::execute::process_tree::cookie::random_word;
 use crate::execute::{self, Cancel, RunContext, job};
 use crate::host::install::Install;
@@ -103,6 +104,9 @@ pub(super) async fn execute(
     if let Err(error) = execute::warm::check_environment() {
         eprintln!("ftest: {error}");
         return Ended::Through(ExitCode::Usage);
+    }
+    for note in variables::notes(true) {
+        eprintln!("ftest: {note}");
     }
     if let Err(code) = arguments.machines.check(cases) {
         return Ended::Through(code);

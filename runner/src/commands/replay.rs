@@ -49,6 +49,9 @@ pub struct MergeArgs {
 
 /// Shows a run again; returns its exit code.
 pub fn replay(arguments: &ReplayArgs) -> ExitCode {
+    if let Err(code) = arguments.reports.check() {
+        return code;
+    }
     let directory = match arguments.runs.runs().find(arguments.run.as_deref()) {
         Ok(directory) => directory,
         Err(error) => return fail(&error, ExitCode::Usage),
@@ -75,6 +78,9 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
 
 /// Shows several runs as one.
 pub fn merge(arguments: &MergeArgs) -> ExitCode {
+    if let Err(code) = arguments.reports.check() {
+        return code;
+    }
     let runs = arguments.runs.runs();
     let mut parts: Vec<Run> = Vec::new();
     for name in &arguments.parts {

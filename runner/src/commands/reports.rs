@@ -1,7 +1,7 @@
 //! What a run, a replay and a merge of shards have in common: the run so far, and the reports on it.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -34,6 +34,44 @@ pub struct ReportArgs {
     /// Reports of the run as a whole
     #[command(flatten)]
     pub files: FileArgs,
+}
+
+impl ReportArgs {
+    /// Complains about two reports that would be written to one file.
+    ///
+    /// # Errors
+    /// The exit code.
+    pub fn check(&self) -> Result<(), ExitCode> {
+        let files = &self.files;
+        let named = [
+            ("--junit", &self.junit),
+            ("--html", &files.html),
+            ("--trace", &files.trace),
+            ("--markdown", &files.markdown),
+        ];
+        let named: Vec<(&str, &PathBuf)> =
+            named.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
+        for (index, (option, path)) in named.iter().enumerate() {
+            if let Some((other, _)) = named[..index].iter().find(|(_, other)| is_same_file(other, path)) {
+                eprintln!("ftest: {other} and {option} name one file, {}; give each its own", path.display());
+                return Err(ExitCode::Usage);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether both paths lead to one regular file, which may not exist yet.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let settled = |path: &Path| {
+        path.canonicalize().unwrap_or_else(|_| {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+            parent.join(path.file_name().unwrap_or_default())
+        })
+    };
+    let is_special = |path: &Path| path.metadata().is_ok_and(|file| !file.is_file());
+    settled(one) == settled(other) && !is_special(one)
 }
 
 /// Where runs are kept.
@@ -184,5 +222,22 @@ impl Drop for Reports {
         if let Some(junit) = &mut self.junit {
             let _ = junit.finish(&self.run);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_reports_have_two_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("there"), "").unwrap();
+        std::os::unix::fs::symlink(path("there"), path("link")).unwrap();
+        let same = |one: &str, other: &str| is_same_file(&path(one), &path(other));
+        assert!(same("x", "./x") && same("there", "link") && same("new", "new"));
+        assert!(!same("x", "y") && !same("there", "x"));
+        assert!(!is_same_file(Path::new("/dev/null"), Path::new("/dev/null")));
     }
 }

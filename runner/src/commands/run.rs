@@ -12,6 +12,9 @@ use crate::verdict::exit_code::ExitCode;
 /// Runs the command.
 pub fn run(arguments: &RunArgs) -> ExitCode {
     let install = Install::find();
+    if let Err(code) = arguments.reports.check() {
+        return code;
+    }
     if arguments.watch {
         return watch::run(arguments, &install);
     }

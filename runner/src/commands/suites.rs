@@ -18,7 +18,16 @@ fn directories(install: &Install) -> Vec<PathBuf> {
 /// `; there are: a, b`.
 pub(super) fn choices(install: &Install) -> String {
     let names: Vec<String> = find::named(&directories(install)).into_keys().collect();
-    if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
+    let here: Vec<String> = find::files(Path::new(".")).iter().map(|file| shown(file)).collect();
+    match (here.is_empty(), names.is_empty()) {
+        (false, _) => format!("; here are: {}", here.join(", ")),
+        (true, true) => "; `ftest init` writes a first one".to_owned(),
+        (true, false) => format!("; there are: {}; `ftest init` writes one of your own", names.join(", ")),
+    }
+}
+
+fn shown(file: &Path) -> String {
+    file.strip_prefix(".").unwrap_or(file).display().to_string()
 }
 
 /// Whether `word` names a suite, a file or a directory of them.

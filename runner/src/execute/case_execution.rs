@@ -34,7 +34,7 @@ use super::shared_memory;
 use super::srun::{self, Tasks};
 use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, python_stack, reports, torchrun, warm};
 use crate::case::requirement;
-use crate::case::{Case, Launch, Transport};
+use crate::case::{Case, Launch, Transport, Warm};
 use crate::check::need::Need;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
@@ -164,6 +164,9 @@ impl CaseExecution<'_> {
         };
         let warm = match self.elsewhere {
             // On other machines there is none.
+            Some(_) if matches!(self.case.warm, Warm::Wanted(_)) => {
+                Some(Err("its nodes are on several machines".to_owned()))
+            }
             Some(_) => None,
             None => self.context.warm(self.case, python.as_ref()).await,
         };
@@ -196,6 +199,7 @@ impl CaseExecution<'_> {
         let ftest = self.context.install.ftest().map_err(|error| error.to_string())?;
         let shared = Shared {
             environment: self.for_ranks(base, endpoint.as_ref()),
+            own: self.case.env.keys().chain(&self.case.env_unset).cloned().collect(),
             cookie: &self.tree.sweep().cookie,
             scratch: &self.scratch,
             ftest: &ftest,

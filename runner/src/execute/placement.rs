@@ -1,5 +1,7 @@
 //! The place of a rank on the cluster, and the variables that tell the process about it.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
@@ -15,6 +17,8 @@ use super::process_tree::cookie::Cookie;
 pub struct Shared<'a> {
     /// Their common environment, before per-process variables.
     pub environment: Environment,
+    /// The variables that the case sets or removes: what it says about them is in `environment`, and wins.
+    pub own: BTreeSet<String>,
     /// The case's mark.
     pub cookie: &'a Cookie,
     /// A directory for torchrun's logs.
@@ -45,6 +49,13 @@ impl Shared<'_> {
         self.network?.node(node as usize).cloned()
     }
 
+    /// Sets a variable, unless the case has a value for it.
+    pub(super) fn unless_own(&self, environment: &mut Environment, name: &str, value: impl Into<OsString>) {
+        if !self.own.contains(name) {
+            environment.set(name, value);
+        }
+    }
+
     /// Sets what a process of `node` must know if nodes are apart: in separate namespaces, or on separate machines.
     pub(super) fn place(&self, environment: &mut Environment, node: u32) {
         if self.network.is_some() || self.reached_at.is_some() {
@@ -53,7 +64,7 @@ impl Shared<'_> {
         if self.network.is_some() {
             // They would look up the machine's host name, whose address is not in this network.
             for library in ["GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"] {
-                environment.set(library, INTERFACE);
+                self.unless_own(environment, library, INTERFACE);
             }
         }
     }
@@ -77,8 +88,14 @@ pub fn node_cookie(cookie: &Cookie, node: u32) -> Cookie {
     cookie.part(format_args!("node{node}"))
 }
 
-/// The variables that tell a rank of `size` its place; rank 0 listens on `port` of this machine.
-pub(super) fn variables(rank: u32, size: u32, placement: Placement, port: u16) -> [(&'static str, String); 9] {
+/// The variables that tell a rank of `size` its place; rank 0 listens on `port` of `master`.
+pub(super) fn variables(
+    rank: u32,
+    size: u32,
+    placement: Placement,
+    master: &str,
+    port: u16,
+) -> [(&'static str, String); 9] {
     [
         ("RANK", rank.to_string()),
         ("WORLD_SIZE", size.to_string()),
@@ -88,6 +105,6 @@ pub(super) fn variables(rank: u32, size: u32, placement: Placement, port: u16) -
         ("GROUP_WORLD_SIZE", placement.nodes.to_string()),
         ("NODE_RANK", placement.node.to_string()),
         ("MASTER_PORT", port.to_string()),
-        ("MASTER_ADDR", "127.0.0.1".to_owned()),
+        ("MASTER_ADDR", master.to_owned()),
     ]
 }

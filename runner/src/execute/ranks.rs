@@ -1,5 +1,6 @@
 //! Turns a case into programs and variables: which processes a launch needs, and where on the cluster each runs.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -181,6 +182,7 @@ pub fn environments(
 ) -> Result<Vec<Environment>, PlacementError> {
     let shared = Shared {
         environment: environment.clone(),
+        own: BTreeSet::new(),
         cookie,
         scratch: Path::new(""),
         ftest: Path::new(""),
@@ -195,10 +197,9 @@ pub fn environments(
 
 fn placed_environment(shared: &Shared<'_>, rank: u32, size: u32, placement: Placement) -> Environment {
     let mut environment = shared.environment.clone();
-    for (name, value) in variables(rank, size, placement, shared.port) {
-        environment.set(name, value);
+    for (name, value) in variables(rank, size, placement, &shared.master().to_string(), shared.port) {
+        shared.unless_own(&mut environment, name, value);
     }
-    environment.set("MASTER_ADDR", shared.master().to_string());
     shared.place(&mut environment, placement.node);
     environment.set(protocol::env::COOKIE.name, node_cookie(shared.cookie, placement.node).to_string());
     environment

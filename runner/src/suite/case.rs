@@ -14,11 +14,12 @@ use crate::case::policy::Retries;
 use crate::case::python::PythonNeed;
 use crate::case::{Case, Launch, Resources, Timeout, Transport, Warm};
 use crate::suite::language::keys;
+use crate::suite::language::needs::Has;
 use crate::suite::matrix::{self, Combination};
-use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::reader::{EXTENSION, Mapping, Reader, did_you_mean};
 use crate::suite::{
-    Shared, Span, cluster, directory, expect, explain, fault, fixture, gpu, kill, launch, lint, network, policy,
-    requires, slug, template,
+    Shared, Span, cluster, directory, expect, explain, fault, fixture, gpu, honored, kill, launch, lint, network,
+    policy, requires, slug, template, variables,
 };
 
 /// The cases that one item expands to, each with the place of its id.
@@ -29,6 +30,10 @@ pub(super) fn read(shared: &mut Shared<'_>, node: &Node) -> Vec<(Case, Span)> {
     let id = id_node.and_then(|node| slug(reader, "id", node)).unwrap_or_default();
     let combinations = matrix::expand(reader, raw.get("matrix"));
     lint::case(reader, node, shared.defaults);
+    let mut users: Vec<&Node> = vec![node];
+    users.extend(shared.defaults);
+    users.extend(shared.fixtures.by_name.values().map(|fixture| fixture.node));
+    matrix::computed(reader, raw.get("matrix"), &users);
     let mut cases = Vec::new();
     for combination in combinations {
         if let Some(case) = expand(shared, node, &id, combination) {
@@ -59,9 +64,12 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         }
     };
     let context = Arc::new(shared.context(json!(combination), about, cluster.as_ref()));
-    let rendered = template::render_case(reader, &without(node, "matrix"), &context);
+    let rendered =
+        template::render_case(reader, &without(node, |key| key == "matrix" || key.starts_with(EXTENSION)), &context);
     let case = reader.section(&keys::CASE, &rendered)?;
-    let defaults_node = shared.defaults.map(|defaults| template::render(reader, defaults, &context));
+    let defaults_node = shared
+        .defaults
+        .map(|defaults| template::render(reader, &without(defaults, |key| key.starts_with(EXTENSION)), &context));
     let defaults = defaults_node.as_ref().and_then(|node| reader.section(&keys::DEFAULTS, node));
     case.get("id");
     case.get("matrix");
@@ -84,6 +92,29 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
     let kill = case.get("kill").map(|node| kill::read(reader, node, world, cluster.as_ref())).unwrap_or_default();
     let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
+    let has = Has {
+        cluster: cluster.is_some(),
+        coordinator: coordinated.is_some(),
+        launch: launch.as_ref().map(honored::of_launch),
+    };
+    honored::case(reader, &rendered, has);
+    if let Some(node) = &defaults_node {
+        shared.unhonored.see(node, has);
+    }
+    for (layer, node) in [(true, defaults_node.as_ref()), (false, Some(&rendered))] {
+        let has = variables::Has { launch: launch.as_ref(), cluster: has.cluster, coordinator: has.coordinator };
+        if let Some(env) = node.and_then(|node| entry(node, "env")) {
+            variables::of_case(reader, env, has, layer);
+        }
+        if let Some(names) = node.and_then(|node| entry(node, "env_inherit")) {
+            variables::inherited(reader, names);
+        }
+    }
+    if coordinated.is_none()
+        && let (Some(_), Some(node)) = (&cluster, entry(node, "cluster"))
+    {
+        lint::links_without_times(shared, node);
+    }
     let mut faults = case.get("faults").map(|node| fault::read(reader, node, world, coordinated)).unwrap_or_default();
     if let Some(entry) = case.entry("gpu") {
         gpu::read(reader, entry, coordinated, &mut faults);
@@ -108,19 +139,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         );
     }
     let case_schedule = case.get("schedule").and_then(|node| policy::read_schedule(reader, node));
-    if let (Some(_), None, Some(entry)) = (&case_schedule, &cluster, case.entry("schedule")) {
-        reader.mistake(
-            &entry.key_span,
-            "`schedule` without a cluster",
-            "add `cluster: ...`: the delays happen in the simulated GPUs",
-        );
-    }
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
-    if let Some(true) = common.coordinator
-        && cluster.is_none()
-    {
-        reader.mistake(&rendered.span, "`coordinator: true` without a cluster", "add `cluster: ...`");
-    }
     case.finish();
     if let Some(defaults) = defaults {
         defaults.finish();
@@ -191,7 +210,7 @@ fn read_network(
         let help = "leave it out: nodes that are apart reach the coordinator over tcp";
         reader.mistake(&entry.key_span, "`transport: unix` with `network`", help);
     }
-    network::read(reader, node, world, cluster)
+    network::read(reader, node, world, cluster?)
 }
 
 /// The keys that `defaults` and cases share. A case's value wins; lists and environments are combined.
@@ -341,9 +360,9 @@ fn entry<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     }
 }
 
-fn without(node: &Node, key: &str) -> Node {
+fn without(node: &Node, leave_out: impl Fn(&str) -> bool) -> Node {
     let value = match &node.value {
-        Value::Map(entries) => Value::Map(entries.iter().filter(|entry| entry.key != key).cloned().collect()),
+        Value::Map(entries) => Value::Map(entries.iter().filter(|entry| !leave_out(&entry.key)).cloned().collect()),
         other => other.clone(),
     };
     Node { value, span: node.span.clone() }

@@ -12,19 +12,21 @@ use crate::check::gap::GapExpectation;
 use crate::check::hang::HangExpectation;
 use crate::check::invariant::{self, Invariant};
 use crate::check::output::{OutputCheck, OutputWant, Stream, Whose};
+use crate::check::report::ReportKind;
 use crate::check::snapshot::SnapshotCheck;
 use crate::check::snapshot_file;
 use crate::check::snapshot_file::Selection;
 use crate::check::{Expectations, Leaks};
 use crate::expression;
 use crate::source::SourceLocation;
+use crate::suite::fields::Report;
 use crate::suite::kill::read_signal;
 use crate::suite::language::expect as language;
 use crate::suite::output_line::regex;
 use crate::suite::rank::{read_rank, read_ranks};
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::report::{Captured, read_kind, read_path};
-use crate::suite::{Shared, perf, report, slug};
+use crate::suite::{Shared, Span, perf, report, slug};
 
 /// The expectations of the case at `place`; without an `expect`, every process must exit with 0.
 pub(super) fn read(
@@ -380,9 +382,25 @@ fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opti
                 reader.mistake(&at.span, format!("unknown name `{name}`"), did_you_mean(name, invariant::NAMES));
             }
             captured.check(reader, &at.span, &that);
+            check_fields(reader, at, &that);
         }
     }
     Some(Invariant { id, that, fatal, because, place: reader.place(&at.span) })
+}
+
+/// Reports fields that no report has.
+fn check_fields(reader: &Reader<'_>, at: &Node, that: &str) {
+    for (name, of) in [("report", ReportKind::Cluster), ("devices", ReportKind::Device)] {
+        for names in expression::uses(that, name).unwrap_or_default() {
+            if let Err(unknown) = Report::of(of, false).check_names(&names) {
+                let place = that
+                    .find(&format!(".{}", unknown.name))
+                    .map_or(0..that.len(), |start| start + 1..start + 1 + unknown.name.len());
+                let span = reader.part(&at.span, that, place);
+                reader.mistake(&span, format!("the report has no `{}` there", unknown.name), unknown.help);
+            }
+        }
+    }
 }
 
 fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<SnapshotCheck> {
@@ -390,10 +408,10 @@ fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<Snap
     let mapping = reader.section(&language::SNAPSHOT, node)?;
     let name = mapping.get("name").map_or(Some("report".to_owned()), |node| slug(reader, "name", node));
     let of = read_kind(reader, &mapping);
-    let path_of = |entry: &Entry| read_path(reader, &entry.key_span, &entry.key);
+    let path = |span: &Span, text: &str| Some(read_path(reader, span, text, Report::of(of, false))?.0);
+    let path_of = |entry: &Entry| path(&entry.key_span, &entry.key);
     let select = mapping.get("select").and_then(|node| reader.list("select", node)).unwrap_or_default();
-    let select =
-        select.iter().filter_map(|item| read_path(reader, &item.span, &reader.string("select", item)?)).collect();
+    let select = select.iter().filter_map(|item| path(&item.span, &reader.string("select", item)?)).collect();
     let entries = |key: &'static str| {
         let inner = mapping.get(key).and_then(|node| reader.mapping(&format!("`{key}`"), node));
         inner.map(|inner| inner.entries()).unwrap_or_default()

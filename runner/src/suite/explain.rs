@@ -106,7 +106,7 @@ impl Lines<'_> {
 
     fn entry(&mut self, depth: usize, key: &str, node: &Node, shape: Option<&Shape>, of_defaults: bool) {
         let origin = self.origin(node, shape, of_defaults);
-        let flow = flow(&node.value);
+        let flow = flow(self.reader, node);
         match &node.value {
             Value::Map(entries) if depth == 0 || flow.chars().count() + key.len() > ONE_LINE => {
                 self.line(depth, &format!("{}:", quoted(key)), "");
@@ -134,14 +134,14 @@ impl Lines<'_> {
                         let shape = section.and_then(|section| section.key(&entry.key)).map(|key| &key.shape);
                         let lead = if index == 0 { "- " } else { "  " };
                         let origin = self.origin(&entry.node, shape, of_defaults);
-                        let text = format!("{lead}{}: {}", quoted(&entry.key), flow(&entry.node.value));
+                        let text = format!("{lead}{}: {}", quoted(&entry.key), flow(self.reader, &entry.node));
                         self.line(depth, &text, &origin);
                     }
                     self.bounds(depth + 1, entries);
                 }
-                other => {
+                _ => {
                     let origin = self.origin(item, None, of_defaults);
-                    self.line(depth, &format!("- {}", flow(other)), &origin);
+                    self.line(depth, &format!("- {}", flow(self.reader, item)), &origin);
                 }
             }
         }
@@ -240,22 +240,24 @@ fn section_of(shape: Option<&Shape>) -> Option<&'static Section> {
     }
 }
 
-/// A value on one line, as YAML.
-fn flow(value: &Value) -> String {
-    match value {
+/// A value on one line, as YAML; a number as it is written.
+fn flow(reader: &Reader<'_>, node: &Node) -> String {
+    match &node.value {
         Value::Null => "~".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => format!("{number:?}"),
+        Value::Bool(_) | Value::Integer(_) => reader.scalar(node).unwrap_or_default(),
+        Value::Float(number) => match reader.text().get(node.span.clone()) {
+            Some(written) if !written.is_empty() && !written.contains("${{") => written.to_owned(),
+            _ => format!("{number:?}"),
+        },
         Value::Text(text) => quoted(text),
         Value::List(items) => {
-            let items: Vec<String> = items.iter().map(|item| flow(&item.value)).collect();
+            let items: Vec<String> = items.iter().map(|item| flow(reader, item)).collect();
             format!("[{}]", items.join(", "))
         }
         Value::Map(entries) if entries.is_empty() => "{}".to_owned(),
         Value::Map(entries) => {
             let entries: Vec<String> =
-                entries.iter().map(|entry| format!("{}: {}", quoted(&entry.key), flow(&entry.node.value))).collect();
+                entries.iter().map(|entry| format!("{}: {}", quoted(&entry.key), flow(reader, &entry.node))).collect();
             format!("{{ {} }}", entries.join(", "))
         }
     }

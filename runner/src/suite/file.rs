@@ -65,6 +65,7 @@ pub(super) fn read(
         fixtures: fixture_definitions::read(reader, root.get("fixtures")),
         timeout: root.get("timeout").and_then(|node| reader.duration("timeout", node)),
         groups: root.get("groups").map(|node| read_groups(reader, node)).unwrap_or_default(),
+        unhonored: Default::default(),
         foreign: Vec::new(),
         explained: explained.take(),
     };
@@ -96,6 +97,7 @@ pub(super) fn read(
         lint::clusters(&shared, node);
     }
     shared.fixtures.finish(reader);
+    shared.unhonored.finish(reader);
     unique(reader, &cases);
     foreign.append(&mut shared.foreign);
     *explained = shared.explained.take();

@@ -31,8 +31,25 @@ pub fn named(directories: &[PathBuf]) -> BTreeMap<String, PathBuf> {
     suites
 }
 
+/// The file here or in `directories` whose suite has this name, which is not that of the file.
+fn called(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
+    let here = [PathBuf::new()];
+    let all = here
+        .iter()
+        .chain(directories)
+        .flat_map(|directory| files(if directory.as_os_str().is_empty() { Path::new(".") } else { directory }));
+    let is_named = |text: String| {
+        text.lines().any(|line| {
+            let value = line.strip_prefix("suite:").map(|rest| rest.split(" #").next().unwrap_or_default().trim());
+            value.is_some_and(|value| value.trim_matches(['"', '\'']) == name)
+        })
+    };
+    let found = all.into_iter().find(|file| fs::read_to_string(file).is_ok_and(is_named))?;
+    Some(found.strip_prefix(".").map(Path::to_owned).unwrap_or(found))
+}
+
 /// `NAME.yaml`, `NAME.yml` and `NAME/suite.yaml` of a directory, sorted.
-fn files(directory: &Path) -> Vec<PathBuf> {
+pub fn files(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -65,8 +82,13 @@ pub fn resolve(words: &[String], directories: &[PathBuf]) -> Result<Vec<PathBuf>
             let own = path.join("suite.yaml");
             if own.is_file() { vec![own] } else { files(path) }
         } else {
-            Vec::new()
+            called(word, directories).into_iter().collect()
         };
+        if here.is_empty() && path.is_dir() && !known.contains_key(word) {
+            let hint = ": that directory has no *.yaml file; `ftest init` writes a first suite".to_owned();
+            unknown.push(UnknownSuite { word: word.clone(), hint });
+            continue;
+        }
         if here.is_empty() {
             let hint = match suggest::nearest(word, known.keys().map(String::as_str)) {
                 Some(near) => format!("; did you mean `{near}`?"),
@@ -104,6 +126,8 @@ mod tests {
         assert_eq!(named(&directories).into_keys().collect::<Vec<_>>(), ["dist", "faults", "smoke"]);
         let words = ["smoke".to_owned(), suites.join("dist.yaml").display().to_string(), "smoke".to_owned()];
         assert_eq!(resolve(&words, &directories).unwrap(), [suites.join("smoke.yaml"), suites.join("dist.yaml")]);
+        fs::write(suites.join("dist.yaml"), "ftest: 1\nsuite: 'distributed'  # of ranks\n").unwrap();
+        assert_eq!(resolve(&["distributed".to_owned()], &directories).unwrap(), [suites.join("dist.yaml")]);
         let unknown = resolve(&["smok".to_owned(), "x/y".to_owned()], &directories).unwrap_err();
         assert_eq!(unknown[0].to_string(), "there is no suite `smok`; did you mean `smoke`?");
         assert_eq!(unknown.len(), 2);

@@ -1,5 +1,6 @@
 //! `fixtures` and `uses`: what is set up around cases.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use model::node::{Node, Value};
@@ -12,7 +13,7 @@ use crate::suite::fixture_definitions::{Definition, Definitions};
 use crate::suite::language;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 use crate::suite::surroundings::{read_env, read_python};
-use crate::suite::{Shared, directory, template};
+use crate::suite::{Shared, directory, room, template, variables};
 
 /// The fixtures named in `uses` of these layers, and those that they use, in setup order.
 pub(super) fn resolve(
@@ -72,16 +73,17 @@ fn one(shared: &Shared<'_>, name: &str, definition: &Definition<'_>, context: &s
     for key in ["scope", "outputs", "uses"] {
         fixture.get(key);
     }
+    let dir = directory::of_fixture(shared, fixture.get("cwd"), context);
     let setup = fixture.required("setup", "setup: {argv: [program, argument]}");
-    let setup = setup.and_then(|node| read_step(reader, "setup", node));
-    let teardown = fixture.get("teardown").map(|node| read_step(reader, "teardown", node));
+    let setup = setup.and_then(|node| read_step(reader, "setup", node, &dir));
+    let teardown = fixture.get("teardown").map(|node| read_step(reader, "teardown", node, &dir));
     let (mut env, mut env_unset) = Default::default();
     if let Some(node) = fixture.get("env") {
+        variables::of_fixture(reader, node);
         read_env(reader, node, &mut env, &mut env_unset);
     }
     let timeout = fixture.get("timeout").map(|node| read_timeout(reader, node)).unwrap_or_default();
     let python = fixture.get("python").and_then(|node| read_python(reader, node, &shared.dir));
-    let dir = directory::of_fixture(shared, fixture.get("cwd"), context);
     fixture.finish();
     let permitted = |path: &[&str]| matches!(path.first(), Some(&("setup" | "teardown" | "env")));
     check_late(shared, &rendered, &permitted, &definition.uses, true);
@@ -102,10 +104,13 @@ fn one(shared: &Shared<'_>, name: &str, definition: &Definition<'_>, context: &s
     })
 }
 
-fn read_step(reader: &Reader<'_>, what: &str, node: &Node) -> Option<Step> {
+fn read_step(reader: &Reader<'_>, what: &str, node: &Node, cwd: &Path) -> Option<Step> {
     let mapping = reader.section(&language::fixture::STEP, node)?;
     let argv = mapping.get("argv").map(|node| reader.words("argv", node).filter(|words| !words.is_empty()));
     let shell = mapping.get("shell").map(|node| reader.string("shell", node));
+    if let (Some(node), Some(Some(words))) = (mapping.get("argv"), &argv) {
+        room::check_program(reader, node, words, cwd);
+    }
     mapping.finish();
     let argv = match (argv, shell) {
         (Some(argv), None) => argv?,

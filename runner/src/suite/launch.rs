@@ -38,6 +38,7 @@ pub(super) fn read(
                 if words.is_empty() {
                     reader.mistake(&argv.span, "`argv` is empty", "write `argv: [program, argument, ...]`");
                 }
+                room::check_program(reader, argv, words, cwd);
                 !words.is_empty()
             });
             let ranks = launch.get("ranks").map(|node| (reader.integer("ranks", node, 1, MAX_RANKS), node));
@@ -82,6 +83,9 @@ pub(super) fn read(
         }
     }
     let warm = launch.get("warm").map(|node| read_warm(reader, node)).unwrap_or_default();
+    if let (Warm::Wanted(_), Some(entry), Some(_)) = (&warm, launch.entry("warm"), slurm) {
+        reader.mistake(&entry.key_span, "`warm` with `srun`", "Slurm starts the processes: leave it out");
+    }
     launch.finish();
     Some((read?, warm))
 }

@@ -152,6 +152,16 @@ pub(super) fn torch_without_gpus(reader: &Reader<'_>, node: &Node, launch: &Laun
     }
 }
 
+/// Times of links in a cluster, written in place, whose case has no coordinator: nothing computes with them.
+pub(super) fn links_without_times(shared: &Shared<'_>, cluster: &Node) {
+    let fabric = entry(cluster, "fabric").map(|fabric| &fabric.value);
+    let Some(Value::Map(links)) = fabric else { return };
+    if let Some(entry) = links.iter().find(|entry| entry.key == "inter_node") {
+        let help = "only the coordinator computes times; `intra_node` says whether GPUs have NVLink";
+        shared.reader.warning(&entry.key_span, "`inter_node` without a coordinator", help);
+    }
+}
+
 /// Clusters that no case names.
 pub(super) fn clusters(shared: &Shared<'_>, node: &Node) {
     let Value::Map(entries) = &node.value else { return };

@@ -1,11 +1,11 @@
 //! Matrix expansion, with `include` and `exclude` as on GitHub.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use model::node::{Node, Value};
 
-use crate::expression::compare;
+use crate::expression::{self, compare};
 use crate::suite::language::keys;
 use crate::suite::reader::{Reader, did_you_mean, to_json};
 
@@ -158,6 +158,70 @@ fn read_rules(reader: &Reader<'_>, what: &str, node: &Node) -> Vec<Rule> {
         .collect()
 }
 
+/// A number or boolean as it is written, if JSON has it otherwise.
+fn spelled(reader: &Reader<'_>, node: &Node) -> Option<String> {
+    let shown = to_json(node).to_string();
+    reader.scalar(node).filter(|written| *written != shown)
+}
+
+/// Reports numbers whose value is taken as it is written, as `2.10` is, and that an expression in `texts` computes with.
+pub(crate) fn computed(reader: &Reader<'_>, matrix: Option<&Node>, nodes: &[&Node]) {
+    let mut odd: Vec<(&str, &Node)> = Vec::new();
+    for (key, node) in named_values(matrix) {
+        let named = match (key, &node.value) {
+            ("axes", _) => named_values(Some(node)),
+            ("include", Value::List(items)) => items.iter().flat_map(|item| named_values(Some(item))).collect(),
+            _ => Vec::new(),
+        };
+        for (name, node) in named {
+            let values =
+                if let Value::List(items) = &node.value { items.as_slice() } else { std::slice::from_ref(node) };
+            let is_odd = |value: &&Node| !matches!(value.value, Value::Text(_)) && spelled(reader, value).is_some();
+            odd.extend(values.iter().filter(is_odd).map(|value| (name, value)));
+        }
+    }
+    if odd.is_empty() {
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    let mut see = |text: &str, bare: bool| {
+        let expressions = expression::template::expressions(text);
+        let bare = (bare && expressions.is_empty()).then_some(text);
+        for expression in expressions.into_iter().chain(bare) {
+            for name in expression::attributes(expression, "matrix").unwrap_or_default() {
+                if expression != format!("matrix.{name}") && seen.insert((name.clone(), expression.to_owned())) {
+                    for (_, value) in odd.iter().filter(|(odd, _)| *odd == name) {
+                        let (written, number) = (reader.scalar(value).unwrap_or_default(), to_json(value));
+                        let message =
+                            format!("`{written}` is used in the expression `{}`", expression::cut(expression));
+                        let help = format!("write \"{written}\" for text, or {number}, which is how YAML reads it");
+                        reader.mistake(&value.span, message, help);
+                    }
+                }
+            }
+        }
+    };
+    let mut todo: Vec<(&Node, bool)> = nodes.iter().map(|node| (*node, false)).collect();
+    while let Some((node, bare)) = todo.pop() {
+        match &node.value {
+            Value::Text(text) => see(text, bare),
+            Value::List(items) => todo.extend(items.iter().map(|item| (item, bare))),
+            Value::Map(entries) => {
+                let is_bare = |key: &str| bare || matches!(key, "invariants" | "if");
+                todo.extend(entries.iter().map(|entry| (&entry.node, is_bare(&entry.key))));
+            }
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {}
+        }
+    }
+}
+
+fn named_values(node: Option<&Node>) -> Vec<(&str, &Node)> {
+    match node.map(|node| &node.value) {
+        Some(Value::Map(entries)) => entries.iter().map(|entry| (entry.key.as_str(), &entry.node)).collect(),
+        _ => Vec::new(),
+    }
+}
+
 fn is_name(reader: &Reader<'_>, name: &str, span: &Range<usize>) {
     let fits = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
@@ -168,7 +232,11 @@ fn is_name(reader: &Reader<'_>, name: &str, span: &Range<usize>) {
 
 fn scalar(reader: &Reader<'_>, what: &str, node: &Node) -> Option<serde_json::Value> {
     match &node.value {
-        Value::Bool(_) | Value::Integer(_) | Value::Float(_) => Some(to_json(node)),
+        Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {
+            let value = to_json(node);
+            // What is written counts: `2.10` is a version, and `012` a name.
+            Some(spelled(reader, node).map_or(value, serde_json::Value::String))
+        }
         Value::Text(text) if !text.contains([',', '[', ']', '=', '\n']) => Some(to_json(node)),
         Value::Text(_) => {
             reader.mistake(
@@ -215,6 +283,16 @@ mod tests {
                 "[big=true,dtype=f32,world=8]"
             ]
         );
+    }
+
+    #[test]
+    fn values_are_as_they_are_written() {
+        let text = "axes: {v: [2.9, 2.10, 012, 1e3, .5, 0x10, 1_000, yes, True, 2027-03-01, 1.0, -0, +1, 4]}\n";
+        let values = ids(text).unwrap();
+        let written: Vec<&str> = values.iter().map(|id| id.trim_start_matches("[v=").trim_end_matches(']')).collect();
+        let expected =
+            ["2.9", "2.10", "012", "1e3", ".5", "0x10", "1_000", "yes", "True", "2027-03-01", "1.0", "-0", "+1", "4"];
+        assert_eq!(written, expected);
     }
 
     #[test]

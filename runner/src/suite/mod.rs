@@ -4,16 +4,19 @@
 
 mod case;
 mod cluster;
+mod digits;
 mod directory;
 mod expect;
 mod explain;
 mod fault;
+mod fields;
 mod file;
 pub mod find;
 mod fixture;
 mod fixture_definitions;
 pub mod format;
 mod gpu;
+mod honored;
 mod kill;
 pub mod language;
 mod launch;
@@ -40,6 +43,7 @@ mod srun;
 mod surroundings;
 pub(crate) mod template;
 mod torchrun;
+pub mod variables;
 
 pub use file::Suite;
 pub use load::{explain, gpu_events, load, parse};

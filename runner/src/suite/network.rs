@@ -10,19 +10,9 @@ use crate::suite::language::network as keys;
 use crate::suite::output_line::read_when;
 use crate::suite::reader::{Mapping, Reader, did_you_mean};
 
-/// The network of a case on `cluster`, if it has one with a coordinator, whose launch has `world` ranks.
-pub(super) fn read(
-    reader: &Reader<'_>,
-    node: &Node,
-    world: Option<u32>,
-    cluster: Option<&ClusterPlan>,
-) -> Option<Network> {
+/// The network of a case on `cluster`, with a coordinator, whose launch has `world` ranks.
+pub(super) fn read(reader: &Reader<'_>, node: &Node, world: Option<u32>, cluster: &ClusterPlan) -> Option<Network> {
     let network = reader.section(&keys::NETWORK, node)?;
-    let Some(cluster) = cluster else {
-        let help = "it connects nodes: the case needs a cluster and its coordinator";
-        reader.mistake(&node.span, "`network` without a coordinator", help);
-        return None;
-    };
     if cluster.nodes.len() > MOST_NODES {
         let message = format!("{} nodes are more than a network can have", cluster.nodes.len());
         reader.mistake(&node.span, message, format!("use at most {MOST_NODES}"));

@@ -1,7 +1,11 @@
 //! JSONPath as users write it, within limits: the parser works by recursion, and retries the content of a filter, so
 //! that each filter inside another doubles its time.
 
+pub(crate) mod query;
+
 use serde_json_path::JsonPath;
+
+use query::Query;
 
 /// Maximum nesting of brackets and parentheses.
 const DEPTH: usize = 32;
@@ -10,11 +14,29 @@ const FILTERS: usize = 8;
 /// Longest path, bytes.
 const LENGTH: usize = 16 << 10;
 
-/// Reads a path.
+/// What is wrong with a path.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    /// Where, in bytes of it.
+    pub(super) at: Option<usize>,
+    /// What.
+    pub(super) what: String,
+}
+
+/// Reads a path, for evaluation and as names.
 ///
 /// # Errors
-/// A message about what is wrong with it.
-pub(super) fn parse(text: &str) -> Result<JsonPath, String> {
+/// [`Wrong`].
+pub(super) fn parse(text: &str) -> Result<(JsonPath, Query), Wrong> {
+    bounded(text).map_err(|what| Wrong { at: None, what })?;
+    let query = query::read(text)
+        .map_err(|expected| Wrong { at: Some(expected.at), what: format!("expected {}", expected.what) })?;
+    let path = JsonPath::parse(text)
+        .map_err(|error| Wrong { at: Some(error.position()), what: error.message().to_owned() })?;
+    Ok((path, query))
+}
+
+fn bounded(text: &str) -> Result<(), String> {
     if text.len() > LENGTH {
         return Err(format!("it has {} bytes; {LENGTH} are the most that is read", text.len()));
     }
@@ -47,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<JsonPath, String> {
             return Err(format!("more than {FILTERS} nested filters"));
         }
     }
-    JsonPath::parse(text).map_err(|error| error.to_string())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -65,7 +87,7 @@ mod tests {
             format!("$.{}", "a".repeat(20_000)),
         ];
         for path in refused {
-            let error = parse(&path).unwrap_err();
+            let error = parse(&path).unwrap_err().what;
             assert!(error.contains("nested") || error.contains("the most that is read"), "{error}");
         }
         for path in [
@@ -77,6 +99,8 @@ mod tests {
         ] {
             assert!(parse(&path).is_ok(), "{path}");
         }
-        assert!(parse("$.a[").unwrap_err().contains("position"));
+        assert_eq!(parse("$.a[").unwrap_err().at, Some(4));
+        let unknown = parse("$[?foo(@.a)]").unwrap_err();
+        assert!(unknown.what.contains("'foo' is not defined"), "{unknown:?}");
     }
 }

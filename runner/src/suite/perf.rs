@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::check::capture::Operand;
 use crate::check::perf::{Bound, Bounds, Metric, PerfCheck};
+use crate::suite::fields::Report;
 use crate::suite::language::expect as language;
 use crate::suite::reader::Reader;
 use crate::suite::report::{Captured, read_kind, read_path};
@@ -14,10 +15,18 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
     let mapping = reader.section(&language::PERF, node)?;
     captured.refuse(reader, &mapping, &["metric", "reference"]);
     let of = read_kind(reader, &mapping);
-    let metric_node = mapping.required("metric", "metric: $.model.total_us");
+    let metric_node = mapping.required("metric", "metric: $.collectives.all_reduce.bytes");
     let metric = metric_node.and_then(|node| match captured.later(reader, node) {
         Some(later) => Some(Metric::Captured(later)),
-        None => Some(Metric::Path(of, read_path(reader, &node.span, &reader.string("metric", node)?)?)),
+        None => {
+            let text = reader.string("metric", node)?;
+            let (path, selected) = read_path(reader, &node.span, &text, Report::of(of, false))?;
+            let types = selected.and_then(|selected| selected.types());
+            if types.is_some_and(|types| !types.contains("integer") && !types.contains("number")) {
+                reader.mistake(&node.span, "the metric is not a number", "name a field that is one");
+            }
+            Some(Metric::Path(of, path))
+        }
     });
     let text = |key| mapping.get(key).and_then(|node| reader.string(key, node));
     let name = text("name").or_else(|| metric_node.and_then(|node| reader.scalar(node)));

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::source::SourceLocation;
 use crate::suite::language::Section;
-use crate::suite::quantity;
+use crate::suite::{digits, quantity};
 
 /// A place in the text of a file, in bytes.
 pub(super) type Span = Range<usize>;
@@ -27,10 +27,15 @@ pub(crate) struct Reader<'a> {
     text: &'a str,
     mistakes: RefCell<Vec<Diagnostic>>,
     warnings: RefCell<Vec<Diagnostic>>,
+    /// Scalars without a value.
+    spoiled: RefCell<Vec<Span>>,
     /// The keys that were asked for, by section: a test compares them with the tables.
     #[cfg(test)]
     pub(crate) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
 }
+
+/// How keys start that the language leaves to the user, for anchors.
+pub(crate) const EXTENSION: &str = "x-";
 
 /// A mapping whose keys are asked for by name; [`Mapping::finish`] reports the unknown ones.
 #[derive(Debug)]
@@ -54,6 +59,7 @@ impl<'a> Reader<'a> {
             text,
             mistakes: RefCell::default(),
             warnings: RefCell::default(),
+            spoiled: RefCell::default(),
             #[cfg(test)]
             asked: RefCell::default(),
         }
@@ -75,7 +81,8 @@ impl<'a> Reader<'a> {
     /// once.
     pub(crate) fn note(&self, diagnostic: Diagnostic) {
         let mut mistakes = self.mistakes.borrow_mut();
-        if !mistakes.contains(&diagnostic) {
+        let spoiled = self.spoiled.borrow();
+        if !mistakes.contains(&diagnostic) && !spoiled.contains(&diagnostic.span) {
             mistakes.push(diagnostic);
         }
     }
@@ -135,6 +142,24 @@ impl<'a> Reader<'a> {
     pub(crate) fn place(&self, span: &Range<usize>) -> SourceLocation {
         let place = Diagnostic::new(&self.name, self.text, span.clone(), "");
         SourceLocation { file: PathBuf::from(self.file), line: place.line, column: place.column }
+    }
+
+    /// The bytes of the file behind a part of `text`, the scalar at `span`; all of it if it is not written literally.
+    pub(crate) fn part(&self, span: &Range<usize>, text: &str, part: Range<usize>) -> Range<usize> {
+        let written = self.text.get(span.clone()).unwrap_or_default();
+        match written.find(text) {
+            Some(start) if !text.is_empty() => {
+                let start = span.start + start;
+                // Behind the end stands the quote, or the next letter.
+                start + part.start..(start + part.end).max(start + part.start)
+            }
+            _ => span.clone(),
+        }
+    }
+
+    /// Notes that the scalar at `span` has no value: its mistake has been reported, and all others there follow from that.
+    pub(crate) fn spoil(&self, span: &Range<usize>) {
+        self.spoiled.borrow_mut().push(span.clone());
     }
 
     fn wrong_type<T>(&self, what: &str, node: &Node, expected: &str, help: &str) -> Option<T> {
@@ -259,8 +284,28 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reports a number that is not what is written: digits that it cannot hold, and leading zeros. With `or_text` text may be
+    /// meant, and a number loses zeros at its end, too.
+    pub(crate) fn exact(&self, node: &Node, or_text: bool) {
+        let value = match node.value {
+            Value::Integer(number) => number as f64,
+            Value::Float(number) if number.is_finite() => number,
+            _ => return,
+        };
+        let written = self.scalar(node).unwrap_or_default();
+        if let Some(reads) = digits::lost(&written, value, or_text) {
+            let help = if or_text {
+                format!("write \"{written}\" for text, or {reads} for the number")
+            } else {
+                format!("write {reads}")
+            };
+            self.mistake(&node.span, format!("`{written}` is read as the number {reads}"), help);
+        }
+    }
+
     /// A whole number from `min` to `max`.
     pub(crate) fn integer(&self, what: &str, node: &Node, min: u32, max: u32) -> Option<u32> {
+        self.exact(node, false);
         let help = format!("write a whole number from {min} to {max}");
         let Value::Integer(number) = node.value else { return self.wrong_type(what, node, "a whole number", &help) };
         let fits = u32::try_from(number).ok().filter(|number| (min..=max).contains(number));
@@ -272,6 +317,7 @@ impl<'a> Reader<'a> {
 
     /// A finite number.
     pub(crate) fn number(&self, what: &str, node: &Node) -> Option<f64> {
+        self.exact(node, false);
         match node.value {
             Value::Integer(number) => Some(number as f64),
             Value::Float(number) if number.is_finite() => Some(number),
@@ -318,6 +364,17 @@ impl<'a> Reader<'a> {
 
     /// The value as JSON.
     pub(crate) fn json(&self, node: &Node) -> serde_json::Value {
+        self.exact(node, false);
+        to_json(node)
+    }
+
+    /// The value as JSON, where a text may be meant as well as a number.
+    pub(crate) fn any(&self, node: &Node) -> serde_json::Value {
+        match &node.value {
+            Value::List(items) => items.iter().for_each(|item| drop(self.any(item))),
+            Value::Map(entries) => entries.iter().for_each(|entry| drop(self.any(&entry.node))),
+            _ => self.exact(node, true),
+        }
         to_json(node)
     }
 }
@@ -374,7 +431,9 @@ impl<'r, 'n> Mapping<'r, 'n> {
     pub(crate) fn finish(self) {
         let (known, reported) = (self.known(), self.reported.borrow());
         let known_or_reported = |key: &str| known.contains(&key) || reported.contains(&key);
-        for entry in self.entries.iter().filter(|entry| !known_or_reported(&entry.key)) {
+        let extends = self.section.is_some_and(Section::is_open);
+        let ignored = |key: &str| extends && key.starts_with(EXTENSION);
+        for entry in self.entries.iter().filter(|entry| !known_or_reported(&entry.key) && !ignored(&entry.key)) {
             self.report_unknown(entry, &known);
         }
     }

@@ -12,10 +12,11 @@ use crate::check::operator::{Direction, Operator, Type};
 use crate::check::report::{Count, ReportCheck, ReportKind};
 use crate::check::tolerance::{self, DTYPES, Tolerance};
 use crate::expression;
+use crate::suite::fields::{self, Report, Selected};
 use crate::suite::language::expect as language;
 use crate::suite::output_line::regex;
 use crate::suite::rank::read_ranks;
-use crate::suite::reader::{Mapping, Reader, did_you_mean};
+use crate::suite::reader::{self, Mapping, Reader, did_you_mean};
 use crate::suite::{path, quantity, template};
 
 /// Captures that values of checks may use, evaluated when the processes have ended.
@@ -99,16 +100,82 @@ fn with_captures(node: &Node) -> Option<&Node> {
     }
 }
 
-pub(super) fn read_path(reader: &Reader<'_>, span: &Range<usize>, text: &str) -> Option<JsonPath> {
-    path::parse(text)
-        .map_err(|error| {
-            reader.mistake(
-                span,
-                format!("wrong path `{}`: {error}", expression::cut(text)),
-                "a path is RFC 9535 JSONPath, `$.ranks[*].calls`",
-            )
-        })
-        .ok()
+/// A path into `report`, written at `span`, and what it selects.
+pub(super) fn read_path(
+    reader: &Reader<'_>,
+    span: &Range<usize>,
+    text: &str,
+    report: Report,
+) -> Option<(JsonPath, Option<Selected>)> {
+    let (path, query) = match path::parse(text) {
+        Ok(read) => read,
+        Err(path::Wrong { at, what }) => {
+            let here = at.map_or_else(|| span.clone(), |at| reader.part(span, text, at..at + 1));
+            let message = format!("wrong path `{}`: {what}", expression::cut(text));
+            reader.mistake(&here, message, "a path is RFC 9535 JSONPath, `$.ranks[*].calls`");
+            return None;
+        }
+    };
+    match report.check(&query) {
+        Ok(selected) => Some((path, Some(selected))),
+        Err(unknown) => {
+            let here = reader.part(span, text, unknown.at);
+            reader.mistake(&here, format!("the report has no `{}` there", unknown.name), unknown.help);
+            Some((path, None))
+        }
+    }
+}
+
+/// Reports values of another type than that of what is selected: they are never equal.
+fn never_equal(reader: &Reader<'_>, mapping: &Mapping<'_, '_>, selected: Option<&Selected>) {
+    let Some(types) = selected.and_then(Selected::types) else { return };
+    for entry in mapping.entries() {
+        let items = match (entry.key.as_str(), &entry.node.value) {
+            ("all" | "any" | "none", Value::Map(_)) => {
+                if let Some(inner) = reader.mapping(&entry.key, &entry.node) {
+                    never_equal(reader, &inner, selected);
+                }
+                continue;
+            }
+            ("count", Value::Map(inner)) => {
+                let inner = inner.iter().find(|entry| entry.key == "where");
+                if let Some(inner) = inner.and_then(|entry| reader.mapping("where", &entry.node)) {
+                    never_equal(reader, &inner, selected);
+                }
+                continue;
+            }
+            ("in", Value::List(items)) => items.as_slice(),
+            ("eq" | "ne", _) => std::slice::from_ref(&entry.node),
+            _ => continue,
+        };
+        for item in
+            items.iter().filter(|item| !matches!(&item.value, Value::Text(text) if template::uses_captures(text)))
+        {
+            let value = reader::to_json(item);
+            let is = fields::type_of(&value);
+            let fits = types.contains(is) || is == "number" && types.contains("integer");
+            if fits || matches!(is, "array" | "object") {
+                continue;
+            }
+            let there: Vec<&str> = types.iter().map(|one| if *one == "string" { "text" } else { one }).collect();
+            let is = if is == "string" { "text" } else { is };
+            let help = match &item.value {
+                Value::Text(text) if text.parse::<f64>().is_ok() && !types.contains("string") => {
+                    format!("write it without quotes: `{}: {text}`", entry.key)
+                }
+                Value::Integer(_) | Value::Float(_) if types.contains("string") => {
+                    format!("put it in quotes: `{}: \"{}\"`", entry.key, reader.scalar(item).unwrap_or_default())
+                }
+                _ => "correct the path or the value".to_owned(),
+            };
+            let message = format!(
+                "`{}` is {is}, and what the path selects is {}: they are never equal",
+                entry.key,
+                there.join(" or ")
+            );
+            reader.mistake(&item.span, message, help);
+        }
+    }
 }
 
 pub(super) fn read_kind(reader: &Reader<'_>, mapping: &Mapping<'_, '_>) -> ReportKind {
@@ -136,10 +203,12 @@ fn read_check(
 ) -> Option<(ReportCheck, Option<Vec<u32>>)> {
     let mapping = reader.section(&language::REPORT, node)?;
     captured.refuse(reader, &mapping, &LATER);
-    let path = mapping
-        .required("path", "path: $.world_size")
-        .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?));
     let of = read_kind(reader, &mapping);
+    let report = Report::of(of, mapping.get("rank").is_some());
+    let path = mapping
+        .required("path", "path: $.cluster.world_size")
+        .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?, report));
+    never_equal(reader, &mapping, path.as_ref().and_then(|(_, selected)| selected.as_ref()));
     let ranks = mapping.get("rank").map(|node| match &node.value {
         Value::Text(text) if text == "all" => (0..world.filter(|world| *world < u32::MAX).unwrap_or(1)).collect(),
         _ => read_ranks(reader, node, world),
@@ -186,7 +255,7 @@ fn read_check(
         of,
         rank: None,
         fatal,
-        path: path?,
+        path: path?.0,
         operators,
         all: all?,
         any: any?,
@@ -373,7 +442,7 @@ fn read_value(reader: &Reader<'_>, key: &str, node: &Node, captured: &Captured) 
         let help = "`near` with `rel`, `abs` or `dtype` allows for rounding";
         reader.warning(&node.span, format!("`eq: {number}` compares a float bit by bit"), help);
     }
-    Some(Operand::Value(reader.json(node)))
+    Some(Operand::Value(reader.any(node)))
 }
 
 /// A number, a size in bytes, or an expression over captures.

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use model::node::Node;
+use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;
 
+use crate::expression::deferred;
 use crate::suite::reader::Reader;
 
 /// A file, relative to the working directory of the case.
@@ -15,6 +16,24 @@ pub(super) fn read_script(reader: &Reader<'_>, node: &Node, cwd: &Path) -> Optio
         reader.mistake(&node.span, message, "the path is taken from `cwd`, by default the suite's directory");
     }
     Some(script)
+}
+
+/// Reports a command line in one word: nothing splits it, so it would be the name of a program. `words` are those of `node`, and run
+/// in `cwd`.
+pub(super) fn check_program(reader: &Reader<'_>, node: &Node, words: &[String], cwd: &Path) {
+    let (Value::List(items), Some(program)) = (&node.value, words.first()) else { return };
+    let split = shlex::split(program).filter(|split| split.len() > 1);
+    let (Some(item), Some(split)) = (items.first(), split) else { return };
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&on_path).chain([cwd.to_owned()]);
+    if !deferred::waits_for(program).is_empty()
+        || directories.map(|directory| directory.join(program)).any(|file| file.exists())
+    {
+        return;
+    }
+    let split: Vec<String> = split.iter().map(|word| serde_json::Value::from(word.as_str()).to_string()).collect();
+    let help = format!("there is no shell that splits words: `argv: [{}]`", split.join(", "));
+    reader.mistake(&item.span, format!("there is no program `{program}`"), help);
 }
 
 /// Whether `cluster` has room for this many ranks on this many nodes, with `per_node` on each if known; the suite sets that with

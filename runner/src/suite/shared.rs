@@ -9,6 +9,7 @@ use protocol::plan::ClusterPlan;
 use serde_json::json;
 
 use super::fixture_definitions::Definitions;
+use super::honored;
 use super::reader::Reader;
 use super::template;
 
@@ -28,6 +29,8 @@ pub(super) struct Shared<'a> {
     pub(super) used: BTreeSet<String>,
     pub(super) defaults: Option<&'a Node>,
     pub(super) fixtures: Definitions<'a>,
+    /// What `defaults` have that some case does not honor.
+    pub(super) unhonored: honored::Defaults,
     /// The time that its cases may take together.
     pub(super) timeout: Option<std::time::Duration>,
     /// Limits of groups, by name.

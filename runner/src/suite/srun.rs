@@ -39,6 +39,7 @@ pub(super) fn read(shared: &Shared<'_>, node: &Node, cwd: &Path, cluster: Option
     let program = match (argv, torchrun) {
         (Some(argv), None) => {
             let words = reader.words("argv", argv)?;
+            room::check_program(reader, argv, &words, cwd);
             if words.is_empty() {
                 reader.mistake(&argv.span, "`argv` is empty", "write `argv: [program, argument, ...]`");
                 return None;

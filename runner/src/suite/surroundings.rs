@@ -72,6 +72,13 @@ fn sources(reader: &Reader<'_>, node: &Node, directory: &Path) -> Option<Vec<Str
     }
     let extras = python.get("extras").and_then(|node| reader.texts("extras", node)).unwrap_or_default();
     let project = python.get("project");
+    if let (Some(entry), None) = (python.entry("extras"), project) {
+        reader.mistake(
+            &entry.key_span,
+            "`extras` without `project`",
+            "they are extras of the project: add `project: DIRECTORY`",
+        );
+    }
     if let Some((node, project)) = project.and_then(|node| Some((node, reader.string("project", node)?))) {
         take(node, requirements::of_project(&directory.join(project), &extras));
     }

@@ -50,6 +50,7 @@ fn render_at(reader: &Reader<'_>, node: &Node, context: &serde_json::Value, plac
                 } else {
                     reader.mistake(&node.span, explained(error, text, context), names(context));
                 }
+                reader.spoil(&node.span);
                 Value::Text(POISON.to_owned())
             }
         },

@@ -1,10 +1,13 @@
 //! The environment of a case's processes.
 
+use std::ffi::OsString;
+
 use protocol::sanitizer::{self, Sanitizers};
 
 use super::CaseExecution;
 use crate::case::Case;
 use crate::case::python::PythonNeed;
+use crate::case::variables::SHARED_PATHS;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment, changed};
 use crate::execute::machines;
@@ -24,6 +27,13 @@ fn sanitizers(case: &Case) -> Option<String> {
         wanted.push(sanitizer::REPLICAS);
     }
     Some(if wanted.is_empty() { sanitizer::NONE.to_owned() } else { wanted.join(",") })
+}
+
+/// Libraries that are loaded before a program's own.
+const PRELOAD: &str = "LD_PRELOAD";
+
+fn is_shared_path(name: &str) -> bool {
+    SHARED_PATHS.contains(&name)
 }
 
 impl CaseExecution<'_> {
@@ -69,13 +79,33 @@ impl CaseExecution<'_> {
         }
     }
 
-    /// Values set by the suite come last and win.
+    /// Values set by the suite come last and win. In paths of libraries they stand beside ours.
     pub(super) fn for_ranks(&self, mut environment: Environment, endpoint: Option<&Endpoint>) -> Environment {
         if let Some(endpoint) = endpoint {
             environment.coordinator(endpoint);
         }
         self.set_faults(&mut environment);
+        for name in self.case.env_unset.iter().filter(|name| *name != "PATH" && !is_shared_path(name)) {
+            environment.remove(name);
+        }
         for (name, value) in &self.case.env {
+            let ours = environment.get(name).filter(|_| is_shared_path(name) && self.case.cluster.is_some());
+            let mut value = OsString::from(value);
+            match ours {
+                // The loader takes the first library that has a symbol: a sanitizer must come before the shim.
+                Some(ours) if name == PRELOAD && !value.is_empty() => {
+                    value.push(":");
+                    value.push(ours);
+                }
+                Some(mut ours) => {
+                    if !value.is_empty() {
+                        ours.push(":");
+                    }
+                    ours.push(value);
+                    value = ours;
+                }
+                None => {}
+            }
             environment.set(name, value);
         }
         environment

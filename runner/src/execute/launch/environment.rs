@@ -7,41 +7,9 @@ use std::path::Path;
 use protocol::env;
 use protocol::plan::ClusterPlan;
 
+use crate::case::variables;
 use crate::execute::launch::program;
 use crate::execute::network::port::Namespace;
-
-/// Prefixes of variables left by a launcher or an outer run that would place the ranks of a case wrongly.
-const LAUNCHER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_", "SLURM_STEP_"];
-/// The same by full name.
-const LAUNCHER_NAMES: &[&str] = &[
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "ROLE_RANK",
-    "ROLE_NAME",
-    "ROLE_WORLD_SIZE",
-    "NODE_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "FTEST_CLUSTER",
-    "FTEST_FAULTS",
-    "FTEST_CASE_COOKIE",
-    "FTEST_GPUS",
-    "FTEST_AS_RANK",
-    "FTEST_NODE",
-    "FTEST_TASK",
-    "FTEST_AGENT_TOKEN",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_GTIDS",
-    "SLURM_STEPID",
-    "SLURM_TASK_PID",
-    "PYTHONSTARTUP",
-];
 
 /// A directory that the processes of a case, or the steps of a fixture, may write to; it is removed with them.
 pub const SCRATCH: &str = "FTEST_SCRATCH";
@@ -148,7 +116,7 @@ impl Environment {
     fn isolate_from(&mut self, names: impl Iterator<Item = OsString>) -> &mut Self {
         for name in names {
             let Some(text) = name.to_str() else { continue };
-            if LAUNCHER_NAMES.contains(&text) || LAUNCHER_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
+            if variables::is_of_outer_launcher(text) {
                 self.remove(text);
             }
         }

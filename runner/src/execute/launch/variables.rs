@@ -1,11 +1,12 @@
 //! The `FAKEGPU_*` variables of the environment, checked before anything starts.
 
 use protocol::driver::Driver;
-use protocol::env::{self, BadValue, Variable};
+use protocol::env::{self, BadValue, Scope, Variable};
 use protocol::sanitizer::Sanitizers;
 use protocol::schedule::Schedule;
 
 use super::profiles::{MOST, known, listed};
+use crate::suite;
 
 /// Variables whose value must be one of the words in `values`.
 const CHOICES: [Variable; 9] = [
@@ -76,9 +77,53 @@ pub fn check_environment() -> Result<(), BadValue> {
     Ok(())
 }
 
+/// What is worth knowing about the variables of our own environment: misspelled names, and with `cases` settings that cases do not
+/// see.
+pub fn notes(cases: bool) -> Vec<String> {
+    // A case that runs ftest has what its own ftest has set.
+    if std::env::var_os(env::COOKIE.name).is_some() {
+        return Vec::new();
+    }
+    let mut names: Vec<String> = std::env::vars_os()
+        .filter(|(_, value)| !value.is_empty())
+        .filter_map(|(name, _)| name.into_string().ok())
+        .collect();
+    names.sort_unstable();
+    names.iter().filter_map(|name| note(name, cases)).collect()
+}
+
+fn note(name: &str, cases: bool) -> Option<String> {
+    if let Some(near) = suite::variables::misspelled(name) {
+        let near = near.map_or_else(|| "nothing reads it".to_owned(), |near| format!("did you mean {near}?"));
+        return Some(format!("unknown variable {name}; {near}"));
+    }
+    let variable = env::ALL.iter().find(|variable| variable.name == name).filter(|_| cases)?;
+    match variable.scope {
+        Scope::Cluster | Scope::Coordinator | Scope::OwnCoordinator => {
+            Some(format!("cases do not see {name}: set it in `env` of the suite"))
+        }
+        Scope::Key(advice) => Some(format!("cases do not see {name}: {advice}")),
+        Scope::RealGpus => Some(format!("cases do not see {name}: their GPUs are simulated")),
+        Scope::Inherited | Scope::Ftest(_) | Scope::Run(_) | Scope::Ours => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_run_does_not_pass_on_is_noted() {
+        let said = |name: &str, cases| note(name, cases).unwrap_or_default();
+        assert_eq!(said("FAKEGPU_COMPUTE", true), "cases do not see FAKEGPU_COMPUTE: set it in `env` of the suite");
+        assert_eq!(said("FAKEGPU_COMPUTE", false), "");
+        assert!(said("FAKEGPU_SANITIZE", true).contains("write `sanitize:"));
+        assert_eq!(said("FAKEGPU_COMPUT", false), "unknown variable FAKEGPU_COMPUT; did you mean FAKEGPU_COMPUTE?");
+        assert_eq!(said("FTEST_PYTHN", true), "unknown variable FTEST_PYTHN; did you mean FTEST_PYTHON?");
+        for name in ["FTEST_PYTHON", "FTEST_MY_OWN", "FTEST_NVIDIA_SMI", "HOME", "FTEST_PYTHON_OF_MINE"] {
+            assert_eq!(said(name, true), "", "{name}");
+        }
+    }
 
     #[test]
     fn every_value_that_the_shim_would_refuse_is_refused_before_the_start() {

@@ -42,7 +42,10 @@ pub(super) fn place(
             if task.nodes > 1 { reachable(host, (first == task.node, from), &addresses)? } else { host }
         }
     };
-    environment.set(if order.torchrun.is_some() { torchrun::MASTER } else { "MASTER_ADDR" }, host);
+    let master = if order.torchrun.is_some() { torchrun::MASTER } else { "MASTER_ADDR" };
+    if !order.own.contains(master) {
+        environment.set(master, host);
+    }
     let coordinator = text(environment, env::COORDINATOR_ADDR.name).and_then(|address| address.parse().ok());
     // A case may name a coordinator of its own.
     if let Some(address) = coordinator.filter(|address: &SocketAddr| address.ip().is_loopback()) {
@@ -216,6 +219,7 @@ mod tests {
             machine: "m".into(),
             host: "h".into(),
             cookie: "run/0".to_owned(),
+            own: Default::default(),
             port: 7,
             // The first rank is on the second node.
             placements: Some(vec![at(1), at(0)]),

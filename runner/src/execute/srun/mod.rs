@@ -2,6 +2,7 @@
 //! becomes the parent of the rank (or of its node's torchrun), reports which task it is, and records how it ended; its output
 //! goes to files.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,8 @@ pub(super) struct Order {
     cookie: String,
     /// Where rank 0 listens.
     port: u16,
+    /// The variables that the case sets or removes.
+    own: BTreeSet<String>,
     /// The placement of the ranks on the cluster, by rank.
     placements: Option<Vec<Placement>>,
     /// Whether tasks may run on other machines.
@@ -63,6 +66,7 @@ impl Order {
             host,
             cookie: shared.cookie.to_string(),
             port: shared.port,
+            own: shared.own.clone(),
             placements,
             apart: is_apart(case),
             torchrun: is_torchrun.then(|| shared.scratch.to_owned()),

@@ -145,8 +145,10 @@ fn environment(order: &Order, task: Task) -> Result<Environment, String> {
         return Ok(environment);
     }
     let placement = placed(order, task)?;
-    for (name, value) in variables(task.id, task.tasks, placement, order.port) {
-        environment.set(name, value);
+    for (name, value) in variables(task.id, task.tasks, placement, "127.0.0.1", order.port) {
+        if !order.own.contains(name) {
+            environment.set(name, value);
+        }
     }
     environment.set(protocol::env::COOKIE.name, node_cookie(&cookie, placement.node).to_string());
     Ok(environment)
@@ -201,6 +203,7 @@ mod tests {
             host: "h".into(),
             cookie,
             port: 7,
+            own: Default::default(),
             placements,
             apart: false,
             torchrun: None,
@@ -252,6 +255,9 @@ mod tests {
             assert_eq!(rank.get(name).as_deref(), Some(value.as_ref()), "{name}");
         }
         assert_eq!(rank.get(protocol::env::COOKIE.name).as_deref(), Some("run/0/node1".as_ref()));
+        let own = ["MASTER_PORT".to_owned()].into();
+        let rank = environment(&Order { own, ..order(None) }, task).unwrap();
+        assert!(rank.changes().all(|(name, _)| name != "MASTER_PORT"), "what the case has stays");
         let torchrun = environment(&Order { torchrun: Some("/logs".into()), ..order(None) }, task).unwrap();
         assert_eq!(torchrun.get("PET_NODE_RANK").as_deref(), Some("2".as_ref()));
         assert!(torchrun.changes().all(|(name, _)| name != "RANK"));

@@ -17,22 +17,22 @@ cases:
   launch: {argv: [x, '${{ matrix.n + cluster.world_size }}'], ranks: 4}
   kill: [{target: {rank: 1}, signal: SIGTERM, when: {output: ready, rank: 0}}]
   expect:
-    exit: {rank: {1: {signal: SIGTERM}}, others: nonzero, launcher: any, all: 0}
+    exit: {rank: {1: {signal: SIGTERM}}, others: nonzero, all: 0}
     stdout: [{rank: all, contains: [a, b]}, {rank: 3, matches: '^(?<loss>x)$', capture: [loss], because: y}]
     stderr: {absent: z}
     report:
-    - {path: $.a, eq: 1, ne: 2, lt: 1GiB, len: 3}
-    - {path: '$.b[*]', all: {near: 1.5, rel: 1e-6}, any: {in: [1, 2]}, of: device}
-    - {path: $.c, absent: true}
-    - {path: '$.d[*]', none: {eq: 1, unordered: false}, count: {where: {gt: 1}, min: 1, max: 2}, unique: true, sorted: ascending}
-    - {path: '$.d[*]', count: {eq: 1}, eq: [1], unordered: true}
-    - {path: $.e, between: [1, 1KiB], near: nan, dtype: bfloat16, nan: equal, type: integer}
-    - {path: $.e, le: '${{ captures.loss }}', ge: 1, contains: a, matches: a}
-    - {path: '$.e[*]', all: {ne: 1, lt: 1, le: 1, gt: 1, ge: 1, between: [1, 2], abs: 1, near: 1, dtype: float32, nan: equal}}
-    - {path: '$.e[*]', any: {contains: 1, matches: x, type: text, len: 1, unique: true, sorted: descending, in: []}}
-    perf: [{metric: $.t, of: device, name: n, unit: u, reference: 3, lower: -10%, upper: ~, warn_lower: -5%, warn_upper: 9, because: b}]
-    invariants: [report.x == matrix.n, {id: i, that: 'ranks | length == 4', because: b}]
-    snapshot: [{name: n, of: report, select: [$.a], redact: {$.b: '[b]'}, round: {$.c: 2}, sort: {$.d: [op]}}]
+    - {path: $.cluster.world_size, eq: 1, ne: 2, lt: 1GiB, len: 3}
+    - {path: '$[*].report_version', all: {near: 1.5, rel: 1e-6}, any: {in: [1, 2]}, of: device}
+    - {path: $.hang, absent: true}
+    - {path: '$.ranks[*].rank', none: {eq: 1, unordered: false}, count: {where: {gt: 1}, min: 1, max: 2}, unique: true, sorted: ascending}
+    - {path: '$.ranks[*].rank', count: {eq: 1}, eq: [1], unordered: true}
+    - {path: $.cluster.world_size, between: [1, 1KiB], near: nan, dtype: bfloat16, nan: equal, type: integer}
+    - {path: $.cluster.world_size, le: '${{ captures.loss }}', ge: 1, contains: a, matches: a}
+    - {path: '$.ranks[*].rank', all: {ne: 1, lt: 1, le: 1, gt: 1, ge: 1, between: [1, 2], abs: 1, near: 1, dtype: float32, nan: equal}}
+    - {path: '$.ranks[*].rank', any: {contains: 1, matches: x, type: text, len: 1, unique: true, sorted: descending, in: []}}
+    perf: [{metric: '$[0].report_version', of: device, name: n, unit: u, reference: 3, lower: -10%, upper: ~, warn_lower: -5%, warn_upper: 9, because: b}]
+    invariants: [report.cluster.world_size == matrix.n, {id: i, that: 'ranks | length == 4', because: b}]
+    snapshot: [{name: n, of: report, select: [$.cluster], redact: {$.model: '[b]'}, round: {$.cluster.world_size: 2}, sort: {$.ranks: [op]}}]
     gaps: [cublas.x]
 ";
 
@@ -80,7 +80,7 @@ cases:
     leaks: none
     hang: [x]
     exit: {code: 1}
-    report: [{path: $.a, gt: 1, abs: 1, near: 2, exists: true}]
+    report: [{path: $.cluster.world_size, gt: 1, abs: 1, near: 2, exists: true}]
     findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, lines: {0: 'a.py:1'}, optional: true}]
 - {id: two, launch: {srun: {nodes: 1, ntasks: 1, ntasks_per_node: 1, options: [-p, x], argv: [x]}}}
 - {id: three, launch: {srun: {torchrun: {nproc_per_node: 1, script: x, args: [a], max_restarts: 1}}}}

@@ -1,6 +1,6 @@
 //! The keys of a cluster. `model::cluster_file` reads them; a test holds both together.
 
-use super::{Rule, Section, Shape, optional, or, required};
+use super::{Needs, Rule, Section, Shape, optional, or, required};
 
 const MAX_RANKS: u32 = model::cluster_file::MAX_RANKS;
 
@@ -78,15 +78,21 @@ pub(crate) static FABRIC: Section = Section {
     rules: &[],
 };
 
+/// What only the coordinator computes with.
+const TIMES: Needs = Needs::Else(
+    "with a coordinator, which computes times; `type` says where there is NVLink",
+    "noted by `ftest check`: `inter_node` without a coordinator",
+);
+
 pub(crate) static LINKS: Section = Section {
     name: "links",
     what: "a fabric",
     about: "One kind of link.",
     keys: &[&[
         required("type", Shape::Text, "`nvlink`, `infiniband`, ..."),
-        required("bandwidth_gbps", Shape::Positive, "Gbit/s"),
-        required("latency_us", Shape::NotNegative, "microseconds"),
-        or("oversubscription", Shape::Positive, "1", "factor by which the link is oversubscribed"),
+        required("bandwidth_gbps", Shape::Positive, "Gbit/s").needs(TIMES),
+        required("latency_us", Shape::NotNegative, "microseconds").needs(TIMES),
+        or("oversubscription", Shape::Positive, "1", "factor by which the link is oversubscribed").needs(TIMES),
     ]],
     rules: &[],
 };

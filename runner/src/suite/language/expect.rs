@@ -2,7 +2,7 @@
 
 use protocol::finding;
 
-use super::{Key, Rule, Section, Shape, optional, or, required};
+use super::{Key, Needs, Rule, Section, Shape, optional, or, required};
 
 const BECAUSE: Key = optional("because", Shape::Text, "why; shown instead of the advice if the check fails");
 const OF: Key = or(
@@ -10,8 +10,12 @@ const OF: Key = or(
     Shape::Choice(&["cluster", "report", "device"]),
     "`cluster`",
     "the cluster report, or the list of all device reports",
-);
-const FATAL: Key = or("fatal", Shape::Bool, "`false`", "if the check fails, no later check is made");
+)
+.needs(Needs::Else(
+    "`cluster` with a coordinator, `device` with a cluster",
+    "refused: the cluster report without a coordinator",
+));
+const FATAL: Key = or("fatal", Shape::Bool, "`false`", "if the check fails, no later check is made").always();
 const RANKS: Shape = Shape::List(1, &Shape::Integer(0, u32::MAX));
 const SCALAR: Shape = Shape::Word;
 const SCALARS: Shape = Shape::Either(&[SCALAR, Shape::List(1, &SCALAR)]);
@@ -26,51 +30,51 @@ pub(crate) static EXPECT: Section = Section {
             Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero", "any"]), Shape::Section(&EXIT)]),
             "0 for everything",
             "how processes [end](#exit)",
-        ),
+        ).always(),
         optional(
             "stdout",
             Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]),
             "what they [write](#stdout-stderr)",
-        ),
-        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "the same for stderr"),
-        optional("report", Shape::List(0, &Shape::Section(&REPORT)), "values of [reports](#report)"),
+        ).always(),
+        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "the same for stderr").always(),
+        optional("report", Shape::List(0, &Shape::Section(&REPORT)), "values of [reports](#report)").needs(Needs::Cluster("reports are about simulated GPUs")),
         optional(
             "invariants",
             Shape::List(0, &Shape::Either(&[Shape::Expression, Shape::Section(&INVARIANT)])),
             "[expressions](#invariants) that must be true",
-        ),
-        optional("perf", Shape::List(0, &Shape::Section(&PERF)), "[numbers](#perf) to compare with a reference"),
+        ).needs(Needs::Else("every case; `report` with a coordinator, `devices` and `cluster` with a cluster", "refused: `report` without a coordinator, ...")),
+        optional("perf", Shape::List(0, &Shape::Section(&PERF)), "[numbers](#perf) to compare with a reference").needs(Needs::Else("every case; a path with a coordinator, below `of: device` with a cluster", "refused: a number of the cluster report without a coordinator")),
         optional(
             "snapshot",
             Shape::Either(&[Shape::Section(&SNAPSHOT), Shape::List(0, &Shape::Section(&SNAPSHOT))]),
             "parts of reports that must equal an accepted [snapshot](#snapshot)",
-        ),
+        ).needs(Needs::Cluster("reports are about simulated GPUs")),
         optional(
             "within",
             Shape::Duration,
             "longest time from the first start to the last exit: do the survivors of a fault notice it?",
-        ),
+        ).always(),
         or(
             "leaks",
             Shape::Choice(&["none", "allow"]),
             "no process, no socket",
             "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` or on the GPUs either (device and pinned memory, streams, events, communicators); `allow`: anything; processes are still ended",
-        ),
+        ).always(),
         optional(
             "hang",
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
             "parts of the sentence of a [hang](#hang), which is then the expected result",
-        ),
+        ).needs(Needs::Coordinator("it knows who waits for whom")),
         optional(
             "findings",
             Shape::List(0, &Shape::Either(&[Shape::Choice(finding::WORDS), Shape::Section(&FINDING)])),
             "[findings](findings.md) that must occur, and do not fail the case; a kind alone is `{kind: KIND}`",
-        ),
+        ).needs(Needs::Cluster("findings are about simulated GPUs")),
         optional(
             "gaps",
             Shape::List(0, &Shape::Text),
             "patterns of [gaps](gaps.md) that the case must run into, and that do not break it",
-        ),
+        ).always(),
     ]],
     rules: &[],
 };
@@ -100,8 +104,8 @@ const EXIT_WANT: Shape =
 
 /// The keys of one exit.
 static CODE_OR_SIGNAL: &[Key] = &[
-    optional("code", Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero"])]), "an exit code"),
-    optional("signal", Shape::Text, "`SIGKILL`, ... or `any`"),
+    optional("code", Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero"])]), "an exit code").always(),
+    optional("signal", Shape::Text, "`SIGKILL`, ... or `any`").always(),
 ];
 
 pub(crate) static ONE_EXIT: Section = Section {
@@ -122,10 +126,10 @@ pub(crate) static EXIT: Section = Section {
                 "all",
                 EXIT_WANT,
                 "every rank and launcher without its own rule: a code, `nonzero`, `any`, `{code: ...}` or `{signal: ...}`",
-            ),
-            optional("rank", Shape::Names(&EXIT_WANT), "by global rank"),
-            optional("others", EXIT_WANT, "the ranks not in `rank`"),
-            optional("launcher", EXIT_WANT, "torchrun, srun, or the one plain process"),
+            ).always(),
+            optional("rank", Shape::Names(&EXIT_WANT), "by global rank").needs(Needs::Ranks),
+            optional("others", EXIT_WANT, "the ranks not in `rank`").needs(Needs::Ranks),
+            optional("launcher", EXIT_WANT, "torchrun, srun, or the one plain process").needs(Needs::Launcher),
             FATAL,
         ],
         CODE_OR_SIGNAL,

@@ -3,8 +3,8 @@
 use protocol::sanitizer;
 
 use super::{
-    Key, MAX_RANKS, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python, required, srun,
-    when,
+    Key, MAX_RANKS, Needs, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python,
+    required, srun, when,
 };
 use crate::check::repeat::EXCEPTIONS;
 
@@ -59,70 +59,70 @@ static COMMON: &[Key] = &[
         Shape::Either(&[Shape::Text, Shape::Null, Shape::Section(&cluster::CLUSTER)]),
         "none: no shim, no coordinator",
         "a name from `clusters`, or a cluster written in place; `~` for none",
-    ),
-    or("coordinator", Shape::Bool, "`true` with a cluster", "`false`: a cluster without a coordinator (devices only)"),
+    ).always(),
+    or("coordinator", Shape::Bool, "`true` with a cluster", "`false`: a cluster without a coordinator (devices only)").needs(Needs::Cluster("it is the cluster's")),
     or(
         "transport",
         Shape::Choice(&["unix", "tcp"]),
         "`unix`",
         "how ranks reach the coordinator. Under `tcp` tensor bytes go over sockets too, and tasks of `srun` may run on \
              [other machines](slurm.md#tasks-on-other-machines)",
-    ),
+    ).needs(Needs::Coordinator("it is how ranks reach the coordinator")),
     optional(
         "network",
         Shape::Section(&network::NETWORK),
         "the nodes are [apart](#network), each in its own network namespace, and connected by links like this: `{}` for perfect \
          ones. Without the privileges for this, the case is skipped",
-    ),
+    ).needs(Needs::Coordinator("it connects nodes")),
     or(
         "cwd",
         Shape::Text,
         "the suite's directory",
         "the [directory](#cwd) in which processes run, from the suite's: `..`, or `${{ repository }}`",
-    ),
+    ).always(),
     optional(
         "env",
         Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
         "variable → value, for every process; `~` removes it",
-    ),
+    ).needs(Needs::Else("every case; see [variables](#what-a-process-sees)", "refused: variables that ftest or the launcher sets")),
     or(
         "env_inherit",
         TEXTS,
         "everything except what an outer launcher set",
         "the only variables to inherit: names, or `LC_*`. ftest always sets its own",
-    ),
+    ).needs(Needs::Else("every case", "refused: variables of outer launchers")),
     or(
         "timeout",
         Shape::Either(&[Shape::Duration, Shape::Section(&TIMEOUT)]),
         "see [timeout](#keys-of-timeout)",
         "deadlines, or one duration for `kill`",
-    ),
+    ).always(),
     optional(
         "requires",
         Shape::List(0, &Shape::Section(&REQUIREMENT)),
         "[conditions](#requires); if one is not met, the case is skipped with the reason",
-    ),
+    ).always(),
     optional(
         "python",
         python::PYTHON_SHAPE,
         "a [managed environment](python.md): `{torch: \"2.15.0\"}`, `[torch==2.15.0, numpy]` or [what your repository requires](#keys-of-python); `system`: [the one on PATH](python.md#which-python-runs). Without it, torchrun gets a managed one and any other program the one on PATH",
-    ),
-    optional("uses", TEXTS, "[fixtures](#fixtures) to set up before the case and tear down after it"),
-    optional("resources", Shape::Section(&RESOURCES), "what the case needs of the machine"),
+    ).always(),
+    optional("uses", TEXTS, "[fixtures](#fixtures) to set up before the case and tear down after it").always(),
+    optional("resources", Shape::Section(&RESOURCES), "what the case needs of the machine").always(),
     or(
         "retries",
         Shape::Either(&[Shape::Integer(0, MOST_RETRIES), Shape::Section(&RETRIES)]),
         "0",
         "further [attempts](#retries) after one that did not pass",
-    ),
-    optional("tags", TEXTS, "words for `--filter 'tag(...)'`"),
-    optional("allow_gaps", TEXTS, "patterns of [gaps](gaps.md) that do not break the case"),
+    ).always(),
+    optional("tags", TEXTS, "words for `--filter 'tag(...)'`").always(),
+    optional("allow_gaps", TEXTS, "patterns of [gaps](gaps.md) that do not break the case").always(),
     or(
         "sanitize",
         Shape::List(0, &Shape::Choice(sanitizer::WORDS)),
         "[races]",
         "what else is [checked](findings.md#sanitizers) while it runs; `[]` for nothing",
-    ),
+    ).needs(Needs::Cluster("it looks into simulated GPUs")),
 ];
 
 pub(crate) static DEFAULTS: Section = Section {
@@ -143,25 +143,25 @@ pub(crate) static CASE: Section = Section {
                 "id",
                 Shape::Literal(&Shape::Name),
                 "unique in the suite. A matrix adds `[axis=value,...]`, sorted by name",
-            ),
-            optional("title", Shape::Text, "free text, shown when the case does not pass"),
-            required("launch", Shape::Section(&LAUNCH), "what is started"),
-            or("expect", Shape::Section(&expect::EXPECT), "everything exits with 0", "the expected results"),
+            ).always(),
+            optional("title", Shape::Text, "free text, shown when the case does not pass").always(),
+            required("launch", Shape::Section(&LAUNCH), "what is started").always(),
+            or("expect", Shape::Section(&expect::EXPECT), "everything exits with 0", "the expected results").always(),
             optional(
                 "xfail",
                 Shape::Either(&[Shape::Text, Shape::Section(&XFAIL)]),
                 "it is [known to fail](#xfail): a failure counts as `xfailed`, a pass is a failure",
-            ),
-            optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule), drawn from a seed"),
+            ).always(),
+            optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule), drawn from a seed").needs(Needs::Cluster("the delays happen in simulated GPUs")),
             or(
                 "deterministic",
                 Shape::Either(&[Shape::Bool, Shape::Section(&DETERMINISTIC)]),
                 "`false`",
                 "it is [run twice](#deterministic), and what it prints and writes, its reports and its replicas must be the same",
-            ),
-            optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one"),
-            optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs"),
-            optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL"),
+            ).always(),
+            optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one").always(),
+            optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs").needs(Needs::Else("every case; one plain process counts as rank 0", "fails the case where it is never triggered")),
+            optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL").needs(Needs::Coordinator("they hit NCCL operations")),
             optional(
                 "gpu",
                 Shape::Names(&Shape::Either(&[
@@ -169,7 +169,7 @@ pub(crate) static CASE: Section = Section {
                     Shape::List(1, &Shape::Section(&gpu::EVENT)),
                 ])),
                 "events that change the health of GPUs; `node0/3` is the fourth of `node0`",
-            ),
+            ).needs(Needs::Coordinator("it is about simulated GPUs")),
         ],
         COMMON,
     ],
@@ -181,22 +181,22 @@ pub(crate) static TIMEOUT: Section = Section {
     what: "`timeout`",
     about: "Deadlines of a case.",
     keys: &[&[
-        or("slow", Shape::Duration, "30s", "after this a passing case is marked slow"),
-        or("kill", Shape::Duration, "120s", "after this the case is ended; its verdict is timeout"),
-        or("grace", Shape::Duration, "3s", "between SIGTERM and SIGKILL"),
+        or("slow", Shape::Duration, "30s", "after this a passing case is marked slow").always(),
+        or("kill", Shape::Duration, "120s", "after this the case is ended; its verdict is timeout").always(),
+        or("grace", Shape::Duration, "3s", "between SIGTERM and SIGKILL").always(),
         or(
             "idle",
             Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
             "never",
             "the case has [hung](#hang) if no collective, send or recv ended for this long while a rank waits in one",
-        ),
+        ).needs(Needs::Coordinator("it watches collectives")),
         or(
             "survivors",
             Shape::Either(&[Shape::Choice(&["never"]), Shape::Duration]),
             "10s",
             "how long the others may continue after a rank or launcher ended with an error that `expect.exit` does not allow: then \
              they are [ended](#death), and the verdict is failed",
-        ),
+        ).needs(Needs::Several),
     ]],
     rules: &[],
 };
@@ -375,21 +375,21 @@ pub(crate) static LAUNCH: Section = Section {
     what: "`launch`",
     about: "What a case starts.",
     keys: &[&[
-        optional("argv", WORDS, "program and arguments; no shell"),
+        optional("argv", WORDS, "program and arguments; no shell").always(),
         optional(
             "ranks",
             Shape::Integer(1, MAX_RANKS),
             "with `argv`: that many ranks, placed on the cluster's nodes in rank order; one plain process without it",
-        ),
-        optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node"),
-        optional("srun", Shape::Section(&srun::SRUN), "Slurm's launcher: [what is needed](slurm.md)"),
-        optional("args", WORDS, "arguments of the script of `torchrun`"),
+        ).always(),
+        optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node").always(),
+        optional("srun", Shape::Section(&srun::SRUN), "Slurm's launcher: [what is needed](slurm.md)").always(),
+        optional("args", WORDS, "arguments of the script of `torchrun`").always(),
         or(
             "warm",
             Shape::Either(&[Shape::Bool, TEXTS]),
             "`true` where it saves time",
             "whether Python processes are forked from one that has imported PyTorch ([warm starts](python.md#warm-starts)); modules to import there as well: `[transformers]`",
-        ),
+        ).needs(Needs::Else("Python under a cluster, except below `srun`; else `true` and modules are noted: the processes start cold", "refused: `warm` with `srun`")),
     ]],
     rules: &[Rule::OneOf(&["argv", "torchrun", "srun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],
 };

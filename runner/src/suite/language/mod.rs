@@ -9,6 +9,7 @@ pub(crate) mod expect;
 pub(crate) mod fixture;
 pub(crate) mod gpu;
 pub(crate) mod keys;
+pub mod needs;
 pub(crate) mod network;
 pub(crate) mod python;
 mod reference;
@@ -17,6 +18,7 @@ pub(crate) mod srun;
 
 pub(crate) mod when;
 
+pub use needs::Needs;
 pub use reference::{sections, table_of};
 pub use schema::{json_schema, text as schema_text};
 
@@ -49,6 +51,20 @@ pub struct Key {
     pub unless: Unless,
     /// One sentence of what it does, in Markdown.
     pub about: &'static str,
+    /// What a case must have for it to be honored.
+    pub needs: Needs,
+}
+
+impl Key {
+    /// The key, with what it needs.
+    const fn needs(self, needs: Needs) -> Key {
+        Key { needs, ..self }
+    }
+
+    /// The key, which every case honors.
+    const fn always(self) -> Key {
+        self.needs(Needs::Nothing)
+    }
 }
 
 /// What happens when a key is left out.
@@ -132,6 +148,11 @@ impl Section {
         self.keys.iter().flat_map(|group| group.iter())
     }
 
+    /// Whether it may have keys of the user's own, `x-...`, which are ignored.
+    pub(crate) fn is_open(&self) -> bool {
+        ["suite", "defaults", "case"].contains(&self.name)
+    }
+
     /// The key with this name.
     pub fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys().find(|key| key.name == name)
@@ -147,17 +168,17 @@ impl Section {
 
 /// A key that may be left out.
 pub(crate) const fn optional(name: &'static str, shape: Shape, about: &'static str) -> Key {
-    Key { name, shape, unless: Unless::Nothing, about }
+    Key { name, shape, unless: Unless::Nothing, about, needs: Needs::Section }
 }
 
 /// A key that must be there.
 pub(crate) const fn required(name: &'static str, shape: Shape, about: &'static str) -> Key {
-    Key { name, shape, unless: Unless::Required, about }
+    Key { name, shape, unless: Unless::Required, about, needs: Needs::Section }
 }
 
 /// A key with a default.
 pub(crate) const fn or(name: &'static str, shape: Shape, default: &'static str, about: &'static str) -> Key {
-    Key { name, shape, unless: Unless::Default(default), about }
+    Key { name, shape, unless: Unless::Default(default), about, needs: Needs::Section }
 }
 
 /// Every section, each once, those above before those below.

@@ -15,7 +15,7 @@ pub fn sections() -> Vec<&'static str> {
 /// One section as a table.
 fn table(section: &Section) -> String {
     let mut out = String::from("| key | value | | when left out |\n|---|---|---|---|\n");
-    for Key { name, shape, unless, about } in section.keys() {
+    for Key { name, shape, unless, about, .. } in section.keys() {
         let left_out = match unless {
             Unless::Required => "a mistake",
             Unless::Nothing => "",

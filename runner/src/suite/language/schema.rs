@@ -42,6 +42,9 @@ fn of_section(section: &Section) -> Value {
     let required: Vec<&str> = section.keys().filter(|key| key.unless == Unless::Required).map(|key| key.name).collect();
     let mut schema = json!({ "type": "object", "description": plain(section.about), "properties": properties });
     schema["additionalProperties"] = json!(false);
+    if section.is_open() {
+        schema["patternProperties"] = json!({ "^x-": {} });
+    }
     if !required.is_empty() {
         schema["required"] = json!(required);
     }

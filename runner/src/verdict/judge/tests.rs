@@ -31,7 +31,7 @@ pub(super) fn observation(code: i32) -> Observation {
             process(Role::Rank(1), Exit::Code(0)),
             process(Role::Coordinator, Exit::Code(0)),
         ],
-        device_reports: vec![json!({"calls": 3, "measured": {"pid": std::process::id()}})],
+        device_reports: vec![json!({"report_version": 3, "measured": {"pid": std::process::id()}})],
         ..Observation::default()
     }
 }
@@ -105,7 +105,7 @@ fn an_allowed_gap_breaks_nothing_and_a_wanted_one_must_come() {
 #[test]
 fn a_snapshot_is_left_for_review_accepted_and_compared() {
     let dir = tempfile::tempdir().unwrap();
-    let case = case(dir.path(), "expect: {snapshot: {of: device, select: ['$[*].calls']}}");
+    let case = case(dir.path(), "expect: {snapshot: {of: device, select: ['$[*].report_version']}}");
     let accepted = dir.path().join("snapshots/s/one.snap");
     let pending = dir.path().join("snapshots/s/one.snap.new");
 
@@ -115,13 +115,13 @@ fn a_snapshot_is_left_for_review_accepted_and_compared() {
     assert!(!accepted.exists());
     assert_eq!(judge(&case, &observation(0), SnapshotMode::Accept).0, Verdict::Passed);
     assert!(!pending.exists());
-    assert!(fs::read_to_string(&accepted).unwrap().ends_with("---\n[\n  {\n    \"calls\": 3\n  }\n]\n"));
+    assert!(fs::read_to_string(&accepted).unwrap().ends_with("---\n[\n  {\n    \"report_version\": 3\n  }\n]\n"));
     assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
 
     let mut changed = observation(0);
-    changed.device_reports[0]["calls"] = json!(4);
+    changed.device_reports[0]["report_version"] = json!(4);
     let (_, failures) = judge(&case, &changed, SnapshotMode::Review);
-    assert!(failures[0].got.contains("-    \"calls\": 3\n+    \"calls\": 4"), "{}", failures[0].got);
+    assert!(failures[0].got.contains("-    \"report_version\": 3\n+    \"report_version\": 4"), "{}", failures[0].got);
     assert!(pending.exists());
     changed.scratch = dir.path().join("scratch");
     fs::remove_file(&pending).unwrap();
@@ -140,7 +140,8 @@ fn the_command_that_accepts_a_snapshot_means_its_case() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("my suites");
     fs::create_dir(&root).unwrap();
-    let spaced = case(&root, "matrix: {axes: {c: [x y]}}\n  expect: {snapshot: {of: device, select: ['$[*].calls']}}");
+    let spaced =
+        case(&root, "matrix: {axes: {c: [x y]}}\n  expect: {snapshot: {of: device, select: ['$[*].report_version']}}");
     let (_, failures) = judge(&spaced, &observation(0), SnapshotMode::Review);
     let file = spaced.place.file.display();
     let next = format!(
