@@ -164,10 +164,7 @@ impl CaseExecution<'_> {
         };
         let warm = match self.elsewhere {
             // On other machines there is none.
-            Some(_) if matches!(self.case.warm, Warm::Wanted(_)) => {
-                Some(Err("its nodes are on several machines".to_owned()))
-            }
-            Some(_) => None,
+            Some(_) => matches!(self.case.warm, Warm::Wanted(_)).then(|| Err("it runs on several machines".into())),
             None => self.context.warm(self.case, python.as_ref()).await,
         };
         // Time for making an environment, or for waiting for room or a warm process, counts for the run, not for the
