@@ -14,8 +14,9 @@ const CLUSTER: &str = "cluster: {nodes: 1, gpus_per_node: 2, profile: a100}";
 
 /// The one case of a suite with these lines.
 pub(super) fn case(dir: &Path, lines: &str) -> Arc<Case> {
-    let text =
-        format!("ftest: 1\nsuite: s\ncases:\n- id: one\n  launch: {{argv: [x], ranks: 2}}\n  {CLUSTER}\n  {lines}\n");
+    // Ranks have no launcher.
+    let launch = if lines.contains("launcher:") { "{argv: [x]}" } else { "{argv: [x], ranks: 2}" };
+    let text = format!("ftest: 1\nsuite: s\ncases:\n- id: one\n  launch: {launch}\n  {CLUSTER}\n  {lines}\n");
     let suite = suite::parse(&dir.join("s.yaml"), &text, dir).unwrap_or_else(|error| panic!("{error}"));
     Arc::clone(&suite.cases[0])
 }
