@@ -9,9 +9,11 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use protocol::schedule::Schedule;
 use runner::case::Case;
 use runner::case::requirement;
+use runner::execute::context::Announcement;
 use runner::execute::{Cancel, RunContext};
 use runner::host::install::Install;
 use runner::host::secrets::Secrets;
+use runner::record::keep::Room;
 use runner::record::{self, ArtifactStore, CaseRun, Runs, Store};
 use runner::report::human;
 use runner::schedule::Settings;
@@ -123,6 +125,8 @@ fn run(case: &Case, resources: &RunResources) -> Result<Completion, Failed> {
 
 /// Runs of which the files of failed cases are kept in the build directory.
 const RUNS_KEPT: usize = 5;
+/// Bytes that they may have.
+const RUNS_ROOM: u64 = 1 << 30;
 
 /// The run that all cases share, made when the first one runs: listing builds and starts nothing.
 #[derive(Default)]
@@ -141,9 +145,9 @@ impl Live {
         runner::execute::keep_descriptors();
         let runs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suites");
         let id = record::run_id(SystemTime::now());
-        let store = Runs::new(Some(&runs)).open(&id, RUNS_KEPT).map_err(|error| error.to_string())?;
-        let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(|step| eprintln!("{step}")))?;
-        let artifacts = Some(ArtifactStore::new(store.directory(), Secrets::default()));
+        let store = Runs::new(Some(&runs)).open(&id, RUNS_KEPT, RUNS_ROOM).map_err(|error| error.to_string())?;
+        let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(said))?;
+        let artifacts = Some(ArtifactStore::new(store.directory(), Secrets::default(), Room::of_run(RUNS_ROOM)));
         let resources = Arc::new(RunResources { artifacts, ..RunResources::bare(context) });
         Ok(Live { resources, _store: store })
     }
@@ -167,6 +171,12 @@ impl Shared {
         let directory = live.resources.execution.directory().to_owned();
         drop(live);
         if directory.exists() { Err(format!("the run left {}", directory.display())) } else { Ok(()) }
+    }
+}
+
+fn said(announcement: Announcement) {
+    if let Announcement::Step(step) = announcement {
+        eprintln!("{step}");
     }
 }
 

@@ -29,7 +29,6 @@ pub(super) fn of(
             seqno: event.seqno,
             operation: event.operation.clone(),
             ranks: event.culprits.clone(),
-            processes: Vec::new(),
             observed_ranks: event.observed_ranks.clone(),
             sites,
         };
@@ -171,7 +170,6 @@ mod tests {
             source: error_code.source(),
             operation: "all_reduce".to_owned(),
             error_code,
-            processes: Vec::new(),
             observed_ranks: ranks(observed),
             attempted_payload_bytes: 0,
         };
