@@ -29,6 +29,7 @@ pub(super) fn of(
             seqno: event.seqno,
             operation: event.operation.clone(),
             ranks: event.culprits.clone(),
+            processes: Vec::new(),
             observed_ranks: event.observed_ranks.clone(),
             sites,
         };
