@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::check::exit::{self, ExitExpectation};
 use crate::observation::{Captured, Exit, Observation, ProcessObservation, Role};
 
 /// The longest line that is quoted, characters.
@@ -31,8 +30,9 @@ pub struct Cause {
     pub line: String,
 }
 
-/// The first in time of the processes that ended with an error which `expected` does not accept, and not because of another one.
-pub fn first(expected: &ExitExpectation, observation: &Observation) -> Option<Cause> {
+/// The first in time of the processes that ended with an error which the case does not expect (`is_wrong`), and not because of
+/// another one.
+pub fn first(is_wrong: impl Fn(&ProcessObservation) -> bool, observation: &Observation) -> Option<Cause> {
     let victims = victims(observation);
     let has_launcher =
         observation.processes.iter().any(|process| matches!(process.role, Role::Launcher(_) | Role::Srun));
@@ -40,8 +40,7 @@ pub fn first(expected: &ExitExpectation, observation: &Observation) -> Option<Ca
         let was_ended = has_launcher && process.exit == Exit::Signal(libc::SIGTERM);
         let by_loss = || matches!(process.role, Role::Rank(rank) if victims.contains(&rank));
         let says_so = || CONSEQUENCES.iter().any(|words| error_line(&process.stderr).contains(words));
-        let is_wrong = exit::is_error(&process.exit) && !expected.accepts(process.role, &process.exit);
-        is_wrong && !was_ended && !by_loss() && !says_so()
+        is_wrong(process) && !was_ended && !by_loss() && !says_so()
     };
     let failed: Vec<&ProcessObservation> =
         observation.finished().filter(|process| matches!(process.role, Role::Rank(_))).filter(is_by_itself).collect();
@@ -127,7 +126,9 @@ mod tests {
 
     #[test]
     fn the_first_that_failed_by_itself() {
-        let role = |observation: &Observation| first(&ExitExpectation::default(), observation).map(|cause| cause.role);
+        let role = |observation: &Observation| {
+            first(|process| process.exit != Exit::Code(0), observation).map(|cause| cause.role)
+        };
         let (one, ok) = (|| Exit::Code(1), || Exit::Code(0));
         let all = |second: &str| vec![process(0, one(), "x"), process(1, one(), second), process(2, one(), "y")];
         // By time, without those that only noticed.

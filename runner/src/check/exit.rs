@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Failure, cause};
+use crate::check::Failure;
+use crate::check::cause::{self, Cause};
 use crate::host::signal;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 use crate::source::SourceLocation;
@@ -98,20 +99,29 @@ impl ExitExpectation {
         own.or(self.all.as_ref()).cloned().unwrap_or_else(|| (ExitWant::Code(0), self.place.clone()))
     }
 
+    fn is_wrong(&self, process: &ProcessObservation) -> bool {
+        is_error(&process.exit) && !self.accepts(process.role, &process.exit)
+    }
+
+    /// The process that failed by itself before the others.
+    pub fn cause(&self, observation: &Observation) -> Option<Cause> {
+        cause::first(|process| self.is_wrong(process), observation)
+    }
+
     /// Processes that failed unexpectedly before the case was ended. Excludes processes that were ended, and those whose
     /// exit is unexpected but not an error.
     pub fn failed_early<'a>(&self, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
         observation
             .finished()
             .filter(|process| process.role != Role::Coordinator)
-            .filter(|process| is_error(&process.exit) && !self.accepts(process.role, &process.exit))
+            .filter(|process| self.is_wrong(process))
             .collect()
     }
 
     /// The processes that did not end as expected.
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         // Without a line it has nothing to say that the others have not.
-        let cause = cause::first(self, observation).filter(|cause| !cause.line.is_empty());
+        let cause = self.cause(observation).filter(|cause| !cause.line.is_empty());
         let launchers_fine = observation
             .processes
             .iter()

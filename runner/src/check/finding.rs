@@ -9,8 +9,8 @@ use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::check::Failure;
 use crate::check::exit::ExitExpectation;
-use crate::check::{Failure, cause};
 use crate::host::docs;
 use crate::observation::{Exit, Observation, Role};
 use crate::source::SourceLocation;
@@ -133,7 +133,7 @@ pub fn failures(
     (killed, is_cut): (&[u32], bool),
     observation: &Observation,
 ) -> Vec<Failure> {
-    let has_cause = cause::first(exits, observation).is_some();
+    let has_cause = exits.cause(observation).is_some();
     let faults: Vec<InjectedFault> = part(observation, "/resilience/injected_faults");
     let unexpected = findings(observation).into_iter().filter(|finding| {
         let is_due = expected.iter().any(|expectation| expectation.means(finding))

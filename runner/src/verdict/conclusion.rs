@@ -1,8 +1,8 @@
 //! The result of a case with all observations, before it is turned into events.
 
 use crate::case::{Case, KillTarget};
+use crate::check::Failure;
 use crate::check::perf::Measured;
-use crate::check::{Failure, cause};
 use crate::observation::{Exit, Observation, Role};
 use crate::verdict::Verdict;
 
@@ -73,7 +73,7 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
     if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
         return Some(role);
     }
-    if let Some(cause) = cause::first(&case.expect.exit, observation) {
+    if let Some(cause) = case.expect.exit.cause(observation) {
         return Some(cause.role);
     }
     let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
