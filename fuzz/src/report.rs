@@ -26,7 +26,7 @@ cases:
     - {path: '$[*].devices[0].used_memory_peak', of: device, any: {le: 40GiB}}
     - {path: '$.operation_timeline.entries', contains: {a: 1}}
     - {path: '$.cluster.name', matches: '^a', in: [a, b]}
-    - {path: '$..gaps', len: 0}
+    - {path: '$..gaps', of: device, len: 0}
     invariants:
     - report.cluster.world_size == world_size
     - \"report.links | pluck('bytes') | sum > 0\"

@@ -82,8 +82,10 @@ fn each_class_does_what_the_interpreter_does() {
             _ => &[output],
         };
         let params = &words(params)[..entry.param_bytes() as usize];
+        // Whoever arrives makes the barrier new.
+        let threads = if entry.name == "barriers_in_memory" { 1 } else { 64 };
         let launched =
-            device.launch(&classes, &entry.name, [2, 1, 1], [64, 1, 1], params, |launch| launch.dynamic_shared = 64);
+            device.launch(&classes, &entry.name, [1; 3], [threads, 1, 1], params, |launch| launch.dynamic_shared = 64);
         launched.unwrap_or_else(|error| panic!("{}: {error}", entry.name));
         ran.push(entry.name.clone());
     }

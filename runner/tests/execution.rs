@@ -29,6 +29,7 @@ fn case(argv: &[&str], ranks: Option<u32>) -> Case {
         timeout: Timeout { slow: PATIENCE, kill: PATIENCE, grace: Duration::from_millis(300), ..Timeout::default() },
         launch: Launch::Argv { argv: argv.iter().map(|word| (*word).to_owned()).collect(), ranks },
         dir: PathBuf::from("/"),
+        cwd: PathBuf::from("/"),
         ..Case::default()
     }
 }

@@ -22,7 +22,7 @@ fn a_repository_gets_a_suite_that_is_right_and_nothing_is_overwritten() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("found test_sum.py: `ftest test_sum.py` runs its tests"), "{said}");
     assert!(said.contains("wrote clusters/small.yaml: one node with 2 GPUs"), "{said}");
-    assert!(said.contains("wrote suites/training.yaml: train.py on one node with 2 GPUs"), "{said}");
+    assert!(said.contains("wrote suites/training.yaml: train.py --epochs 1 on one node with 2 GPUs"), "{said}");
     assert!(said.contains("next: ftest suites/training.yaml"), "{said}");
     let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
     let suite = read("suites/training.yaml");

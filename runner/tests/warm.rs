@@ -300,7 +300,7 @@ fn what_would_differ_starts_cold_and_says_why() {
             "env: {PYTHONHASHSEED: '0'}, launch: {argv: [python, probe.py], ranks: 1}",
             "PYTHONHASHSEED differs",
         ),
-        ("preload", "env: {LD_PRELOAD: ''}, launch: {argv: [python, probe.py], ranks: 1}", "LD_PRELOAD differs"),
+        ("preload", "env: {LD_PRELOAD: libm.so.6}, launch: {argv: [python, probe.py], ranks: 1}", "LD_PRELOAD differs"),
         (
             "imported",
             "env: {READ_AT_IMPORT: x}, launch: {argv: [python, probe.py], ranks: 1}",

@@ -137,7 +137,6 @@ mod tests {
         for (text, shown) in [
             ("retries: 1\n\tenabled: true\n", "s.yaml:2:1: a tab in the indentation"),
             ("retries:\n\t1\n", "s.yaml:2:1: a tab in the indentation"),
-            ("retries: [\n  \t1]\nenabled: true\n", "s.yaml:2:3: a tab in the indentation"),
         ] {
             let diagnostic = first(text);
             assert_eq!(diagnostic.to_string(), shown, "{text:?}");

@@ -54,7 +54,8 @@ fn case(argv: &[&str]) -> Case {
 
 fn start(execution: &mut CaseExecution<'_>, role: Role, argv: &[&str]) {
     let argv = argv.iter().map(OsString::from).collect();
-    let (environment, directory) = (Environment::new(), PathBuf::from("/"));
+    let (mut environment, directory) = (Environment::new(), PathBuf::from("/"));
+    environment.set(protocol::env::COOKIE.name, execution.tree.sweep().cookie.to_string());
     let (streams, texts, at_our_death) = (Streams::Captured, Texts::default(), Some(Signal::KILL));
     let umask = UmaskOf::Case;
     let plan = ProcessPlan {
