@@ -152,7 +152,7 @@ def test_the_command_line_is_fgpus(tmp_path):
     assert (ran.returncode, ran.stdout) == (9, "2 NVIDIA A100-SXM4-80GB 13 [0, 0, 0, 0, 0, 0]\n"), ran.stderr
     assert fakegpu().returncode == 2
     for words, advice in [
-        (["demo"], "docs/tutorial.md"),
+        (["demo"], "ftest docs tutorial"),
         (["preflight", "--", "true"], "ftest exec --preflight"),
         (["validate", "--manifest", "x.yaml"], "docs/suites.md"),
         (["bandwidth"], "ftest bench"),
