@@ -154,7 +154,7 @@ def test_the_command_line_is_fgpus(tmp_path):
     for words, advice in [
         (["demo"], "ftest docs tutorial"),
         (["preflight", "--", "true"], "ftest exec --preflight"),
-        (["validate", "--manifest", "x.yaml"], "docs/suites.md"),
+        (["validate", "--manifest", "x.yaml"], "ftest docs suites"),
         (["bandwidth"], "ftest bench"),
         (["coordinator", "--ping"], "SIGTERM"),
         (["doctor", "--json"], "ftest doctor"),
