@@ -126,7 +126,10 @@ fn when_nobody_moves_the_coordinator_names_the_waiting_and_the_missing() {
     }
     let Some(ToRank::Diagnosis { json }) = control.receive() else { panic!("no answer") };
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(document, serde_json::json!({ "hang": null, "waits_ms": null, "missing_processes": null, "activities": [] }));
+    assert_eq!(
+        document,
+        serde_json::json!({ "hang": null, "waits_ms": null, "missing_processes": null, "activities": [] })
+    );
     assert_eq!(reported_hang(&mut coordinator).as_deref(), Some(HANG));
 }
 
