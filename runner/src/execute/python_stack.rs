@@ -37,15 +37,19 @@ pub(super) fn locate_missing(observation: &mut Observation) {
     }
 }
 
-fn last(stream: &Captured) -> String {
+/// The end of a stream.
+pub(super) fn last(stream: &Captured) -> String {
     String::from_utf8_lossy(if stream.tail.is_empty() { &stream.head } else { &stream.tail }).into_owned()
 }
 
-/// The innermost line that is the user's in the last stack of `stderr`; files below `here` are named relative to it.
+/// The frames of the main thread in the last stack of `stderr`, the innermost first.
+pub(super) fn frames(stderr: &str) -> Option<Vec<CallSite>> {
+    Some(stderr[stderr.rfind(CURRENT)?..].lines().skip(1).map_while(frame).collect())
+}
+
+/// The innermost line that is the user's.
 fn place(stderr: &str, here: &Path) -> Option<CallSite> {
-    let stack = &stderr[stderr.rfind(CURRENT)?..];
-    let frames = stack.lines().skip(1).map_while(frame);
-    let own = frames.into_iter().find(|place| !is_library(&place.file))?;
+    let own = frames(stderr)?.into_iter().find(is_the_users)?;
     let file = own.below(&here.to_string_lossy()).unwrap_or(own.file);
     Some(CallSite::new(file, own.line, own.function))
 }
@@ -57,9 +61,10 @@ fn frame(line: &str) -> Option<CallSite> {
     Some(CallSite { file: file.to_owned(), line: number.parse().ok()?, function: function.trim().to_owned(), place: 0 })
 }
 
-fn is_library(file: &str) -> bool {
-    file.starts_with('<')
-        || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
+/// Whether a frame is not in Python's or an installed package's files.
+pub(super) fn is_the_users(frame: &CallSite) -> bool {
+    const PACKAGES: [&str; 3] = ["/site-packages/", "/dist-packages/", "/lib/python3"];
+    !frame.file.starts_with('<') && !PACKAGES.iter().any(|part| frame.file.contains(part))
 }
 
 #[cfg(test)]

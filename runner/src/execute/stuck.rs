@@ -4,17 +4,15 @@
 use std::path::Path;
 
 use protocol::ids::{Rank, names};
-use protocol::site::CallSite;
 
 use super::awaited::{self, Holders};
 use super::native_state;
 use super::process_tree::Running;
 use super::process_tree::sweep::Process;
+use super::python_stack::{frames, is_the_users, last};
 use crate::check::exit;
-use crate::observation::{Captured, Hang, Observation, Role};
+use crate::observation::{Hang, Observation, Role};
 
-/// The line before the frames of the thread that got the signal, which is the main one.
-const CURRENT: &str = "Current thread ";
 /// The longest line of a program that is shown, characters.
 const LONGEST: usize = 120;
 
@@ -113,16 +111,11 @@ pub(super) fn places(observation: &Observation) -> Vec<String> {
     groups.into_iter().map(|(place, roles)| format!("{} at {place}", who(&roles))).collect()
 }
 
-fn last(stream: &Captured) -> String {
-    String::from_utf8_lossy(if stream.tail.is_empty() { &stream.head } else { &stream.tail }).into_owned()
-}
-
 /// "train.py:13 (validate), in barrier: `dist.barrier()`": the innermost line that is the user's in the last stack of `stderr`, and
 /// the function of a library in which it waits. Files below `here` are named relative to it.
 fn place(stderr: &str, here: &Path) -> Option<String> {
-    let stack = &stderr[stderr.rfind(CURRENT)?..];
-    let frames: Vec<CallSite> = stack.lines().skip(1).map_while(frame).collect();
-    let own = frames.iter().find(|place| !is_library(&place.file)).or(frames.first())?;
+    let frames = frames(stderr)?;
+    let own = frames.iter().find(|frame| is_the_users(frame)).or(frames.first())?;
     let source = std::fs::read_to_string(&own.file).ok();
     let line = source.as_ref().and_then(|text| text.lines().nth((own.line as usize).checked_sub(1)?)).map(str::trim);
     let line: String = line.unwrap_or_default().chars().take(LONGEST).collect();
@@ -138,22 +131,10 @@ fn place(stderr: &str, here: &Path) -> Option<String> {
     Some(place)
 }
 
-/// `  File "train.py", line 13 in validate`.
-fn frame(line: &str) -> Option<CallSite> {
-    let (file, rest) = line.trim_start().strip_prefix("File \"")?.rsplit_once("\", line ")?;
-    let (number, function) = rest.split_once(" in ")?;
-    Some(CallSite::new(file.to_owned(), number.parse().ok()?, function.trim().to_owned()))
-}
-
-fn is_library(file: &str) -> bool {
-    file.starts_with('<')
-        || ["/site-packages/", "/dist-packages/", "/lib/python3"].iter().any(|part| file.contains(part))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Exit, ProcessObservation};
+    use crate::observation::{Captured, Exit, ProcessObservation};
 
     fn stack(file: &str) -> String {
         format!(
