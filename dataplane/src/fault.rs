@@ -15,6 +15,7 @@ use crate::call::{Buffer, Call};
 use crate::failure::Failure;
 use crate::gpu;
 use crate::journal::Journal;
+use crate::threads;
 use crate::wake::Wake;
 
 /// A fault that concerns one rank of one communicator.
@@ -367,7 +368,7 @@ pub(crate) fn start_clock(
         }
     };
     // Without the thread the fault never fires, which fails the case.
-    let _ = std::thread::Builder::new().name("ftest-faults".to_owned()).spawn(clock);
+    let _ = threads::start("ftest-faults", clock);
 }
 
 #[cfg(test)]

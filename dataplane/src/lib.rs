@@ -58,6 +58,7 @@ pub mod settings;
 mod shared;
 pub mod site;
 mod sockets;
+pub mod threads;
 mod transport;
 pub mod unique;
 mod wake;

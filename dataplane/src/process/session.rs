@@ -28,6 +28,7 @@ use crate::process::line::{Ear, Line, Out};
 use crate::process::stream::Stream;
 use crate::refusal;
 use crate::settings::{Address, Settings};
+use crate::threads;
 
 /// A batch of this many records is sent at once.
 const BATCH: usize = 256;
@@ -164,13 +165,12 @@ impl Session {
             placed: [const { AtomicU64::new(0) }; PLACE_WORDS],
         });
         let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
-        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let none = |error| {
             let detail = refusal::explain_thread("no thread for the session with the coordinator", &error);
             Failure::new(ErrorCode::System, detail)
         };
-        thread("ftest-session").spawn(move || reading.read(ear)).map_err(none)?;
-        thread("ftest-flush").spawn(move || flushing.flush_in_time()).map_err(none)?;
+        threads::start("ftest-session", move || reading.read(ear)).map_err(none)?;
+        threads::start("ftest-flush", move || flushing.flush_in_time()).map_err(none)?;
         Ok(session)
     }
 

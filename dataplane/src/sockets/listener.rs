@@ -17,6 +17,7 @@ use super::inbox::Inbox;
 use super::trust::Trust;
 use super::wire::{HEADER, ONE_SIDED_CHANNEL, WELCOME};
 use crate::lock::Mutex;
+use crate::threads;
 use crate::wake::Wake;
 
 /// How many failed or departed ranks are remembered; a connection for an earlier one waits until its deadline.
@@ -82,7 +83,7 @@ impl Listener {
     fn serve(self: &Arc<Self>, door: impl Door) -> io::Result<()> {
         let listener = Arc::clone(self);
         let keep = move || greeter::keep(&door, &*listener);
-        std::thread::Builder::new().name("ftest-data".to_owned()).spawn(keep).map(drop)
+        threads::start("ftest-data", keep).map(drop)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -177,7 +178,7 @@ impl greeter::Host for Listener {
 /// Takes puts and signals in a separate thread. If there is none, the connection closes, and the other end takes us for lost.
 fn serve_puts(inbox: Arc<Inbox>, stream: Channel, from: u32) {
     let serve = move || inbox.serve(stream, from);
-    let _ = std::thread::Builder::new().name("ftest-puts".to_owned()).spawn(serve);
+    let _ = threads::start("ftest-puts", serve);
 }
 
 /// A new connection has room for the welcome; if it has ended, that shows at the first use.

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use dataplane::lock::Mutex;
+use dataplane::threads;
 
 use super::bytes::{Bytes, tensors};
 use super::cxx::{Device, IValue, OperatorHandle, OperatorName};
@@ -178,7 +179,7 @@ fn probe(functions: Functions, handle: OperatorHandle, scalar: *mut c_void) -> O
         }
         PROBE.take()?.places
     };
-    std::thread::Builder::new().name("ftest-probe".to_owned()).spawn(run).ok()?.join().ok()?
+    threads::start("ftest-probe", run).ok()?.join().ok()?
 }
 
 /// Before an operator, during the probe.

@@ -13,6 +13,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use dataplane::lock::{Condvar, Mutex};
+use dataplane::threads;
 
 use super::error::{CudaError, CudaResult};
 use super::{Device, all, context, current};
@@ -400,9 +401,7 @@ impl Stream {
 
     fn start_worker(self: &Arc<Self>) -> std::io::Result<()> {
         let stream = Arc::clone(self);
-        with_signals_blocked(|| {
-            std::thread::Builder::new().name("fakegpu-stream".to_owned()).spawn(move || stream.work()).map(drop)
-        })
+        with_signals_blocked(|| threads::start("fakegpu-stream", move || stream.work()).map(drop))
     }
 }
 

@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use dataplane::call::Call;
-use dataplane::refusal;
+use dataplane::{refusal, threads};
 use protocol::datatype::Operation as Kind;
 use protocol::ids::Rank;
 use protocol::route;
@@ -269,7 +269,7 @@ fn form_all(forming: Vec<Pending>, in_progress: &mut bool) -> NcclResult {
         if alone && !in_background {
             work(together);
         } else {
-            let thread = std::thread::Builder::new().name("fakegpu-nccl-init".to_owned()).spawn(move || work(together));
+            let thread = threads::start("fakegpu-nccl-init", move || work(together));
             thread.map_err(|error| {
                 NcclError::SYSTEM.because(refusal::explain_thread("no thread for a rendezvous", &error))
             })?;
@@ -313,7 +313,7 @@ fn manage_all(tasks: Vec<(Arc<Communicator>, Task)>, in_progress: &mut bool) -> 
             communicator.manage(false);
             result
         };
-        let thread = std::thread::Builder::new().name("fakegpu-nccl-manage".to_owned()).spawn(work);
+        let thread = threads::start("fakegpu-nccl-manage", work);
         let thread = thread
             .map_err(|error| NcclError::SYSTEM.because(refusal::explain_thread("no thread for a task", &error)))?;
         if !in_background {
