@@ -1,8 +1,8 @@
 //! Loads a suite from a file or text, or reports all its mistakes.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use model::node::Entry;
 use protocol::fault::Fault;
@@ -19,10 +19,20 @@ use crate::case::Case;
 /// # Errors
 /// It cannot be read, or all its mistakes.
 pub fn load(file: &Path) -> Result<Suite, SuiteError> {
-    let read_error = |error| SuiteError::Read { file: file.to_owned(), error };
-    let text = fs::read_to_string(file).map_err(read_error)?;
-    let dir = file.canonicalize().map_err(read_error)?.parent().unwrap_or(Path::new("/")).to_owned();
+    let (text, dir) = read(file).map_err(|error| SuiteError::Read { file: file.to_owned(), error })?;
     parse(file, &text, &dir)
+}
+
+/// The text of a suite file, and its absolute directory.
+fn read(file: &Path) -> io::Result<(String, PathBuf)> {
+    let text = fs::read_to_string(file)?;
+    let dir = file.canonicalize()?.parent().unwrap_or(Path::new("/")).to_owned();
+    // `${{ dir }}` and the reports are text.
+    if dir.to_str().is_none() {
+        let why = format!("the path of its directory is not UTF-8 ({}): rename it", dir.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok((text, dir))
 }
 
 /// Reads `text`, the content of `file`, in the absolute directory `dir`.
@@ -38,9 +48,7 @@ pub fn parse(file: &Path, text: &str, dir: &Path) -> Result<Suite, SuiteError> {
 /// # Errors
 /// It cannot be read, or all its mistakes.
 pub fn explain(file: &Path) -> Result<Vec<(Arc<Case>, String)>, SuiteError> {
-    let read_error = |error| SuiteError::Read { file: file.to_owned(), error };
-    let text = fs::read_to_string(file).map_err(read_error)?;
-    let dir = file.canonicalize().map_err(read_error)?.parent().unwrap_or(Path::new("/")).to_owned();
+    let (text, dir) = read(file).map_err(|error| SuiteError::Read { file: file.to_owned(), error })?;
     let mut explained = Some(Vec::new());
     let suite = parse_with(file, &text, &dir, &mut explained)?;
     Ok(suite.cases.into_iter().zip(explained.unwrap_or_default()).collect())
