@@ -74,6 +74,24 @@ fn a_temporary_directory_with_a_name_too_long_for_sockets_or_with_separators_is_
 }
 
 #[test]
+fn a_directory_whose_name_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let workspace = Workspace::new(&["{id: a, launch: {argv: ['true']}}"]);
+    let directory = workspace.0.path().join(std::ffi::OsStr::from_bytes(b"n\xff"));
+    fs::create_dir(&directory).unwrap();
+    fs::copy(workspace.file("s.yaml"), directory.join("s.yaml")).unwrap();
+    for command in ["run", "check", "explain"] {
+        let output = program::ftest().args([command, "s.yaml"]).current_dir(&directory).output().unwrap();
+        let said = text(&output);
+        assert!(
+            output.status.code() == Some(2) && said.contains("s.yaml: the path of its directory is not UTF-8"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_locale_changes_nothing() {
     // Turkish lower case of I is not i; decimal points are commas.
     let workspace = Workspace::new(&[

@@ -31,7 +31,7 @@ pub(crate) fn explain(expression: &str, context: &Context) -> Vec<String> {
     parts.lines
 }
 
-fn parse(expression: &str) -> Option<Expr<'_>> {
+pub(super) fn parse(expression: &str) -> Option<Expr<'_>> {
     limit::check(expression).ok()?;
     parse_expr(expression).ok()
 }
@@ -237,44 +237,13 @@ impl Parts<'_> {
     }
 }
 
-/// How `expression` reaches into the name `of`: `["measured", "ranks", "0"]` for `report.measured.ranks[0]`, an empty
-/// list for the name itself. `None` for wrong syntax.
-pub(crate) fn uses(expression: &str, of: &str) -> Option<Vec<Vec<String>>> {
-    fn walk(expr: &Expr<'_>, of: &str, found: &mut Vec<Vec<String>>) {
-        match names(expr, of) {
-            Some(names) => found.push(names),
-            None => children(expr, &mut |child| walk(child, of, found)),
-        }
-    }
-    let tree = parse(expression)?;
-    let mut found = Vec::new();
-    walk(&tree, of, &mut found);
-    Some(found)
-}
-
-/// The names of a path that begins with `of` and contains nothing computed.
-fn names(expr: &Expr<'_>, of: &str) -> Option<Vec<String>> {
-    let (base, name) = match expr {
-        Expr::Var(var) if var.id == of => return Some(Vec::new()),
-        Expr::GetAttr(get) => (&get.expr, get.name.to_owned()),
-        Expr::GetItem(get) => match &get.subscript_expr {
-            Expr::Const(constant) => (&get.expr, constant.value.to_string()),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    let mut names = names(base, of)?;
-    names.push(name);
-    Some(names)
-}
-
 fn visit(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     see(expr);
     children(expr, &mut |child| visit(child, see));
 }
 
 /// The direct parts of an expression.
-fn children(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
+pub(super) fn children(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     match expr {
         Expr::Var(_) | Expr::Const(_) => {}
         Expr::List(items) => items.items.iter().for_each(see),
@@ -315,7 +284,7 @@ fn children(expr: &Expr<'_>, see: &mut dyn FnMut(&Expr<'_>)) {
     }
 }
 
-fn argument<'e, 's>(arg: &'e CallArg<'s>) -> &'e Expr<'s> {
+pub(super) fn argument<'e, 's>(arg: &'e CallArg<'s>) -> &'e Expr<'s> {
     match arg {
         CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => expr,
     }
@@ -402,18 +371,6 @@ mod tests {
         let found = attributes("captures.loss > 1 and [captures['n']] | sum == other.x", "captures").unwrap();
         assert_eq!(found, ["loss", "n"]);
         assert_eq!(attributes("1 +", "captures"), None);
-    }
-
-    #[test]
-    fn how_a_name_is_used() {
-        let found = |expression: &str| uses(expression, "r").unwrap();
-        assert_eq!(found("r.a.b[0]['c'].d > 1"), [["a", "b", "0", "c", "d"]]);
-        assert_eq!(found("r.a | length + r['b'] if x else [r.c]"), [["a"], ["b"], ["c"]]);
-        assert_eq!(found("r.a[r.b].c"), [["a"], ["b"]]);
-        assert_eq!(found("f(r, k=r.a)"), [vec![], vec!["a"]]);
-        assert_eq!(found("r.a[1:r.b]"), [["a"], ["b"]]);
-        assert_eq!(found("x.r + other"), [[""; 0]; 0]);
-        assert_eq!(uses("r.a +", "r"), None);
     }
 
     /// Expressions of every form.

@@ -11,10 +11,12 @@ mod evaluate;
 mod explain;
 mod limit;
 mod print;
+mod reach;
 pub mod template;
 
 pub(crate) use compile::names;
 pub(crate) use context::{Context, Truth};
 pub(crate) use error::{ExpressionError, cut};
 pub(crate) use evaluate::evaluate;
-pub(crate) use explain::{attributes, explain, uses};
+pub(crate) use explain::{attributes, explain};
+pub(crate) use reach::uses;

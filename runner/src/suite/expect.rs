@@ -393,9 +393,8 @@ fn check_fields(reader: &Reader<'_>, at: &Node, that: &str) {
     for (name, of) in [("report", ReportKind::Cluster), ("devices", ReportKind::Device)] {
         for names in expression::uses(that, name).unwrap_or_default() {
             if let Err(unknown) = Report::of(of, false).check_names(&names) {
-                let place = that
-                    .find(&format!(".{}", unknown.name))
-                    .map_or(0..that.len(), |start| start + 1..start + 1 + unknown.name.len());
+                let start = ['.', '\'', '"'].iter().find_map(|before| that.find(&format!("{before}{}", unknown.name)));
+                let place = start.map_or(0..that.len(), |start| start + 1..start + 1 + unknown.name.len());
                 let span = reader.part(&at.span, that, place);
                 reader.mistake(&span, format!("the report has no `{}` there", unknown.name), unknown.help);
             }
