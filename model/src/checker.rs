@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::diagnostic::Diagnostic;
+use crate::digits;
 use crate::node::{Entry, Node, Value};
 use crate::yaml::did_you_mean;
 
@@ -82,8 +83,30 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Whether a number is what is written. Reports digits that it cannot hold, and leading zeros.
+    fn exact(&mut self, node: &Node) -> bool {
+        let value = match node.value {
+            Value::Integer(number) => number as f64,
+            Value::Float(number) if number.is_finite() => number,
+            _ => return true,
+        };
+        let written = self.text.get(node.span.clone()).unwrap_or_default();
+        // What a template became is not what is written.
+        if written.is_empty() || written.contains("${{") {
+            return true;
+        }
+        let reads = digits::lost(written, value, false);
+        if let Some(reads) = &reads {
+            self.mistake(&node.span, format!("`{written}` is read as the number {reads}"), format!("write {reads}"));
+        }
+        reads.is_none()
+    }
+
     /// A whole number from `min` to `max`.
     pub fn integer(&mut self, what: &str, node: &Node, min: u32, max: u32) -> Option<u32> {
+        if !self.exact(node) {
+            return None;
+        }
         let range = format!("write a whole number from {min} to {max}");
         let Value::Integer(number) = node.value else {
             let message = format!("`{what}` must be a whole number, found {}", node.value.kind());
@@ -101,6 +124,9 @@ impl<'a> Checker<'a> {
 
     /// A finite number: above 0, or 0 and above when `zero`.
     pub fn number(&mut self, what: &str, node: &Node, zero: bool) -> Option<f64> {
+        if !self.exact(node) {
+            return None;
+        }
         let number = match node.value {
             Value::Integer(number) => number as f64,
             Value::Float(number) => number,

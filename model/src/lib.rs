@@ -35,6 +35,7 @@ pub mod cluster_file;
 mod communicator;
 pub mod cost;
 pub mod diagnostic;
+pub mod digits;
 mod ending;
 pub mod exchange;
 mod failure;

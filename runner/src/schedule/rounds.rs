@@ -116,7 +116,10 @@ impl Tally {
         let last = self.last.clone()?;
         let mut notes = Vec::new();
         let mut failures = Vec::new();
-        let counted = format!("{} of {} iterations passed", self.passed, self.made);
+        let mut counted = format!("{} of {} iterations passed", self.passed, self.made);
+        if case.retries.is_some() {
+            counted.push_str(", none with `retries`");
+        }
         let verdict = match &self.first {
             Some((number, verdict)) => {
                 let failure = Failure {

@@ -4,7 +4,6 @@
 
 mod case;
 mod cluster;
-mod digits;
 mod directory;
 mod expect;
 mod explain;

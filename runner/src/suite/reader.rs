@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use model::diagnostic::Diagnostic;
 use model::node::{Entry, Node, Value};
-use model::yaml;
+use model::{digits, yaml};
 use protocol::suggest;
 use serde_json::json;
 
 use crate::source::SourceLocation;
 use crate::suite::language::Section;
-use crate::suite::{digits, quantity};
+use crate::suite::quantity;
 
 /// A place in the text of a file, in bytes.
 pub(super) type Span = Range<usize>;
@@ -284,16 +284,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reports a number that is not what is written: digits that it cannot hold, and leading zeros. With `or_text` text may be
+    /// Whether a number is what is written. Reports digits that it cannot hold, and leading zeros. With `or_text` text may be
     /// meant, and a number loses zeros at its end, too.
-    pub(crate) fn exact(&self, node: &Node, or_text: bool) {
+    pub(crate) fn exact(&self, node: &Node, or_text: bool) -> bool {
         let value = match node.value {
             Value::Integer(number) => number as f64,
             Value::Float(number) if number.is_finite() => number,
-            _ => return,
+            _ => return true,
         };
         let written = self.scalar(node).unwrap_or_default();
-        if let Some(reads) = digits::lost(&written, value, or_text) {
+        let reads = digits::lost(&written, value, or_text);
+        if let Some(reads) = &reads {
             let help = if or_text {
                 format!("write \"{written}\" for text, or {reads} for the number")
             } else {
@@ -301,11 +302,14 @@ impl<'a> Reader<'a> {
             };
             self.mistake(&node.span, format!("`{written}` is read as the number {reads}"), help);
         }
+        reads.is_none()
     }
 
     /// A whole number from `min` to `max`.
     pub(crate) fn integer(&self, what: &str, node: &Node, min: u32, max: u32) -> Option<u32> {
-        self.exact(node, false);
+        if !self.exact(node, false) {
+            return None;
+        }
         let help = format!("write a whole number from {min} to {max}");
         let Value::Integer(number) = node.value else { return self.wrong_type(what, node, "a whole number", &help) };
         let fits = u32::try_from(number).ok().filter(|number| (min..=max).contains(number));
@@ -317,7 +321,9 @@ impl<'a> Reader<'a> {
 
     /// A finite number.
     pub(crate) fn number(&self, what: &str, node: &Node) -> Option<f64> {
-        self.exact(node, false);
+        if !self.exact(node, false) {
+            return None;
+        }
         match node.value {
             Value::Integer(number) => Some(number as f64),
             Value::Float(number) if number.is_finite() => Some(number),
@@ -373,7 +379,7 @@ impl<'a> Reader<'a> {
         match &node.value {
             Value::List(items) => items.iter().for_each(|item| drop(self.any(item))),
             Value::Map(entries) => entries.iter().for_each(|entry| drop(self.any(&entry.node))),
-            _ => self.exact(node, true),
+            _ => drop(self.exact(node, true)),
         }
         to_json(node)
     }

@@ -114,7 +114,7 @@ static COMMON: &[Key] = &[
         Shape::Either(&[Shape::Integer(0, MOST_RETRIES), Shape::Section(&RETRIES)]),
         "0",
         "further [attempts](#retries) after one that did not pass",
-    ).always(),
+    ).needs(Needs::Else("every case; not by `--repeat` and `--stress`", "noted")),
     optional("tags", TEXTS, "words for `--filter 'tag(...)'`").always(),
     optional("allow_gaps", TEXTS, "patterns of [gaps](gaps.md) that do not break the case").always(),
     or(

@@ -1,7 +1,7 @@
 //! Whether a number is what is written: `012` and `0.12345678901234567890` are not, and `2.10` is not where a version is meant.
 
 /// What `written` is read as, if that is not the same number. With `zeros` also if zeros at its end are lost: `2.10`.
-pub(super) fn lost(written: &str, value: f64, zeros: bool) -> Option<String> {
+pub fn lost(written: &str, value: f64, zeros: bool) -> Option<String> {
     let written = written.trim_start_matches(['+', '-']);
     let (mantissa, exponent) =
         written.split_once(['e', 'E']).map_or((written, ""), |(mantissa, rest)| (mantissa, rest));
