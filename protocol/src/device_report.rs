@@ -105,7 +105,7 @@ pub enum JournalLine {
 pub struct DeviceReport {
     /// [`REPORT_VERSION`].
     pub report_version: u32,
-    /// `simulate`, `hybrid`.
+    /// `simulate`, `hybrid` (experimental).
     pub mode: String,
     /// `allow`, `warn` or `error`.
     pub unsupported_api_policy: String,
