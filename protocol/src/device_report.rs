@@ -304,7 +304,7 @@ pub struct Summary {
 
 impl Summary {
     /// The totals over `devices`.
-    pub fn of(devices: &[DeviceEntry]) -> Self {
+    pub fn from_devices(devices: &[DeviceEntry]) -> Self {
         let mut summary = Self { device_count: devices.len() as u64, ..Self::default() };
         for device in devices {
             summary.alloc += device.alloc;
@@ -367,7 +367,7 @@ pub struct ProfileEntry {
 
 impl ProfileEntry {
     /// The report's part of a profile.
-    pub fn of(profile: &GpuProfile) -> Self {
+    pub fn from_profile(profile: &GpuProfile) -> Self {
         Self {
             id: profile.id.clone(),
             architecture: format!("{:?}", profile.architecture).to_lowercase(),

@@ -65,7 +65,7 @@ impl Cluster {
         let (mut findings, finding_times) = findings::numbered(
             self.order_findings(&number, facts.source_root.as_deref())
                 .into_iter()
-                .chain(findings::of(
+                .chain(findings::from_events(
                     &resilience.failure_events,
                     &failures,
                     sites,

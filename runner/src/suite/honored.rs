@@ -44,7 +44,7 @@ pub(super) fn case(reader: &Reader<'_>, node: &Node, has: Has) {
 
 impl Defaults {
     /// Looks at what `node`, the `defaults` of a suite, has for one case.
-    pub(super) fn see(&self, node: &Node, has: Has) {
+    pub(super) fn note(&self, node: &Node, has: Has) {
         let mut known = self.missing.borrow_mut();
         each(node, &mut |section, entry| {
             let Some(key) = section.key(&entry.key) else { return };

@@ -23,7 +23,7 @@ pub struct Conclusion {
 
 impl Conclusion {
     /// The conclusion from one attempt without any policy.
-    pub fn of(outcome: Outcome) -> Conclusion {
+    pub fn from_outcome(outcome: Outcome) -> Conclusion {
         Conclusion {
             verdict: outcome.verdict.clone(),
             flaky: false,

@@ -55,7 +55,7 @@ impl ExitCode {
     }
 
     /// The exit code that a verdict leads to.
-    pub fn of(verdict: &Verdict) -> ExitCode {
+    pub fn from_verdict(verdict: &Verdict) -> ExitCode {
         match verdict {
             Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. } => ExitCode::Passed,
             Verdict::Failed | Verdict::Timeout => ExitCode::Failed,

@@ -58,7 +58,7 @@ pub(crate) fn draw(place: Place) -> Option<Duration> {
 }
 
 /// Waits for the drawn delay.
-pub(crate) fn at(place: Place) {
+pub(crate) fn wait(place: Place) {
     if let Some(delay) = draw(place) {
         std::thread::sleep(delay);
     }

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_row_takes_its_place_in_the_table() {
-        let mut tally = Tally::of("connections");
+        let mut tally = Tally::new("connections");
         tally.many(219_555);
         let row = Row { name: "b", tries: "x | y", tally, took: Duration::from_secs(61) };
         let new = line(&row);

@@ -32,7 +32,7 @@ struct Came {
 
 /// Runs the suites both ways.
 pub(super) fn warm_and_cold(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("cases");
+    let mut tally = Tally::new("cases");
     let cold = run(workspace, "0", &mut tally)?;
     let warm = run(workspace, "1", &mut tally)?;
     let (mut forked, mut reasons) = (0, BTreeMap::<String, usize>::new());

@@ -378,7 +378,7 @@ mod tests {
             growth: Some(Probed {
                 variable: "BATCH".into(),
                 points: vec![(8.0, GIB), (16.0, 2 * GIB)],
-                line: Growth::of(&[(8.0, GIB), (16.0, 2 * GIB)]),
+                line: Growth::fit(&[(8.0, GIB), (16.0, 2 * GIB)]),
             }),
             not_known: NOT_KNOWN,
         };

@@ -62,7 +62,7 @@ impl Key {
     }
 
     /// The key, which every case honors.
-    const fn always(self) -> Key {
+    const fn everywhere(self) -> Key {
         self.needs(Needs::Nothing)
     }
 }

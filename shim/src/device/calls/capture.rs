@@ -9,7 +9,7 @@ use crate::device::{context, stream, version};
 
 pub(crate) fn begin(handle: usize, mode: c_uint) -> CudaResult {
     context::enter()?;
-    capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, None)
+    capture::begin(&stream::resolve(handle)?, Mode::from_number(mode)?, None)
 }
 
 /// Edge data is for programmatic launches, which are ordinary launches here.
@@ -23,7 +23,7 @@ pub(crate) fn begin_to_graph(
 ) -> CudaResult {
     context::enter()?;
     let into = capture::into(graph, nodes.list(count)?)?;
-    capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, into)
+    capture::begin(&stream::resolve(handle)?, Mode::from_number(mode)?, into)
 }
 
 pub(crate) fn end(handle: usize, out: Out<usize>) -> CudaResult {

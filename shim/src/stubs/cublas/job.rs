@@ -99,11 +99,11 @@ impl Job {
     /// The current call from C, with a cuBLAS handle.
     pub(crate) fn begin(handle: usize) -> Answer<Self> {
         let (stream, on_device) = handle::working(handle)?;
-        Ok(Self::of(Library::Cublas, stream, on_device))
+        Ok(Self::new(Library::Cublas, stream, on_device))
     }
 
     /// The current call from C, in a stream.
-    pub(crate) fn of(library: Library, stream: usize, on_device: bool) -> Self {
+    pub(crate) fn new(library: Library, stream: usize, on_device: bool) -> Self {
         let name = finding::function();
         Self { library, name, stream, on_device, operands: Vec::new(), scalars: Vec::new(), batch: 1, waits: false }
     }
@@ -171,7 +171,7 @@ impl Job {
     }
 
     /// Adds an argument at an address.
-    pub(crate) fn at(&mut self, address: usize, element: Element, shape: Shape, reads: bool, writes: bool) {
+    pub(crate) fn operand_at(&mut self, address: usize, element: Element, shape: Shape, reads: bool, writes: bool) {
         self.push(Base::At { address, stride: 0 }, element, shape, reads, writes);
     }
 

@@ -212,7 +212,7 @@ impl Stream {
             Kind::Blocking => Order::Blocking,
             Kind::NonBlocking => Order::NonBlocking,
         };
-        lane::of(Lane { id: self.id, device: self.device, order })
+        lane::current(Lane { id: self.id, device: self.device, order })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

@@ -22,16 +22,16 @@ use crate::execute::python::Python;
 use crate::host::deadline;
 
 /// The file that the interpreter loads by itself; it loads the parts.
-const FIRST: (&str, &str) = ("sitecustomize.py", include_str!("server/sitecustomize.py"));
+const FIRST: (&str, &str) = ("sitecustomize.py", include_str!("sitecustomize.py"));
 /// The server, in the order in which its parts build on each other.
 const PARTS: [(&str, &str); 7] = [
-    ("kernel.py", include_str!("server/kernel.py")),
-    ("checks.py", include_str!("server/checks.py")),
-    ("sources.py", include_str!("server/sources.py")),
-    ("programs.py", include_str!("server/programs.py")),
-    ("child.py", include_str!("server/child.py")),
-    ("workers.py", include_str!("server/workers.py")),
-    ("server.py", include_str!("server/server.py")),
+    ("kernel.py", include_str!("kernel.py")),
+    ("checks.py", include_str!("checks.py")),
+    ("sources.py", include_str!("sources.py")),
+    ("programs.py", include_str!("programs.py")),
+    ("child.py", include_str!("child.py")),
+    ("workers.py", include_str!("workers.py")),
+    ("server.py", include_str!("server.py")),
 ];
 /// The file with the names of the parts, in their order.
 const ORDER: &str = "parts";
