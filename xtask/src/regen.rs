@@ -78,6 +78,7 @@ const GROUPS: &[Group] = &[
             "docs/suite.schema.json",
             "schema/events.v1.json",
             "docs/suites.md",
+            "docs/suites-reference.md",
             "docs/cli.md",
             "docs/reports.md",
             "docs/findings.md",

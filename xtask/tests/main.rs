@@ -1,9 +1,10 @@
-//! What holds for every crate: structure, sizes, links, and the readers behind those tests.
+//! What holds for every crate: structure, names, sizes, links, and the readers behind those tests.
 
 mod architecture;
 mod circles;
 mod commands;
 mod links;
 mod modules;
+mod names;
 mod sizes;
 mod stages;
