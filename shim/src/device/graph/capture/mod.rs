@@ -217,7 +217,7 @@ fn invalidate(captures: impl Iterator<Item = Arc<Capture>>) -> bool {
 /// Called when work that cannot be captured is submitted to a stream.
 ///
 /// # Errors
-/// As [`of`]; `CAPTURE_UNSUPPORTED` if the stream captures; the capture is then invalid.
+/// As [`for_stream`]; `CAPTURE_UNSUPPORTED` if the stream captures; the capture is then invalid.
 pub(crate) fn refuse(stream: &Stream) -> CudaResult {
     match for_stream(stream)? {
         None => Ok(()),
@@ -358,7 +358,7 @@ pub(crate) fn depend(stream: &Stream, nodes: &[usize], only: bool) -> CudaResult
 /// Called when an event is recorded in a stream; `None` if the stream does not capture.
 ///
 /// # Errors
-/// As [`of`].
+/// As [`for_stream`].
 pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
     let Some(capture) = for_stream(stream)? else { return Ok(None) };
     let state = capture.state.lock();
@@ -371,7 +371,7 @@ pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
 /// is part of a capture, and handled.
 ///
 /// # Errors
-/// As [`of`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
+/// As [`for_stream`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
 /// `CAPTURED_EVENT` for one whose capture is over, `CAPTURE_UNSUPPORTED` for the legacy stream.
 pub(crate) fn wait(stream: &Arc<Stream>, captured: Option<Captured>, is_fresh: bool) -> CudaResult<bool> {
     let own = for_stream(stream)?;
