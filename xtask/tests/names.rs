@@ -1,8 +1,7 @@
 //! Names say what they name: a function is not called by a bare preposition or adverb, and a module with parts of its own is
 //! `name/mod.rs`, never `name.rs` beside a folder.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::{root, rust_files};
 
 /// Names that say nothing of what a function does. A constructor is `new` or `from_...`, a look-up is `find`, `get` or `..._at`.
 const BANNED: [&str; 7] = ["of", "at", "see", "way", "said", "ours", "always"];
@@ -16,25 +15,13 @@ fn banned(text: &str) -> Vec<(usize, String)> {
         let end = name.find(|letter: char| !letter.is_alphanumeric() && letter != '_')?;
         BANNED.contains(&&name[..end]).then(|| name[..end].to_owned())
     };
-    let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with(['/', '"']));
     code.filter_map(|(index, line)| Some((index + 1, name(line)?))).collect()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// The Rust files of the repository that are held to this.
 fn sources() -> Vec<String> {
-    let mut git = Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]).current_dir(root());
-    let listed = git.output().unwrap();
-    assert!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
-    let files = String::from_utf8(listed.stdout).unwrap();
-    let held = files.lines().filter(|file| !EXEMPT.iter().any(|exempt| file.starts_with(exempt)));
-    let held: Vec<String> = held.filter(|file| root().join(file).exists()).map(str::to_owned).collect();
-    assert!(held.len() > 500, "only {} files were listed", held.len());
-    held
+    rust_files().into_iter().filter(|file| !EXEMPT.iter().any(|exempt| file.starts_with(exempt))).collect()
 }
 
 #[test]
@@ -54,8 +41,30 @@ fn a_module_with_parts_is_a_folder() {
     assert!(found.is_empty(), "move these to NAME/mod.rs: {found:?}");
 }
 
+/// Dependencies of the workspace in `text` that have no comment above them.
+fn without_reason(text: &str) -> Vec<&str> {
+    let (_, list) = text.split_once("[workspace.dependencies]\n").unwrap();
+    let lines: Vec<&str> = list.lines().take_while(|line| !line.starts_with('[')).collect();
+    let is_bare =
+        |pair: &&[&str]| pair[1].contains(" = ") && !pair[1].contains("{ path =") && !pair[0].starts_with('#');
+    let is_code = |line: &&str| !line.starts_with('#');
+    lines.windows(2).filter(is_bare).map(|pair| pair[1]).filter(is_code).collect()
+}
+
+#[test]
+fn every_dependency_has_its_reason_above_it() {
+    let text = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(text.contains("[workspace.dependencies]"));
+    assert_eq!(without_reason(&text), [""; 0], "say above these in Cargo.toml what they are for");
+    assert_eq!(
+        without_reason("[workspace.dependencies]\na = { path = \"a\" }\nb = \"1\"\n# For c.\nc = \"1\"\n[x]\n"),
+        ["b = \"1\""]
+    );
+}
+
 #[test]
 fn a_banned_name_is_found_by_its_line() {
-    let text = "impl A {\n    pub(crate) const fn of<T>(value: T) -> Self {\n// fn at(\nfn at_place(x: u32) {}\nfn say() {}\n";
+    let text =
+        "impl A {\n    pub(crate) const fn of<T>(value: T) -> Self {\n// fn at(\nfn at_place(x: u32) {}\nfn say() {}\n";
     assert_eq!(banned(text), [(2, "of".to_owned())]);
 }

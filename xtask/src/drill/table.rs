@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use super::tally::{self, Row};
 
@@ -52,8 +51,7 @@ fn line(row: &Row) -> String {
 }
 
 fn today() -> String {
-    let output = Command::new("date").args(["-u", "+%F"]).output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    duct::cmd!("date", "-u", "+%F").read().unwrap_or_default()
 }
 
 /// This machine in words.

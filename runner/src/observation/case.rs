@@ -1,0 +1,156 @@
+//! What was seen of one run of a case.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::device_report::Left;
+use protocol::report::Finding;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Gap, Hang, ProcessObservation, PythonUsed, Role};
+use crate::host::machine::Machine;
+use crate::source::SourceLocation;
+
+/// The directory below [`Observation::scratch`] that the processes of a case share (FTEST_SCRATCH).
+pub const SHARED: &str = "shared";
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Observation {
+    /// Every process the runner started, and torchrun's workers and srun's tasks if their streams are known: ranks first, by
+    /// rank.
+    pub processes: Vec<ProcessObservation>,
+    /// The cluster report, if a coordinator ran and left one.
+    pub cluster_report: Option<Value>,
+    /// The whole report. The file may have been removed with the scratch directory; its text can still be read here.
+    pub report_file: Option<Arc<File>>,
+    /// The device reports, by rank, then pid.
+    pub device_reports: Vec<Value>,
+    /// Uses of unimplemented features, from the device reports and the cluster report.
+    pub gaps: Vec<Gap>,
+    /// Findings of processes, if there is no cluster report that contains them.
+    pub findings: Vec<Finding>,
+    /// GPU resources that processes with exit code 0 had not released.
+    pub left: Vec<Left>,
+    /// What the operating system refused to the shim, one sentence each: the refusal and, after `; `, what to do.
+    pub refused: Vec<String>,
+    /// What the machine allowed, and what it did.
+    pub machine: Machine,
+    /// From the first spawn to the last exit.
+    pub duration: Duration,
+    /// The kill deadline passed.
+    pub timed_out: bool,
+    /// A rank or launcher ended with an error that the case does not expect, and the others were ended after a while.
+    pub cut_short: bool,
+    /// The processes that ended, in order of time as far as it was seen.
+    pub ends: Vec<Role>,
+    /// Processes still running when the case was ended: their exits do not count.
+    pub unfinished: Vec<Role>,
+    /// Those that were stopped by a signal (SIGSTOP).
+    pub stopped: Vec<Role>,
+    /// The limit that expired before the case's own deadline: the case was ended, or never started.
+    pub past: Option<String>,
+    /// Where those were and what they waited for, if none waited for another in NCCL.
+    pub whereabouts: Vec<String>,
+    /// Why nothing progressed any more, if known.
+    pub hang: Option<Hang>,
+    /// An operation that the runner failed at (spawn, coordinator, environment): the case is broken.
+    pub infra_error: Option<String>,
+    /// A fixture that the case uses could not be set up: the case is broken.
+    pub fixture_error: Option<FixtureError>,
+    /// The interpreter lacks something that the case declares in `python`: the case is broken.
+    pub python_error: Option<PythonError>,
+    /// The interpreter of its processes, if it has one.
+    pub python: Option<PythonUsed>,
+    /// Descriptions of processes, sockets or shared memory still there after the case.
+    pub leaked: Vec<String>,
+    /// Objects in `/dev/shm` that appeared while only this case ran, and that no process uses any more.
+    pub shared_memory: Vec<PathBuf>,
+    /// Messages about what was killed on purpose, and about triggers that never came.
+    pub notes: Vec<String>,
+    /// How its processes were started, if warm starts were wanted.
+    pub starts: Option<Starts>,
+    /// Messages about triggers of `kill` that never matched: the case fails.
+    pub kills_not_triggered: Vec<String>,
+    /// The same for link cuts.
+    pub cuts_not_triggered: Vec<String>,
+    /// Messages about `faults` that never fired: the case fails.
+    pub faults_not_fired: Vec<String>,
+    /// Where streams and reports are kept.
+    pub scratch: PathBuf,
+    /// Why the case did not run (an unmet requirement that only the executor can check, or a canceled run).
+    pub skipped: Option<String>,
+    /// The run was interrupted while the case ran.
+    pub cancelled: bool,
+    /// The observation of the second run of a `deterministic` case.
+    pub again: Option<Box<Observation>>,
+}
+
+impl Observation {
+    /// The observation of a case that could not be run.
+    pub fn infra(error: impl Into<String>) -> Observation {
+        Observation { infra_error: Some(error.into()), ..Observation::default() }
+    }
+
+    /// The process with this role.
+    pub fn process(&self, role: Role) -> Option<&ProcessObservation> {
+        self.processes.iter().find(|process| process.role == role)
+    }
+
+    /// Processes that ended by themselves.
+    pub fn finished(&self) -> impl Iterator<Item = &ProcessObservation> {
+        self.processes.iter().filter(|process| !self.unfinished.contains(&process.role))
+    }
+
+    /// The device report of a rank; if it has several processes, that of the first.
+    pub fn device_report(&self, rank: u32) -> Option<&Value> {
+        self.device_reports.iter().find(|report| report["measured"]["rank"] == rank)
+    }
+
+    /// The ranks, by rank.
+    pub fn ranks(&self) -> impl Iterator<Item = (u32, &ProcessObservation)> {
+        self.processes.iter().filter_map(|process| match process.role {
+            Role::Rank(rank) => Some((rank, process)),
+            Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
+        })
+    }
+}
+
+/// Why a fixture could not be set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FixtureError {
+    /// Where the suite defines its setup.
+    pub place: SourceLocation,
+    /// What was wanted.
+    pub expected: String,
+    /// What happened instead, with the last output of the setup.
+    pub got: String,
+    /// What to do next; may be empty.
+    pub next: String,
+}
+
+/// An interpreter that is not what a case declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PythonError {
+    /// What the case declares.
+    pub expected: String,
+    /// What the interpreter has instead.
+    pub got: String,
+    /// What to do next.
+    pub next: String,
+}
+
+/// How many processes were forked from a warm process, and why others were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Starts {
+    /// Processes that were forked, also by torchrun and by ranks.
+    pub warm: u32,
+    /// The others that could have been, each with the reason: `rank 1: the script may set ...`.
+    pub cold: Vec<String>,
+    /// Modules that the suite wants imported before, and that cannot be, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
+}
