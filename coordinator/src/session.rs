@@ -37,7 +37,7 @@ pub(crate) enum Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) token: Option<String>,
-    /// For connections from other hosts, if the run has a token.
+    /// The TLS configuration for connections from other hosts, if the run has a token.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) events: mpsc::Sender<Event>,
     /// Sessions whose connection may be made again.

@@ -21,7 +21,7 @@ type Names = BTreeMap<Arc<str>, u64>;
 
 #[derive(Debug, Default)]
 struct Launches {
-    /// By ordinal.
+    /// The kernels of each device, by its ordinal.
     devices: BTreeMap<usize, Names>,
     /// Names by handle: a `CUfunction` or a `CUkernel`.
     names: HashMap<usize, Arc<str>>,

@@ -23,7 +23,7 @@ const HOST_NUMA: u32 = 3;
 struct References {
     made: usize,
     handles: HashMap<usize, usize>,
-    /// By address: its length, and which allocation.
+    /// The mappings by address: the length, and which allocation.
     mapped: BTreeMap<usize, (usize, usize)>,
     counts: HashMap<usize, u64>,
 }

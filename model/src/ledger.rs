@@ -121,7 +121,7 @@ pub(crate) struct Ledger {
     pub(crate) topology: Option<Topology>,
     pub(crate) collectives: BTreeMap<Operation, Totals>,
     pub(crate) point_to_point: Totals,
-    /// By (source node, destination node).
+    /// The traffic by (source node, destination node).
     pub(crate) links: BTreeMap<(usize, usize), Traffic>,
     /// By nodes, the lower index first.
     pub(crate) pairs: BTreeMap<(usize, usize), Traffic>,

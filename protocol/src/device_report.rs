@@ -280,9 +280,9 @@ impl std::ops::AddAssign for Io {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compute {
-    /// By cuBLAS.
+    /// What cuBLAS multiplied.
     pub cublas_gemm: Work,
-    /// By cuBLASLt.
+    /// What cuBLASLt multiplied.
     pub cublaslt_matmul: Work,
 }
 

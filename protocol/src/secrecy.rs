@@ -94,9 +94,9 @@ impl Secret {
 /// Both sides of TLS 1.3 between ranks, or between ftest and an agent: whoever connects and whoever accepts each prove that they have
 /// the secret.
 pub struct BetweenRanks {
-    /// For the side that accepts.
+    /// The configuration of the side that accepts.
     pub server: Arc<ServerConfig>,
-    /// For the side that connects.
+    /// The configuration of the side that connects.
     pub client: Arc<ClientConfig>,
 }
 

@@ -35,7 +35,7 @@ impl Trust {
         &self.token
     }
 
-    /// For connections to other hosts.
+    /// The keys for connections to other hosts.
     pub(crate) fn keys(&self) -> Option<&BetweenRanks> {
         self.keys.as_deref()
     }

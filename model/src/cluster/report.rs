@@ -358,7 +358,7 @@ impl Cluster {
         (timeline, measured, began_ns)
     }
 
-    /// In the order of the report.
+    /// The failures in the order of the report.
     fn sorted_failures(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> Vec<&Failure> {
         let mut failures: Vec<_> = self.failures.events().collect();
         // Stable: what the key does not order keeps the order of arrival.

@@ -169,7 +169,7 @@ report! {
         retained_entries: u64,
         /// Operations before them.
         dropped_entries: u64,
-        /// In order.
+        /// The entries in order.
         entries: Vec<TimelineEntry>,
     }
 

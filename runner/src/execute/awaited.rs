@@ -16,7 +16,7 @@ const LONGEST: usize = 256;
 pub(super) struct Holders(BTreeMap<String, Vec<String>>);
 
 impl Holders {
-    /// Of `processes`, each under its own name.
+    /// What each of `processes` holds, under its own name.
     pub(super) fn from_processes(processes: &[(String, i32)]) -> Holders {
         let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, pid) in processes {

@@ -62,7 +62,7 @@ pub struct CaseEnd {
     pub verdict: Verdict,
     /// It passed after an attempt that did not.
     pub flaky: bool,
-    /// Of a policy, beyond those of the attempts.
+    /// The failures of a policy, beyond those of the attempts.
     pub failures: Vec<Failure>,
     /// Other things a reader should know.
     pub notes: Vec<String>,

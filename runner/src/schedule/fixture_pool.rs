@@ -63,7 +63,7 @@ struct Made {
     directory: PathBuf,
     cookie: Cookie,
     environment: Environment,
-    /// With its late values filled in.
+    /// The teardown, with its late values filled in.
     teardown: Option<Step>,
 }
 

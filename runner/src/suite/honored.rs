@@ -17,7 +17,7 @@ use crate::suite::{Span, template};
 /// The keys of `defaults` that some case does not honor.
 #[derive(Debug, Default)]
 pub(super) struct Defaults {
-    /// By place: what no case has had so far; `None` once one has.
+    /// What no case has had so far, by place; `None` once one has.
     missing: RefCell<BTreeMap<usize, (Span, Option<Missing>)>>,
 }
 

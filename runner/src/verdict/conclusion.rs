@@ -17,7 +17,7 @@ pub struct Conclusion {
     pub failures: Vec<Failure>,
     /// Other things a reader should know.
     pub notes: Vec<String>,
-    /// At least one, in order.
+    /// The attempts in order, at least one.
     pub attempts: Vec<Outcome>,
 }
 

@@ -41,7 +41,7 @@ pub const MEANINGS: &[(ExitCode, &str)] = &[
     (ExitCode::Terminated, "ended by SIGTERM"),
 ];
 
-/// For `--help`.
+/// The exit codes as `--help` lists them.
 pub fn help() -> String {
     let lines: Vec<String> =
         MEANINGS.iter().map(|(code, meaning)| format!("  {:<4} {}", *code as u8, meaning.replace('`', ""))).collect();

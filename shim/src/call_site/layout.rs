@@ -26,13 +26,13 @@ pub(super) enum Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) innermost: Innermost,
-    /// In a frame.
+    /// Offsets in a frame.
     pub(super) previous: usize,
     pub(super) code: usize,
     pub(super) instruction: Instruction,
     /// The owner of a frame, in versions where an interpreter entry frame cannot be recognized otherwise.
     pub(super) owner: Option<usize>,
-    /// In a code object.
+    /// Offsets in a code object.
     pub(super) filename: usize,
     pub(super) name: usize,
     pub(super) line_table: usize,
@@ -43,7 +43,7 @@ pub(super) struct Layout {
     pub(super) compact: usize,
 }
 
-/// In every object.
+/// Offsets in every object.
 pub(super) const TYPE: usize = 8;
 /// The owner of an entry of the interpreter (`FRAME_OWNED_BY_CSTACK`).
 pub(super) const OWNED_BY_C: u8 = 3;
@@ -52,7 +52,7 @@ pub(super) const OWNED_BY_C: u8 = 3;
 pub(super) const TAG_BITS: usize = 3;
 /// Bytes of an instruction (`_Py_CODEUNIT`).
 pub(super) const INSTRUCTION_BYTES: usize = 2;
-/// In a string, in every version.
+/// Offsets in a string, in every version.
 pub(super) const LENGTH: usize = 16;
 pub(super) const STATE: usize = 32;
 

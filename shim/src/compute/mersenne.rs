@@ -7,7 +7,7 @@ const WORDS: usize = 624;
 const SHIFT: usize = 397;
 
 impl Engine {
-    /// At the start of the sequence of `seed`.
+    /// An engine at the start of the sequence of `seed`.
     pub(super) fn new(seed: u64) -> Self {
         let mut state = [0; WORDS];
         state[0] = seed as u32;

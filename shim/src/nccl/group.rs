@@ -68,7 +68,7 @@ struct Operation {
 /// A group's operations on one communicator.
 struct Launch {
     communicator: Arc<Communicator>,
-    /// In order of first use.
+    /// The streams in order of first use.
     streams: Vec<Arc<Stream>>,
     calls: Vec<Call>,
 }

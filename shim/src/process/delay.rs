@@ -34,7 +34,7 @@ const ONE_OF_OPERATORS: u64 = 16;
 struct Thread {
     rank: u64,
     name: u64,
-    /// By place.
+    /// How often each place was visited.
     visits: [u64; 5],
 }
 

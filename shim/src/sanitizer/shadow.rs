@@ -110,7 +110,7 @@ impl Segment {
 /// The memory of a process.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
-    /// By their first byte; they do not overlap.
+    /// The segments by their first byte; they do not overlap.
     segments: BTreeMap<usize, Segment>,
 }
 

@@ -20,7 +20,7 @@ const LEAVE: [&str; 2] = ["findings/fixed[", "findings/backward-fixed"];
 /// A rank dies, and torchrun may end the other one before it reaches the operation that detects the loss
 /// (suites/ddp.yaml).
 const ENDED_BY_TORCHRUN: &str = "ddp/elastic[";
-/// For one run of the suites.
+/// The time for one run of the suites.
 const LIMIT: Duration = PATIENCE.saturating_mul(30);
 
 /// The outcome of a case.

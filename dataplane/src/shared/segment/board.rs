@@ -17,7 +17,7 @@ struct Entry {
     /// 0 if the entry is free.
     number: AtomicU64,
     bytes: AtomicU64,
-    /// In the owner's process.
+    /// Its address in the owner's process.
     address: AtomicU64,
     place: UnsafeCell<Place>,
 }

@@ -69,9 +69,9 @@ struct CaseExecution<'a> {
     context: &'a RunContext,
     scratch: PathBuf,
     tree: ProcessTree,
-    /// What srun started.
+    /// The tasks that srun started, in a case that it launches.
     tasks: Option<Tasks>,
-    /// What runs on other machines.
+    /// The part of the case on other machines, if it has one.
     elsewhere: Option<Elsewhere>,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
@@ -84,7 +84,7 @@ struct CaseExecution<'a> {
     limit: Option<Limit>,
     /// Memory state when the case began.
     memory: machine::Memory,
-    /// For the descriptors of its processes.
+    /// The share of the run's descriptors that its processes take.
     room: Option<OwnedSemaphorePermit>,
     observation: Observation,
 }

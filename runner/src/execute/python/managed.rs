@@ -50,7 +50,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// With the interpreter on `PATH`.
+    /// The plan with the interpreter on `PATH`.
     fn new(requirements: &[String]) -> Result<Plan, Error> {
         Plan::with(requirements, Tools::find()?)
     }

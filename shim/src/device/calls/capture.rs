@@ -129,7 +129,7 @@ pub(crate) fn update_v2(handle: usize, nodes: Out<usize>, _edges: usize, count: 
     update(handle, nodes, count, flags)
 }
 
-/// In CUDA 13, the name has the layout of [`update_v2`].
+/// The function of this name, which in CUDA 13 has the layout of [`update_v2`].
 pub(crate) fn update_by_version(
     handle: usize,
     nodes: Out<usize>,

@@ -44,7 +44,7 @@ pub(crate) struct Exec {
 #[derive(Debug)]
 struct State {
     plan: Arc<Plan>,
-    /// For nodes on devices other than that of the launch.
+    /// The streams of nodes on devices other than that of the launch.
     streams: BTreeMap<u32, Arc<Stream>>,
 }
 

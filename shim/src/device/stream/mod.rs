@@ -66,9 +66,9 @@ pub(crate) struct Stream {
     /// Whether it is listed among the device's busy streams.
     is_listed: AtomicBool,
     queue: Mutex<Queue>,
-    /// For the worker: there is work, or the end.
+    /// Wakes the worker: there is work, or the end.
     work: Condvar,
-    /// For the waiters: a task is done.
+    /// Wakes the waiters: a task is done.
     changed: Condvar,
 }
 

@@ -22,7 +22,7 @@ type C64 = Complex<f64>;
 /// How a square matrix is stored in C.
 #[derive(Clone, Copy)]
 enum Storage {
-    /// With this leading dimension.
+    /// A whole matrix with this leading dimension.
     Full(i64),
     Packed,
     /// The number of diagonals besides the main one, and the leading dimension.

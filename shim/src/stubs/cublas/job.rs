@@ -49,7 +49,7 @@ pub(crate) struct Job {
 pub(crate) enum Scale {
     /// Read already.
     Value(Wide),
-    /// In memory that is read when the routine runs.
+    /// The scalar is in memory that is read when the routine runs.
     At(usize, Element),
     /// The same, one for each row of the result.
     ByRow(usize, Element),
@@ -89,7 +89,7 @@ pub(crate) fn size(number: i64) -> Answer<usize> {
     usize::try_from(number).map_err(|_| Code(REFUSALS.value))
 }
 
-/// For an unsupported routine: a gap, and the library's "not supported".
+/// Refuses an unsupported routine: a gap, and the library's "not supported".
 pub(crate) fn refuse<T>(library: Library, name: &'static str, why: &str) -> Answer<T> {
     gap::record(library, name, why);
     Err(Code(library.not_supported()))
@@ -108,7 +108,7 @@ impl Job {
         Self { library, name, stream, on_device, operands: Vec::new(), scalars: Vec::new(), batch: 1, waits: false }
     }
 
-    /// For an unsupported call.
+    /// Refuses an unsupported call.
     pub(crate) fn refuse<T>(&self, why: &str) -> Answer<T> {
         refuse(self.library, self.name, why)
     }
