@@ -15,7 +15,7 @@ const BYTES: usize = 64 << 20;
 const ROUNDS: usize = 9;
 
 fn main() {
-    let keys = BetweenRanks::of("the token").expect("ring has the suites");
+    let keys = BetweenRanks::from_secret("the token").expect("ring has the suites");
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (sender, receiver) = connected();

@@ -108,7 +108,7 @@ fn run(case: &Case, resources: &RunResources) -> Result<Completion, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = attempts::Shared::default();
     let conclusion = runtime.block_on(attempts::run(case, resources, Settings::default(), &shared));
-    let mut details = human::details(&CaseRun::of(case, &conclusion));
+    let mut details = human::details(&CaseRun::concluded(case, &conclusion));
     for attempt in conclusion.attempts.iter().filter(|attempt| attempt.kept) {
         let scratch = &attempt.observation.scratch;
         let kept = resources.settle(scratch, &case.full_id());
@@ -146,7 +146,7 @@ impl Live {
         let runs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suites");
         let id = record::run_id(SystemTime::now());
         let store = Runs::new(Some(&runs)).open(&id, RUNS_KEPT, RUNS_ROOM).map_err(|error| error.to_string())?;
-        let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(said))?;
+        let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(announce))?;
         let artifacts = Some(ArtifactStore::new(store.directory(), Secrets::default(), Room::of_run(RUNS_ROOM)));
         let resources = Arc::new(RunResources { artifacts, ..RunResources::bare(context) });
         Ok(Live { resources, _store: store })
@@ -174,7 +174,7 @@ impl Shared {
     }
 }
 
-fn said(announcement: Announcement) {
+fn announce(announcement: Announcement) {
     if let Announcement::Step(step) = announcement {
         eprintln!("{step}");
     }

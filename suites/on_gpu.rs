@@ -36,7 +36,7 @@ fn run(arguments: &[&str]) -> Output {
     command("python3").arg(root().join("benches/on_gpu/run")).args(arguments).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -48,7 +48,7 @@ fn simulated(directory: &Path, name: &str, areas: &str) -> Value {
     ftest.args(["record", "--areas", areas, "--output"]).arg(&file).env("FAKEGPU_UNSUPPORTED_API", "warn");
     let output = ftest.current_dir(directory).output().unwrap();
     // The probes' mistakes are findings, so the exit code is 1.
-    read(&file).unwrap_or_else(|| panic!("{}", said(&output)))
+    read(&file).unwrap_or_else(|| panic!("{}", text(&output)))
 }
 
 fn read(file: &Path) -> Option<Value> {
@@ -94,7 +94,7 @@ fn two_records_of_the_simulation_are_the_same() {
     // What differs, in words; and nothing else than what is marked may differ in the files.
     let at = |name| records.directory.path().join(name).display().to_string();
     let output = run(&["compare", &at("first.json"), &at("second.json")]);
-    assert_eq!(said(&output).trim(), "0 probes differ, 0 areas or probes were not compared");
+    assert_eq!(text(&output).trim(), "0 probes differ, 0 areas or probes were not compared");
     assert_eq!(lasting(records.first.clone()), lasting(records.second.clone()));
     let areas = records.first["areas"].as_object().unwrap();
     assert_eq!(areas.len(), AREAS.split(',').count());
@@ -120,12 +120,12 @@ fn a_simulation_is_never_called_hardware() {
     let directory = tempfile::tempdir().unwrap();
     fs::copy(records.directory.path().join("first.json"), directory.path().join("h100.json")).unwrap();
     let output = run(&["check", directory.path().to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("h100.json: a record of simulation"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("h100.json: a record of simulation"), "{}", text(&output));
     // Where nothing answers, nothing is recorded.
     let output = run(&["record", "--output", directory.path().join("none.json").to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(said(&output).contains("no GPU answers"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("no GPU answers"), "{}", text(&output));
     assert!(!directory.path().join("none.json").exists());
 }
 
@@ -133,8 +133,8 @@ fn a_simulation_is_never_called_hardware() {
 fn a_record_does_not_differ_from_itself() {
     let file = records().directory.path().join("first.json");
     let output = run(&["compare", file.to_str().unwrap(), file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert_eq!(said(&output).trim(), "0 probes differ, 0 areas or probes were not compared");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(text(&output).trim(), "0 probes differ, 0 areas or probes were not compared");
 }
 
 /// Changes one field of the first record, by JSON pointer.
@@ -182,7 +182,7 @@ fn what_differs_is_named_and_nothing_else() {
     for (pointer, value, probe) in cases {
         let file = changed(pointer, &value);
         let output = run(&["compare", first.to_str().unwrap(), file.to_str().unwrap(), "--json"]);
-        assert_eq!(output.status.code(), Some(1), "{pointer}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{pointer}: {}", text(&output));
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let differences = found["differences"].as_array().unwrap();
         assert_eq!(differences.len(), 1, "{pointer}: {found}");
@@ -194,14 +194,14 @@ fn what_differs_is_named_and_nothing_else() {
     // Measured values do not count as differences.
     let file = changed("/areas/attributes/probes/driver 33 PciBusId/measured/value", &json!(7));
     let output = run(&["compare", first.to_str().unwrap(), file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     // An area that one of them lacks is named; it is not a silent success.
     let file = changed("/areas/nvml", &json!({"skipped": "there is no NVML"}));
     let output = run(&["compare", first.to_str().unwrap(), file.to_str().unwrap()]);
     assert!(
-        said(&output).contains("not compared: nvml (left: recorded, right: there is no NVML)"),
+        text(&output).contains("not compared: nvml (left: recorded, right: there is no NVML)"),
         "{}",
-        said(&output)
+        text(&output)
     );
 }
 
@@ -223,49 +223,49 @@ fn a_record_of_hardware_is_compared_with_the_simulation_of_its_profile() {
     let check = || run(&["check", directory.path().to_str().unwrap()]);
     as_hardware(directory.path(), &[]);
     let output = check();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("1 records checked"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("1 records checked"), "{}", text(&output));
 
     as_hardware(directory.path(), &[("/areas/limits/probes/limit stack/out/value", json!(2048))]);
     let output = check();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("limits: limit stack: out.value: hardware 2048, ours 1024"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("limits: limit stack: out.value: hardware 2048, ours 1024"), "{}", text(&output));
     fs::write(directory.path().join("h100.known.json"), r#"{"limits: limit stack": "set by the site"}"#).unwrap();
     let output = check();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     as_hardware(directory.path(), &[]);
     let output = check();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("it differs no longer; remove the line"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("it differs no longer; remove the line"), "{}", text(&output));
 
     as_hardware(directory.path(), &[("/machine/devices/0/name", json!("NVIDIA Q999"))]);
     let output = check();
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(said(&output).contains("no profile has the name 'NVIDIA Q999'"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("no profile has the name 'NVIDIA Q999'"), "{}", text(&output));
 }
 
 /// Those under profiles/recorded. The README there says how many; a record that is added is checked from then on.
 #[test]
 fn the_recorded_hardware_answers_as_its_simulation() {
     let output = run(&["check"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(said(&output).contains("records checked"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("records checked"), "{}", text(&output));
 }
 
 #[test]
 fn the_simulation_answers_what_is_documented() {
     let file = records().directory.path().join("first.json");
     let output = run(&["documented", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let rows: usize = said(&output).split_whitespace().next().unwrap().parse().unwrap();
-    assert!(rows > SMALL_CALLS, "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let rows: usize = text(&output).split_whitespace().next().unwrap().parse().unwrap();
+    assert!(rows > SMALL_CALLS, "{}", text(&output));
 }
 
 #[test]
 fn without_a_gpu_the_modes_that_need_one_say_so() {
     let output = run(&["modes"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let lines: Vec<_> = said(&output).lines().map(str::to_owned).collect();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let lines: Vec<_> = text(&output).lines().map(str::to_owned).collect();
     let of =
         |mode: &str| lines.iter().find(|line| line.starts_with(mode)).unwrap_or_else(|| panic!("{mode}: {lines:?}"));
     assert!(of("simulate:").contains("recorded from simulation"), "{lines:?}");

@@ -236,7 +236,7 @@ mod tests {
     async fn lasts(seat: Option<Seat>, driver_drops_it: bool) -> (Duration, bool) {
         let (events, mut received) = mpsc::channel(16);
         let (outbound, queue) = mpsc::channel(16);
-        let wire = Wire { frames: Frames::of(Box::new(Gone)), writer: Box::new(tokio::io::sink()) };
+        let wire = Wire { frames: Frames::new(Box::new(Gone)), writer: Box::new(tokio::io::sink()) };
         let conversation = Conversation { connection: ConnectionId(1), events, queue, wire, seat };
         let start = Instant::now();
         let _outbound = Some(outbound).filter(|_| !driver_drops_it);

@@ -147,7 +147,7 @@ impl Driver {
                     self.end();
                 }
             }
-            self.quiet.see(self.cluster.revision());
+            self.quiet.note_revision(self.cluster.revision());
             if self.inquiry.as_ref().is_some_and(Inquiry::is_over) {
                 self.conclude();
             }
@@ -221,7 +221,7 @@ impl Driver {
         match event {
             Event::Opened { connection, opener, outbound } => {
                 let (is_process, left_behind) = match &opener {
-                    Opener::Process(info) => (true, LeftBehind::of(info)),
+                    Opener::Process(info) => (true, LeftBehind::from_process(info)),
                     Opener::Control => (false, None),
                 };
                 self.clients.insert(connection, Client { outbound, is_process, left_behind });

@@ -109,7 +109,7 @@ impl Quiet {
     }
 
     /// Something may have happened.
-    pub(crate) fn see(&mut self, revision: u64) {
+    pub(crate) fn note_revision(&mut self, revision: u64) {
         if revision != self.revision {
             *self = Self { limit: self.limit, since: Instant::now(), revision, announced: false };
         }
@@ -154,11 +154,11 @@ mod tests {
         let mut quiet = Quiet::new(Some(Duration::from_secs(1)));
         quiet.asked(1, true);
         assert_eq!(quiet.deadline(), None, "it was announced");
-        quiet.see(2);
+        quiet.note_revision(2);
         assert!(quiet.deadline().is_some());
         quiet.stop();
         // The ranks are ended one by one.
-        quiet.see(3);
+        quiet.note_revision(3);
         assert_eq!(quiet.deadline(), None);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct LeftBehind {
 
 impl LeftBehind {
     /// The file of a process on this host; files of other hosts are out of reach.
-    pub(crate) fn of(info: &ProcessInfo) -> Option<Self> {
+    pub(crate) fn from_process(info: &ProcessInfo) -> Option<Self> {
         let backlog = info.backlog?;
         let file = File::open(format!("/proc/{}/fd/{}", info.pid, backlog.fd)).ok()?;
         Some(Self { backlog, file })

@@ -93,7 +93,7 @@ pub async fn run(
     let (close, closing) = watch::channel(false);
     let over_network = address.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
     let token = settings.token.as_deref().filter(|_| over_network);
-    let tls = token.map(|token| Secret::of(token).server()).transpose()?;
+    let tls = token.map(|token| Secret::from_token(token).server()).transpose()?;
     let shared = Shared { token: settings.token, tls, events: sender, returns: Returns::default(), closing };
     let acceptor = tokio::spawn(accept(endpoint, shared));
     ready(&address);

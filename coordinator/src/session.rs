@@ -37,7 +37,7 @@ pub(crate) enum Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) token: Option<String>,
-    /// For connections from other hosts, if the run has a token.
+    /// The TLS configuration for connections from other hosts, if the run has a token.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) events: mpsc::Sender<Event>,
     /// Sessions whose connection may be made again.
@@ -151,7 +151,7 @@ async fn converse(
     mut slot: Slot,
     shared: Shared,
 ) {
-    let mut frames = Frames::of(reader);
+    let mut frames = Frames::new(reader);
     let Shared { token, events, returns, mut closing, .. } = shared;
     let hello = tokio::select! {
         biased;
@@ -280,7 +280,7 @@ mod tests {
         let mut stream = TcpStream::connect(door.local_addr().unwrap()).await.unwrap();
         let (events, mut received) = mpsc::channel(16);
         let (_close, closing) = watch::channel(false);
-        let tls = Some(Secret::of("secret").server().unwrap());
+        let tls = Some(Secret::from_token("secret").server().unwrap());
         let returns = Returns::default();
         let shared = Shared { token: Some("secret".to_owned()), tls, events, returns, closing };
         let accepted = door.accept().await.unwrap().0;
@@ -300,7 +300,7 @@ mod tests {
                 stream.read_to_end(&mut bytes).await?;
             }
             Some(token) => {
-                let config = Secret::of(token).client().unwrap();
+                let config = Secret::from_token(token).client().unwrap();
                 let connector = tokio_rustls::TlsConnector::from(config);
                 let mut stream = connector.connect(secrecy::server_name(), stream).await?;
                 stream.write_all(&frame::encode(&hello)).await?;

@@ -38,7 +38,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn of(reader: Reader) -> Self {
+    pub(crate) fn new(reader: Reader) -> Self {
         Self { reader, buffer: Vec::new() }
     }
 

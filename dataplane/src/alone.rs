@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn every_other_rank_holds_what_this_one_does() {
-        let stage = Stage::of(3);
+        let stage = Stage::new(3);
         let run = |operation, root: Option<u32>, send: &[i32], room: usize| {
             let mut send = send.to_vec();
             let mut receive = vec![-1; room];
@@ -183,7 +183,7 @@ mod tests {
                 call
             })
             .collect();
-        let stage = Stage::of(3);
+        let stage = Stage::new(3);
         for call in grouped(1, &calls) {
             Alone::default().collective(&stage.context(1, Duration::from_secs(1)), &call).unwrap();
         }

@@ -78,15 +78,15 @@ pub struct Call {
     pub count: u64,
     /// Element type.
     pub datatype: Datatype,
-    /// For reductions.
+    /// The operator of a reduction.
     pub reduction: Option<ReductionOp>,
-    /// For `PreMulSum`.
+    /// The factor of `PreMulSum`.
     pub scalar: Option<Scalar>,
-    /// For operations with a root.
+    /// The root, if the operation has one.
     pub root: Option<u32>,
-    /// For send and recv, and one-sided operations.
+    /// The other rank of a send, a recv or a one-sided operation.
     pub peer: Option<u32>,
-    /// For puts.
+    /// Where a put writes.
     pub remote: Option<Remote>,
     /// Read by the operation.
     pub send: Buffer,

@@ -26,7 +26,7 @@ pub(crate) struct Armed {
     /// When the process joined: a link fault begins a certain time after that.
     joined: Instant,
     after: Duration,
-    /// For a link, the end that each member is on, in rank order.
+    /// The end of the link that each member is on, in rank order, if the fault is about a link.
     ends: Vec<Option<usize>>,
 }
 

@@ -33,7 +33,7 @@ pub fn number(site: CallSite) -> SiteId {
 }
 
 /// The site with a given number.
-pub fn of(id: SiteId) -> Option<CallSite> {
+pub fn find(id: SiteId) -> Option<CallSite> {
     let table = TABLE.get()?.lock();
     table.sites.get((id.0 as usize).checked_sub(1)?).cloned()
 }
@@ -48,10 +48,10 @@ mod tests {
         let first = number(site(1));
         assert_eq!(number(site(1)), first);
         assert_ne!(number(site(2)), first);
-        assert_eq!(of(first), Some(site(1)));
-        assert_eq!(of(SiteId::default()), None);
+        assert_eq!(find(first), Some(site(1)));
+        assert_eq!(find(SiteId::default()), None);
         let numbers: Vec<SiteId> = (0..=MOST).map(|line| number(site(line))).collect();
         assert_eq!(numbers.last(), Some(&SiteId::default()));
-        assert_eq!(of(first), Some(site(1)));
+        assert_eq!(find(first), Some(site(1)));
     }
 }

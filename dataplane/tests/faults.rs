@@ -15,7 +15,7 @@ use crate::support::{self, Player, play, ways};
 const DELAY: Duration = Duration::from_millis(600);
 
 /// A fault of rank 1 at an all_reduce of its first communicator.
-fn at(sequence: Option<u64>, action: Action) -> Fault {
+fn at_collective(sequence: Option<u64>, action: Action) -> Fault {
     let at = Trigger::Collective {
         rank: Rank(1),
         communicator: Some(1),
@@ -62,7 +62,7 @@ fn group<T>(player: &Player, work: impl Fn() -> T) -> (T, Duration) {
 #[test]
 fn a_delayed_rank_makes_the_others_wait_once() {
     for settings in ways() {
-        play(&with(settings, at(Some(3), Action::Delay(DELAY))), 2, |player| {
+        play(&with(settings, at_collective(Some(3), Action::Delay(DELAY))), 2, |player| {
             let (sums, quick) = group(player, || player.all_reduce(&[1]).unwrap());
             assert!(quick < DELAY, "{quick:?}");
             let (again, slow) = timed(|| player.all_reduce(&[1]).unwrap());
@@ -77,7 +77,7 @@ fn a_delayed_rank_makes_the_others_wait_once() {
 #[test]
 fn without_a_position_the_first_of_the_kind_is_meant() {
     for settings in ways() {
-        let failures = play(&with(settings, at(None, Action::NcclError)), 2, |player| {
+        let failures = play(&with(settings, at_collective(None, Action::NcclError)), 2, |player| {
             player.barrier().unwrap();
             player.all_reduce(&[1]).unwrap_err()
         });
@@ -92,7 +92,7 @@ fn without_a_position_the_first_of_the_kind_is_meant() {
 #[test]
 fn the_variables_of_fakegpu_mean_every_communicator() {
     for settings in ways() {
-        let mut fault = at(Some(2), Action::NcclError);
+        let mut fault = at_collective(Some(2), Action::NcclError);
         fault.number = 0;
         let Trigger::Collective { communicator, .. } = &mut fault.at else { unreachable!() };
         *communicator = None;
@@ -111,7 +111,7 @@ fn the_variables_of_fakegpu_mean_every_communicator() {
 #[test]
 fn a_fault_of_another_communicator_or_operation_does_not_fire() {
     let [shared, _] = ways();
-    let mut second = at(Some(1), Action::NcclError);
+    let mut second = at_collective(Some(1), Action::NcclError);
     let Trigger::Collective { communicator, .. } = &mut second.at else { unreachable!() };
     *communicator = Some(2);
     play(&with(shared, second), 2, |player| {
@@ -120,7 +120,7 @@ fn a_fault_of_another_communicator_or_operation_does_not_fire() {
         assert_eq!(next.all_reduce(&[1]).unwrap_err().code, ErrorCode::InjectedRankFailure);
     });
     let [shared, _] = ways();
-    play(&with(shared, at(Some(1), Action::NcclError)), 2, |player| {
+    play(&with(shared, at_collective(Some(1), Action::NcclError)), 2, |player| {
         player.barrier().unwrap();
         assert_eq!(player.all_reduce(&[1]).unwrap(), [2]);
     });
@@ -131,7 +131,7 @@ fn a_corrupted_contribution_reaches_every_result_and_not_the_sender() {
     // Small payloads travel beside the descriptor, large ones do not.
     for count in [4usize, 20_000] {
         for settings in ways() {
-            play(&with(settings, at(Some(2), Action::Corrupt)), 3, |player| {
+            play(&with(settings, at_collective(Some(2), Action::Corrupt)), 3, |player| {
                 let values: Vec<i32> = vec![1; count];
                 assert_eq!(player.all_reduce(&values).unwrap(), vec![3; count]);
                 let mut expected = vec![3; count];
@@ -144,7 +144,7 @@ fn a_corrupted_contribution_reaches_every_result_and_not_the_sender() {
     }
     // Out of place the program's own buffer stays as it is.
     let [shared, _] = ways();
-    play(&with(shared, at(Some(1), Action::Corrupt)), 2, |player| {
+    play(&with(shared, at_collective(Some(1), Action::Corrupt)), 2, |player| {
         let mut call = Call::new(Operation::AllReduce, 2, Datatype::Uint8);
         call.reduction = Some(protocol::datatype::ReductionOp::Sum);
         (call.send, call.receive) = (player.filled(&[1, 1]), player.device(2));
@@ -158,7 +158,7 @@ fn a_corrupted_contribution_reaches_every_result_and_not_the_sender() {
 fn a_dropped_rank_is_missed_by_name() {
     for settings in ways() {
         let settings = Settings { timeout: DELAY, ..settings };
-        let failures = play(&with(settings, at(Some(2), Action::Drop)), 3, |player| {
+        let failures = play(&with(settings, at_collective(Some(2), Action::Drop)), 3, |player| {
             assert_eq!(player.all_reduce(&[1]).unwrap(), [3]);
             let (failure, waited) = timed(|| player.all_reduce(&[1]).unwrap_err());
             assert!(waited < Duration::from_secs(10), "{waited:?}");
@@ -176,7 +176,7 @@ fn a_dropped_rank_is_missed_by_name() {
 fn an_abort_frees_a_rank_that_a_fault_holds() {
     let [shared, _] = ways();
     for action in [Action::Drop, Action::Delay(Duration::from_secs(60))] {
-        play(&with(shared.clone(), at(Some(1), action)), 2, |player| {
+        play(&with(shared.clone(), at_collective(Some(1), action)), 2, |player| {
             if player.rank == 0 {
                 assert_eq!(player.all_reduce(&[1]).unwrap_err().code, ErrorCode::Aborted);
                 return;

@@ -45,7 +45,7 @@ pub(crate) struct Account {
 #[derive(Debug)]
 struct Books {
     accounts: BTreeMap<usize, Account>,
-    /// By kind and address or handle.
+    /// What is held, by kind and address or handle.
     held: BTreeMap<(Kind, usize), Held>,
 }
 

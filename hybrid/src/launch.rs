@@ -21,7 +21,7 @@ type Names = BTreeMap<Arc<str>, u64>;
 
 #[derive(Debug, Default)]
 struct Launches {
-    /// By ordinal.
+    /// The kernels of each device, by its ordinal.
     devices: BTreeMap<usize, Names>,
     /// Names by handle: a `CUfunction` or a `CUkernel`.
     names: HashMap<usize, Arc<str>>,
@@ -36,7 +36,7 @@ fn with<R>(body: impl FnOnce(&mut Launches) -> R) -> R {
 }
 
 /// Launches on a device.
-pub(crate) fn of(ordinal: usize) -> KernelLaunches {
+pub(crate) fn of_device(ordinal: usize) -> KernelLaunches {
     let names = with(|launches| launches.devices.get(&ordinal).cloned()).unwrap_or_default();
     let by_name: BTreeMap<String, u64> = names.into_iter().map(|(name, count)| (name.to_string(), count)).collect();
     KernelLaunches { total: by_name.values().sum(), by_name }

@@ -23,7 +23,7 @@ const HOST_NUMA: u32 = 3;
 struct References {
     made: usize,
     handles: HashMap<usize, usize>,
-    /// By address: its length, and which allocation.
+    /// The mappings by address: the length, and which allocation.
     mapped: BTreeMap<usize, (usize, usize)>,
     counts: HashMap<usize, u64>,
 }
@@ -70,7 +70,7 @@ exports! {
         let device = device::get(given.location.id)?;
         let created = &raw mut handle;
         let host = || {
-            let properties = given.at(near(device)?);
+            let properties = given.with_location(near(device)?);
             call!(cuMemCreate(created => *mut usize, size => usize, &raw const properties => *const AllocationProperties, flags => c_ulonglong))
         };
         let physical = || Ok((allocation, policy::physical(|| make(created), host)?));
@@ -93,7 +93,7 @@ exports! {
             None => return Ok(()),
         };
         // SAFETY: promised by the caller.
-        unsafe { put(out, properties.at(Location { kind: DEVICE, id: ordinal })) }
+        unsafe { put(out, properties.with_location(Location { kind: DEVICE, id: ordinal })) }
     };
     fn cuMemRelease(handle: usize) = |handle| {
         // Before the call: the real library may give the handle to another thread before it returns.

@@ -53,7 +53,7 @@ fn make(settings: &Settings, machine: &Machine) -> DeviceReport {
         unsupported_api_policy: settings.gap_policy.clone(),
         compute: "gpu".to_owned(),
         host_io: HostIo { memcpy_calls: on_host.calls, memcpy_bytes: on_host.bytes },
-        summary: Summary::of(&devices),
+        summary: Summary::from_devices(&devices),
         devices,
         oom_policy: Some(settings.policy.word().to_owned()),
         hybrid_stats: Some(policy::stats()),
@@ -70,7 +70,7 @@ fn entry(device: &Device) -> DeviceEntry {
         index: device.ordinal as u32,
         name: profile.name.clone(),
         uuid: device.gpu.uuid_text(),
-        gpu_profile: ProfileEntry::of(profile),
+        gpu_profile: ProfileEntry::from_profile(profile),
         total_memory: device.total,
         used_memory_peak: account.peak,
         used_memory_current: account.used,
@@ -78,8 +78,8 @@ fn entry(device: &Device) -> DeviceEntry {
         free: account.free,
         refused: account.refused,
         pages_peak: account.peak,
-        io: traffic::of(device.ordinal as usize),
+        io: traffic::of_device(device.ordinal as usize),
         compute: Default::default(),
-        kernel_launches: launch::of(device.ordinal as usize),
+        kernel_launches: launch::of_device(device.ordinal as usize),
     }
 }

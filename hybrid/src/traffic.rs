@@ -58,7 +58,7 @@ pub(crate) fn count(way: Way, bytes: usize) {
 }
 
 /// Bytes moved to, from and on a device.
-pub(crate) fn of(ordinal: usize) -> Io {
+pub(crate) fn of_device(ordinal: usize) -> Io {
     MOVED.lock().devices.get(&ordinal).copied().unwrap_or_default()
 }
 

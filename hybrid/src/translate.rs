@@ -142,11 +142,11 @@ const _: () =
 impl<const REST: usize> Properties<REST> {
     /// The same with the location as the real library names it.
     pub(crate) fn real(self) -> CudaResult<Self> {
-        Ok(self.at(self.location.forward()?))
+        Ok(self.with_location(self.location.forward()?))
     }
 
     /// The same elsewhere.
-    pub(crate) fn at(self, location: Location) -> Self {
+    pub(crate) fn with_location(self, location: Location) -> Self {
         Self { location, ..self }
     }
 }

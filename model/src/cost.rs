@@ -18,7 +18,7 @@ impl Duration {
         Self((us * 1e6).round().max(0.0) as u128)
     }
 
-    /// In microseconds.
+    /// The time in microseconds.
     pub fn us(self) -> f64 {
         self.0 as f64 / 1e6
     }

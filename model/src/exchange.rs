@@ -41,7 +41,7 @@ pub enum Input {
     LeftBehind {
         /// Its connection, which is about to close.
         connection: ConnectionId,
-        /// In the order of completion.
+        /// The completed operations, in the order of completion.
         records: Vec<OperationRecord>,
     },
     /// The process that was started as a rank ended, as its parent observed. It need not have joined.
@@ -62,7 +62,7 @@ pub enum Input {
 pub enum Output {
     /// Send a message.
     Send {
-        /// To whom.
+        /// The connection that it goes to.
         connection: ConnectionId,
         /// What.
         message: ToRank,

@@ -57,7 +57,7 @@ impl FiredFaults {
         true
     }
 
-    /// In the order of the case's list.
+    /// The faults in the order of the case's list.
     pub(crate) fn records(&self) -> impl Iterator<Item = &FaultRecord> {
         self.records.values()
     }

@@ -121,7 +121,7 @@ pub(crate) struct Ledger {
     pub(crate) topology: Option<Topology>,
     pub(crate) collectives: BTreeMap<Operation, Totals>,
     pub(crate) point_to_point: Totals,
-    /// By (source node, destination node).
+    /// The traffic by (source node, destination node).
     pub(crate) links: BTreeMap<(usize, usize), Traffic>,
     /// By nodes, the lower index first.
     pub(crate) pairs: BTreeMap<(usize, usize), Traffic>,
@@ -269,7 +269,7 @@ impl Ledger {
         progress.bytes = progress.bytes.saturating_add(bytes);
         let mut entry = self.entry(communicator.global_ranks(), communicator, record, bytes, time);
         if let Some(span) = entry.spans.get_mut(record.rank.0 as usize) {
-            *span = Some(Span::of(record));
+            *span = Some(Span::from_record(record));
         }
         self.timeline.push(communicator.id, position, entry);
     }
@@ -291,7 +291,7 @@ impl Ledger {
         }
         let position = (record.sequence, kind, Some((src, dst)));
         if record.operation == Operation::Recv {
-            self.timeline.received(communicator.id, position, Span::of(record));
+            self.timeline.received(communicator.id, position, Span::from_record(record));
         }
         if receives || record.operation == Operation::Signal {
             return true;
@@ -307,7 +307,7 @@ impl Ledger {
         let ranks = [src, dst].into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
         let mut entry = self.entry(ranks, communicator, record, bytes, time);
         if let Some(sender) = entry.spans.first_mut() {
-            *sender = Some(Span::of(record));
+            *sender = Some(Span::from_record(record));
         }
         self.timeline.push(communicator.id, position, entry);
         true

@@ -80,7 +80,7 @@ struct Part {
 }
 
 impl Part {
-    fn of(&self, (communicator, _, sequence): &Instance) -> Side {
+    fn side_of(&self, (communicator, _, sequence): &Instance) -> Side {
         let (communicator, sequence) = (*communicator, *sequence);
         let call = Call::new(self.device.0, self.site, Some(self.operation), sequence).ended(self.ended_us);
         Side { communicator, rank: self.rank, peer: self.peer, operation: self.operation, sequence, call }
@@ -408,6 +408,6 @@ impl<'a> Graph<'a> {
             .collect();
         found.sort_by_key(|(first, _)| first.rank);
         let (first, second) = found.first()?;
-        Some((first.device, Edge { first: first.of(before), second: second.of(after) }))
+        Some((first.device, Edge { first: first.side_of(before), second: second.side_of(after) }))
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Process {
     pub(crate) leaving: bool,
 }
 
-/// By connection.
+/// The processes, by connection.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     present: BTreeMap<ConnectionId, Process>,
@@ -44,7 +44,7 @@ impl Processes {
         self.present.get(&connection)
     }
 
-    /// In the order of their connections.
+    /// The processes in the order of their connections.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &Process)> {
         self.present.iter().map(|(connection, process)| (*connection, process))
     }

@@ -55,7 +55,7 @@ struct Group {
     steps: BTreeMap<u64, BTreeMap<Rank, Holding>>,
     /// Steps that were compared, not counting the state before the first.
     compared: u64,
-    /// For all steps and ranks, by name.
+    /// The hashes over all steps and ranks, by name.
     digests: BTreeMap<String, u64>,
     /// Once there is one, later steps only repeat it.
     has_diverged: bool,

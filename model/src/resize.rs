@@ -307,7 +307,7 @@ impl Resizes {
     }
 
     /// What ranks wait for in resizes of `parent`, and which ranks.
-    pub(crate) fn of(&self, parent: CommunicatorId) -> impl Iterator<Item = (&Resize, &Gathering<Applicant>)> {
+    pub(crate) fn pending_in(&self, parent: CommunicatorId) -> impl Iterator<Item = (&Resize, &Gathering<Applicant>)> {
         let pending = self.by_parent.get(&parent).into_iter().flat_map(|resizes| &resizes.pending);
         pending.map(|(resize, resizing)| (resize, &resizing.gathering))
     }

@@ -139,7 +139,7 @@ impl Shifts {
         if size < 2 || record.operation.is_for_two() {
             return;
         }
-        self.by_line.note(size, record, call, sites, |site| site.clone().at(0));
+        self.by_line.note(size, record, call, sites, |site| site.clone().with_place(0));
         self.by_call.note(size, record, call, sites, CallSite::clone);
     }
 

@@ -46,7 +46,7 @@ impl Call {
     }
 
     /// What `applicant` asks for.
-    pub(crate) fn of(applicant: &Applicant, operation: Option<Operation>) -> Self {
+    pub(crate) fn from_applicant(applicant: &Applicant, operation: Option<Operation>) -> Self {
         Self::new(applicant.connection, applicant.member.site, operation, NO_SEQUENCE)
     }
 }
@@ -62,7 +62,8 @@ impl Sites {
     /// Where `id` of a process is. Numbers that no process uses are ignored.
     pub(crate) fn define(&mut self, connection: ConnectionId, id: SiteId, site: CallSite) {
         if (1..=MOST).contains(&id.0) {
-            self.known.insert((connection, id), CallSite::new(site.file, site.line, site.function).at(site.place));
+            self.known
+                .insert((connection, id), CallSite::new(site.file, site.line, site.function).with_place(site.place));
         }
     }
 

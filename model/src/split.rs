@@ -103,7 +103,10 @@ impl Splits {
     }
 
     /// Those of `parent`.
-    pub(crate) fn of(&self, parent: CommunicatorId) -> impl Iterator<Item = (Sequence, &Gathering<SplitApplicant>)> {
+    pub(crate) fn pending_in(
+        &self,
+        parent: CommunicatorId,
+    ) -> impl Iterator<Item = (Sequence, &Gathering<SplitApplicant>)> {
         let of_parent = (parent, Sequence(0))..=(parent, Sequence(u64::MAX));
         self.pending.range(of_parent).map(|((_, sequence), gathering)| (*sequence, gathering))
     }

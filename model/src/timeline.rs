@@ -39,7 +39,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    pub(crate) fn of(record: &OperationRecord) -> Span {
+    pub(crate) fn from_record(record: &OperationRecord) -> Span {
         // A time that is too large for the type cannot be a rank's; the cast keeps it from doing harm.
         let took_ns = ((record.wait_us.max(0.0) + record.execute_us.max(0.0)) * 1000.0) as u64;
         Span { began_ns: record.ended_ns.saturating_sub(took_ns), ended_ns: record.ended_ns }
@@ -83,7 +83,7 @@ impl Timeline {
                 entry.transport = record.transport;
             }
             if let Some(span) = entry.spans.get_mut(record.rank.0 as usize) {
-                *span = Some(Span::of(record));
+                *span = Some(Span::from_record(record));
             }
         }
     }

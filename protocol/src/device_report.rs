@@ -105,7 +105,7 @@ pub enum JournalLine {
 pub struct DeviceReport {
     /// [`REPORT_VERSION`].
     pub report_version: u32,
-    /// `simulate`, `hybrid`.
+    /// `simulate`, `hybrid` (experimental).
     pub mode: String,
     /// `allow`, `warn` or `error`.
     pub unsupported_api_policy: String,
@@ -280,9 +280,9 @@ impl std::ops::AddAssign for Io {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compute {
-    /// By cuBLAS.
+    /// What cuBLAS multiplied.
     pub cublas_gemm: Work,
-    /// By cuBLASLt.
+    /// What cuBLASLt multiplied.
     pub cublaslt_matmul: Work,
 }
 
@@ -304,7 +304,7 @@ pub struct Summary {
 
 impl Summary {
     /// The totals over `devices`.
-    pub fn of(devices: &[DeviceEntry]) -> Self {
+    pub fn from_devices(devices: &[DeviceEntry]) -> Self {
         let mut summary = Self { device_count: devices.len() as u64, ..Self::default() };
         for device in devices {
             summary.alloc += device.alloc;
@@ -367,7 +367,7 @@ pub struct ProfileEntry {
 
 impl ProfileEntry {
     /// The report's part of a profile.
-    pub fn of(profile: &GpuProfile) -> Self {
+    pub fn from_profile(profile: &GpuProfile) -> Self {
         Self {
             id: profile.id.clone(),
             architecture: format!("{:?}", profile.architecture).to_lowercase(),

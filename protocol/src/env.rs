@@ -125,9 +125,9 @@ macro_rules! variables {
 
 variables! {
     MODE = "FAKEGPU_MODE", "simulate, hybrid, passthrough", "simulate",
-        "What computes. Only `simulate` works without a GPU. `passthrough` leaves CUDA to the real GPUs and preloads nothing except an NCCL that FAKEGPU_DIST_MODE asks for. `hybrid` shows simulated devices, and the real GPUs compute.", Scope::RealGpus;
+        "What computes. Only `simulate` works without a GPU. `passthrough` leaves CUDA to the real GPUs and preloads nothing except an NCCL that FAKEGPU_DIST_MODE asks for. `hybrid` shows simulated devices, and the real GPUs compute. Both are experimental: not yet run on hardware.", Scope::RealGpus;
     OOM_POLICY = "FAKEGPU_OOM_POLICY", "clamp, managed, mapped_host, spill_cpu", "clamp",
-        "In hybrid mode, what happens to an allocation that fits the simulated device but not the real GPU: an error, managed memory, pinned host memory, or host memory that kernels cannot reach.", Scope::RealGpus;
+        "In hybrid mode (experimental), what happens to an allocation that fits the simulated device but not the real GPU: an error, managed memory, pinned host memory, or host memory that kernels cannot reach.", Scope::RealGpus;
     UNSUPPORTED_API = "FAKEGPU_UNSUPPORTED_API", "allow, warn, stop, error", "stop; warn with FAKEGPU_COMPUTE=skip and in a case that allows gaps",
         "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also fails the launch of a kernel that ftest does not execute with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.", Scope::Cluster;
     EVENT_CLOCK = "FAKEGPU_EVENT_CLOCK", "work, wall", "work",
@@ -147,15 +147,15 @@ variables! {
     TERMINAL_REPORT = "FAKEGPU_TERMINAL_REPORT", "0 or 1", "0",
         "Print a summary of the device report on stderr at exit.", Scope::Cluster;
     REAL_CUDA_LIB_DIR = "FAKEGPU_REAL_CUDA_LIB_DIR", "a directory", "where systems keep it",
-        "In hybrid mode, the directory of the real driver's libcuda.so.1.", Scope::RealGpus;
+        "In hybrid mode (experimental), the directory of the real driver's libcuda.so.1.", Scope::RealGpus;
     REAL_NCCL_PATH = "FAKEGPU_REAL_NCCL_PATH", "a file", "proxy: libnccl.so.2 of $CONDA_PREFIX/lib, then of the system; passthrough: what the program finds",
-        "Real NCCL for dist modes proxy and passthrough.", Scope::RealGpus;
+        "Real NCCL for the experimental dist modes proxy and passthrough.", Scope::RealGpus;
     CPU_GEMM_MODE = "FAKEGPU_CPU_GEMM_MODE", "auto, exact, skip, fast", "auto",
         "Whether cuBLAS products are computed.", Scope::Cluster;
     CPU_GEMM_MAX_OPS = "FAKEGPU_CPU_GEMM_MAX_OPS", "an integer, 0 = unlimited", "0",
         "Products above this many multiply-adds are a gap, never zero-filled.", Scope::Cluster;
     DIST_MODE = "FAKEGPU_DIST_MODE", "disabled, simulate, proxy, passthrough", "simulate when a coordinator address is set, else disabled",
-        "What implements NCCL. `proxy` and `passthrough` are the real NCCL on real GPUs (FAKEGPU_MODE=passthrough or hybrid); with `proxy` the coordinator still keeps track, writes the report and makes the findings.", Scope::Cluster;
+        "What implements NCCL. `proxy` and `passthrough` are the real NCCL on real GPUs (FAKEGPU_MODE=passthrough or hybrid); with `proxy` the coordinator still keeps track, writes the report and makes the findings. Both are experimental: not yet run on hardware.", Scope::Cluster;
     COORDINATOR_TRANSPORT = "FAKEGPU_COORDINATOR_TRANSPORT", "unix, tcp", "from the address: an absolute path is unix",
         "How ranks reach the coordinator.", Scope::OwnCoordinator;
     COORDINATOR_ADDR = "FAKEGPU_COORDINATOR_ADDR", "host:port or an absolute path", "-",

@@ -71,9 +71,9 @@ pub enum Action {
     SlowLink {
         /// The link.
         link: Link,
-        /// For every operation.
+        /// The time that every operation takes longer.
         delay: Duration,
-        /// For its bytes, Gbit/s; `None` adds nothing.
+        /// The bandwidth of the link for their bytes, Gbit/s; `None` adds no time.
         gbps: Option<f64>,
     },
     /// Operations that cross a link fail.

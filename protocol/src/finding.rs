@@ -298,7 +298,7 @@ impl FindingKind {
 
     /// The kind of finding for a failure with this code. None if the program did it on purpose (an abort), the case injected it,
     /// the machine refused something, or the call itself rejects its arguments.
-    pub fn of(code: ErrorCode) -> Option<Self> {
+    pub fn from_code(code: ErrorCode) -> Option<Self> {
         Some(match code {
             ErrorCode::CollectiveTypeMismatch => Self::CollectiveTypeMismatch,
             ErrorCode::CountMismatch => Self::CountMismatch,

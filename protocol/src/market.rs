@@ -18,7 +18,7 @@ pub enum Market {
 
 impl Market {
     /// The market, judged by the name that the driver gives the model.
-    pub fn of(profile: &GpuProfile) -> Self {
+    pub fn from_profile(profile: &GpuProfile) -> Self {
         let is_named = |words: &[&str]| words.iter().any(|word| profile.name.contains(word));
         if profile.memory.unified {
             Self::Integrated
@@ -35,7 +35,7 @@ impl Market {
 /// Whether the memory has error correction, and whether it is on. Data center boards come with it on; workstation boards can turn
 /// it on.
 pub fn ecc(profile: &GpuProfile) -> Option<bool> {
-    match Market::of(profile) {
+    match Market::from_profile(profile) {
         Market::DataCenter => Some(true),
         Market::Workstation => Some(false),
         Market::Consumer | Market::Integrated => None,

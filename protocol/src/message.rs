@@ -84,7 +84,7 @@ pub enum ToCoordinator {
     },
     /// Operations this process completed since the last such message.
     Completed {
-        /// In the order of completion.
+        /// The completed operations, in the order of completion.
         records: Vec<OperationRecord>,
     },
     /// An operation failed on this process.
@@ -188,7 +188,7 @@ pub enum ToCoordinator {
     Holds(HoldingRecord),
     /// How many messages of its session the sender has got; not counted itself. Not answered.
     Received {
-        /// In all.
+        /// The number of them in all.
         count: u64,
     },
     /// What was measured between a rank and others of a communicator. The last word counts. Not answered.
@@ -213,7 +213,7 @@ pub enum Role {
     Distant {
         /// The process.
         info: ProcessInfo,
-        /// By which it is known when it returns.
+        /// The key by which it is known when it returns.
         session: SessionKey,
     },
     /// A [`Self::Distant`] process whose connection was reset: answered by `Resumed`.
@@ -401,7 +401,7 @@ pub enum ToRank {
     RunLost,
     /// As [`ToCoordinator::Received`].
     Received {
-        /// In all.
+        /// The number of them in all.
         count: u64,
     },
     /// The connection takes the place of the one that was reset. Not counted.

@@ -15,7 +15,7 @@ pub struct ClusterPlan {
     pub name: String,
     /// Free text from the file, "nccl".
     pub default_backend: String,
-    /// In file order. Ranks are contiguous from 0 over all nodes.
+    /// The nodes in file order. Ranks are contiguous from 0 over all nodes.
     pub nodes: Vec<NodePlan>,
     /// Between devices of one node.
     pub intra_node: FabricPlan,

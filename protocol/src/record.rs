@@ -54,7 +54,7 @@ pub struct PathRecord {
 /// One operation as one rank completed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRecord {
-    /// In which communicator.
+    /// The communicator that it was in.
     pub communicator: CommunicatorId,
     /// Which collective of the communicator; for send and recv, which transfer of the ordered pair.
     pub sequence: Sequence,
@@ -89,7 +89,7 @@ pub struct OperationRecord {
 /// Why an operation failed, reported once by every rank that noticed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailureRecord {
-    /// In which communicator; `None` before one formed.
+    /// The communicator that it was in; `None` before one formed.
     pub communicator: Option<CommunicatorId>,
     /// Position of the failed operation, 0 if unknown.
     pub sequence: Sequence,

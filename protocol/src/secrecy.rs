@@ -35,7 +35,7 @@ impl std::fmt::Debug for Secret {
 
 impl Secret {
     /// Derives the secret from the token, which takes on the order of ten milliseconds.
-    pub fn of(token: &str) -> Self {
+    pub fn from_token(token: &str) -> Self {
         let mut key = [0; 32];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, b"ftest run", token.as_bytes(), &mut key);
         Self(hmac::Key::new(hmac::HMAC_SHA256, &key))
@@ -57,7 +57,7 @@ impl Secret {
 
     /// The key with which the coordinator proves that it has the token.
     fn identity(&self) -> Result<Identity, Error> {
-        Identity::of(&self.0, b"coordinator")
+        Identity::derive(&self.0, b"coordinator")
     }
 
     /// The coordinator's side of TLS 1.3: its public key is the whole of its certificate (RFC 7250).
@@ -94,9 +94,9 @@ impl Secret {
 /// Both sides of TLS 1.3 between ranks, or between ftest and an agent: whoever connects and whoever accepts each prove that they have
 /// the secret.
 pub struct BetweenRanks {
-    /// For the side that accepts.
+    /// The configuration of the side that accepts.
     pub server: Arc<ServerConfig>,
-    /// For the side that connects.
+    /// The configuration of the side that connects.
     pub client: Arc<ClientConfig>,
 }
 
@@ -105,12 +105,12 @@ impl BetweenRanks {
     ///
     /// # Errors
     /// As [`Secret::server`].
-    pub fn of(secret: &str) -> Result<Self, Error> {
+    pub fn from_secret(secret: &str) -> Result<Self, Error> {
         let mut provider = provider::default_provider();
         // The fastest of the suites that processors accelerate.
         provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
         let provider = Arc::new(provider);
-        let identity = Identity::of(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"rank")?;
+        let identity = Identity::derive(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), b"rank")?;
         let expected = Arc::new(Expected { key: identity.public, provider: Arc::clone(&provider) });
         let verifier: Arc<dyn ClientCertVerifier> = Arc::<Expected>::clone(&expected);
         let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -136,7 +136,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(secret: &hmac::Key, what: &[u8]) -> Result<Self, Error> {
+    fn derive(secret: &hmac::Key, what: &[u8]) -> Result<Self, Error> {
         let mut key = PKCS8.to_vec();
         key.extend_from_slice(hmac::sign(secret, what).as_ref());
         let key = provider::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(key))?;
@@ -313,8 +313,8 @@ mod tests {
     #[test]
     fn only_a_coordinator_with_the_same_token_hears_anything() {
         use std::io::{Read, Write};
-        let mut server = ServerConnection::new(Secret::of("secret").server().unwrap()).unwrap();
-        let mut client = ClientConnection::new(Secret::of("secret").client().unwrap(), server_name()).unwrap();
+        let mut server = ServerConnection::new(Secret::from_token("secret").server().unwrap()).unwrap();
+        let mut client = ClientConnection::new(Secret::from_token("secret").client().unwrap(), server_name()).unwrap();
         shake(&mut client, &mut server).unwrap();
         client.writer().write_all(b"the token").unwrap();
         let crossed = shake(&mut client, &mut server).unwrap();
@@ -323,15 +323,15 @@ mod tests {
         server.reader().read_exact(&mut heard).unwrap();
         assert_eq!(&heard, b"the token");
 
-        let mut impostor = ServerConnection::new(Secret::of("secreT").server().unwrap()).unwrap();
-        let mut client = ClientConnection::new(Secret::of("secret").client().unwrap(), server_name()).unwrap();
+        let mut impostor = ServerConnection::new(Secret::from_token("secreT").server().unwrap()).unwrap();
+        let mut client = ClientConnection::new(Secret::from_token("secret").client().unwrap(), server_name()).unwrap();
         let error = shake(&mut client, &mut impostor).unwrap_err();
         assert!(is_other_token(&std::io::Error::new(std::io::ErrorKind::InvalidData, error)));
     }
 
     #[test]
     fn ranks_prove_to_each_other_that_they_have_the_secret() {
-        let [ours, theirs] = ["secret", "secreT"].map(|secret| BetweenRanks::of(secret).unwrap());
+        let [ours, theirs] = ["secret", "secreT"].map(|secret| BetweenRanks::from_secret(secret).unwrap());
         let meet = |client: Arc<ClientConfig>, server: Arc<ServerConfig>| {
             let mut server = ServerConnection::new(server).unwrap();
             let mut client = ClientConnection::new(client, server_name()).unwrap();
@@ -342,7 +342,7 @@ mod tests {
         assert!(meet(Arc::clone(&theirs.client), Arc::clone(&ours.server)).is_err());
         // A rank that knows only the others' public key does not show a key of its own.
         let provider = Arc::new(provider::default_provider());
-        let key = Identity::of(&hmac::Key::new(hmac::HMAC_SHA256, b"secret"), b"rank").unwrap().public;
+        let key = Identity::derive(&hmac::Key::new(hmac::HMAC_SHA256, b"secret"), b"rank").unwrap().public;
         let expected = Expected { key, provider: Arc::clone(&provider) };
         let nobody = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])

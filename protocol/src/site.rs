@@ -40,7 +40,7 @@ impl CallSite {
     }
 
     /// The call at `place` there.
-    pub fn at(self, place: u32) -> Self {
+    pub fn with_place(self, place: u32) -> Self {
         Self { place, ..self }
     }
 
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::ids::Sequence;
 
-    fn at(rank: u32, line: u32, completed: bool) -> FindingSite {
+    fn at_line(rank: u32, line: u32, completed: bool) -> FindingSite {
         FindingSite {
             rank: Rank(rank),
             operation: "all_reduce".to_owned(),
@@ -129,15 +129,15 @@ mod tests {
     #[test]
     fn ranks_at_one_place_are_one_sentence() {
         assert_eq!(
-            describe(&[at(0, 31, false), at(1, 29, true), at(2, 31, false)]),
+            describe(&[at_line(0, 31, false), at_line(1, 29, true), at_line(2, 31, false)]),
             [
                 "ranks 0 and 2 called all_reduce at train.py:31 (step)",
                 "rank 1 got as far as all_reduce 3, called at train.py:29 (step)",
             ]
         );
-        let init = FindingSite { operation: "init".to_owned(), ..at(0, 7, true) };
+        let init = FindingSite { operation: "init".to_owned(), ..at_line(0, 7, true) };
         assert_eq!(describe(&[init]), ["rank 0 got as far as the communicator, asked for at train.py:7 (step)"]);
-        let many: Vec<FindingSite> = (0..40).map(|rank| at(rank, 0, false)).collect();
+        let many: Vec<FindingSite> = (0..40).map(|rank| at_line(rank, 0, false)).collect();
         assert_eq!(
             describe(&many),
             ["ranks 0, 1, 2, 3, 4, 5, 6, 7 and 32 others called all_reduce in step (train.py)"]

@@ -175,7 +175,7 @@ impl Books {
     /// # Errors
     /// The code of the failure.
     pub(crate) fn usable(&self) -> Result<(), u32> {
-        self.failure().map_or(Ok(()), |failure| Err(trouble::of(&failure)))
+        self.failure().map_or(Ok(()), |failure| Err(trouble::keep(&failure)))
     }
 }
 

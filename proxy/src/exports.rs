@@ -294,7 +294,7 @@ unsafe extern "C" fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint
         if let Some(failure) = books.failure() {
             // If ranks disagree, the real NCCL waits forever; this tells a watchdog.
             // SAFETY: NCCL wrote there.
-            unsafe { out.write_unaligned(trouble::of(&failure)) };
+            unsafe { out.write_unaligned(trouble::keep(&failure)) };
         }
         Ok(code)
     })

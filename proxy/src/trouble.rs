@@ -38,7 +38,7 @@ pub(crate) fn refuse(code: u32, detail: &str) -> u32 {
 }
 
 /// The code of a failure in the books; keeps its sentence.
-pub(crate) fn of(failure: &Failure) -> u32 {
+pub(crate) fn keep(failure: &Failure) -> u32 {
     *LAST.lock() = failure.detail.clone();
     code(failure.code)
 }

@@ -56,7 +56,7 @@ class RuntimeInitResult:
 
     @property
     def lib_dir(self):
-        """The directory of libfakegpu.so, or of libfakegpu_cuda.so in hybrid; None in passthrough."""
+        """The directory of libfakegpu.so, or of libfakegpu_cuda.so in hybrid; None in passthrough. Both are experimental."""
         return self.native_result.lib_dir if self.native_result else None
 
     @property

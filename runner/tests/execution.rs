@@ -43,7 +43,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn context(cancel: &Cancel) -> RunContext {
-    let install = Install::at(None, Path::new(env!("CARGO_BIN_EXE_ftest")));
+    let install = Install::around(None, Path::new(env!("CARGO_BIN_EXE_ftest")));
     RunContext::start(install, cancel.clone(), Arc::new(|_| {})).unwrap()
 }
 

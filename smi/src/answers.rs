@@ -13,7 +13,7 @@ const FAILED: u8 = 255;
 
 const IDS: &str = "Enumeration index, PCI bus ID or UUID; comma separated for several GPUs";
 
-fn said(text: &str, code: u8) -> Answer {
+fn answer(text: &str, code: u8) -> Answer {
     (format!("{text}\n"), code)
 }
 
@@ -23,12 +23,12 @@ pub(crate) static CLOCKS: Subcommand = Subcommand {
     options: &[
         value(&["-i", "--id"], IDS),
         answers(&["--sync-boost-list"], "List all synchronous boost groups", |_, _| {
-            said("Synchronized boost is currently disabled.", UNSUPPORTED)
+            answer("Synchronized boost is currently disabled.", UNSUPPORTED)
         }),
         answers_for(&["--sync-boost-remove"], "Remove a synchronous boost group", |_, given| {
             let group = given.get("--sync-boost-remove").unwrap_or_default();
             let text = format!("Got error Not Supported while trying to remove synchronized boost group id {group}.");
-            said(&text, UNSUPPORTED)
+            answer(&text, UNSUPPORTED)
         }),
         answers_for(
             &["-som", "--sparse-operation-mode"],
@@ -37,9 +37,9 @@ pub(crate) static CLOCKS: Subcommand = Subcommand {
                 Some(mode @ ("0" | "1")) => {
                     let (word, gpu) = (if mode == "1" { "Enabled" } else { "Disabled" }, machine.gpus[0].index);
                     let text = format!("Unable to set Sparse Operation Mode to '{word}' for GPU {gpu}: Not Supported");
-                    said(&text, UNSUPPORTED)
+                    answer(&text, UNSUPPORTED)
                 }
-                _ => said("Input should be 0 or 1. See nvidia-smi clocks -h.", INVALID),
+                _ => answer("Input should be 0 or 1. See nvidia-smi clocks -h.", INVALID),
             },
         ),
     ],
@@ -60,7 +60,7 @@ pub(crate) static COMPUTE_POLICY: Subcommand = Subcommand {
                  |=====================================|\nFailed to get compute policies for GPU {gpu} : Not Supported\n\
                  Failed to retrieve compute policies for requested devices : Not Supported"
             );
-            said(&text, UNSUPPORTED)
+            answer(&text, UNSUPPORTED)
         }),
         answers_for(
             &["--set-timeslice"],
@@ -69,14 +69,14 @@ pub(crate) static COMPUTE_POLICY: Subcommand = Subcommand {
                 let words = ["Default", "Short", "Medium", "Long"];
                 let number = given.get("--set-timeslice").and_then(|value| value.parse::<usize>().ok());
                 let Some(word) = number.and_then(|number| words.get(number)) else {
-                    return said("Input should be 0, 1, 2 or 3. See nvidia-smi compute-policy -h.", INVALID);
+                    return answer("Input should be 0, 1, 2 or 3. See nvidia-smi compute-policy -h.", INVALID);
                 };
                 let gpu = machine.gpus[0].index;
                 let text = format!(
                     "Failed to set timeslice policy with value {word} for GPU {gpu} : Not Supported\n\
                      Failed to set timeslice for requested devices : Not Supported"
                 );
-                said(&text, UNSUPPORTED)
+                answer(&text, UNSUPPORTED)
             },
         ),
     ],
@@ -85,7 +85,7 @@ pub(crate) static COMPUTE_POLICY: Subcommand = Subcommand {
 };
 
 fn no_instances(_: &Machine<'_>, _: &Given) -> Answer {
-    said("No MIG-enabled devices found.", 0)
+    answer("No MIG-enabled devices found.", 0)
 }
 
 pub(crate) static MIG: Subcommand = Subcommand {
@@ -125,15 +125,15 @@ pub(crate) static VGPU: Subcommand = Subcommand {
 };
 
 fn no_vgpu(_: &Machine<'_>, _: &Given) -> Answer {
-    said("No supported devices in vGPU mode", 0)
+    answer("No supported devices in vGPU mode", 0)
 }
 
 /// The GPU that `-p` names, and an answer about it.
 fn of_pci(machine: &Machine<'_>, given: &Given, about: fn(&str) -> Answer) -> Answer {
-    let Some(wanted) = given.get("-p") else { return said("Must specify -p with this option.", INVALID) };
+    let Some(wanted) = given.get("-p") else { return answer("Must specify -p with this option.", INVALID) };
     match machine.gpus.iter().find(|gpu| gpu.is_called(wanted)) {
         Some(gpu) => about(&gpu.pci.address()),
-        None => said("Failed to parse device specified at the command-line", INVALID),
+        None => answer("Failed to parse device specified at the command-line", INVALID),
     }
 }
 
@@ -144,17 +144,17 @@ pub(crate) static DRAIN: Subcommand = Subcommand {
         value(&["-p", "--pciid"], "PCI address of a GPU, as 0000:01:00.0"),
         answers(&["-q", "--query"], "Query the drain state of the GPU", |machine, given| {
             of_pci(machine, given, |address| {
-                said(&format!("The current drain state of GPU {address} is: not draining."), 0)
+                answer(&format!("The current drain state of GPU {address} is: not draining."), 0)
             })
         }),
         answers_for(&["-m", "--modify"], "Modify the drain state: 0 = not draining, 1 = draining", |machine, given| {
-            of_pci(machine, given, |_| said("Failed to modify the GPU drain state.", FAILED))
+            of_pci(machine, given, |_| answer("Failed to modify the GPU drain state.", FAILED))
         }),
         answers(&["-r", "--remove"], "If possible, remove the GPU", |machine, given| {
-            of_pci(machine, given, |_| said("Failed to remove the specified GPU.", FAILED))
+            of_pci(machine, given, |_| answer("Failed to remove the specified GPU.", FAILED))
         }),
         answers(&["-d", "--discover"], "Discover all GPUs that had been removed", |_, _| {
-            said("Failed to perform a PCI discover for GPUs.", FAILED)
+            answer("Failed to perform a PCI discover for GPUs.", FAILED)
         }),
     ],
     alone: None,
@@ -162,7 +162,7 @@ pub(crate) static DRAIN: Subcommand = Subcommand {
 };
 
 fn no_chip_to_chip(_: &Machine<'_>, _: &Given) -> Answer {
-    said("No Devices support C2C.", UNSUPPORTED)
+    answer("No Devices support C2C.", UNSUPPORTED)
 }
 
 pub(crate) static C2C: Subcommand = Subcommand {
@@ -185,12 +185,12 @@ pub(crate) static GPM: Subcommand = Subcommand {
         answers_for(&["-s", "--set-stream-state"], "Set GPU Performance Monitoring Stream State", |_, given| {
             let failed = "Failed to set GPU performance monitoring stream state";
             match given.get("-s") {
-                Some("0" | "1") => said(&format!("{failed}: Insufficient Permissions"), DENIED),
-                _ => said(&format!("{failed}: Invalid Argument"), INVALID),
+                Some("0" | "1") => answer(&format!("{failed}: Insufficient Permissions"), DENIED),
+                _ => answer(&format!("{failed}: Invalid Argument"), INVALID),
             }
         }),
         answers(&["-g", "--get-stream-state"], "Get GPU Performance Monitoring Stream State", |_, _| {
-            said("GPM stream state: DISABLED", 0)
+            answer("GPM stream state: DISABLED", 0)
         }),
     ],
     alone: None,
@@ -228,29 +228,29 @@ pub(crate) static CONF_COMPUTE: Subcommand = Subcommand {
     options: &[
         value(&["-i", "--id"], IDS),
         answers(&["-f", "--get-cc-feature"], "Display Confidential Compute feature status", |_, _| {
-            said("CC status: OFF", 0)
+            answer("CC status: OFF", 0)
         }),
         answers(&["-e", "--get-environment"], "Display Confidential Compute environment", |_, _| {
-            said("CC Environment: UNAVAILABLE", 0)
+            answer("CC Environment: UNAVAILABLE", 0)
         }),
         answers(&["-d", "--get-devtools-mode"], "Display Confidential Compute DevTools Mode", |_, _| {
-            said("DevTools Mode: OFF", 0)
+            answer("DevTools Mode: OFF", 0)
         }),
         answers(&["-gc", "--get-cpu-caps"], "Display Confidential Compute CPU Capability", |_, _| {
-            said("Failed to display Conf. Compute CPU capabilities: Not Supported", UNSUPPORTED)
+            answer("Failed to display Conf. Compute CPU capabilities: Not Supported", UNSUPPORTED)
         }),
         answers(&["-gg", "--get-gpus-caps"], "Display Confidential Compute GPUs Capability", |_, _| {
-            said("Failed to display Conf. Compute GPUs capabilities: Not Supported", UNSUPPORTED)
+            answer("Failed to display Conf. Compute GPUs capabilities: Not Supported", UNSUPPORTED)
         }),
         answers(&["-gm", "--get-mem-size-info"], "Display Confidential Compute memory sizes", |machine, _| {
             let title = machine.gpus[0].title();
-            said(&format!("{title}Failed to display Conf. Compute GPU Memory Size Info: Not Supported"), UNSUPPORTED)
+            answer(&format!("{title}Failed to display Conf. Compute GPU Memory Size Info: Not Supported"), UNSUPPORTED)
         }),
         answers(&["-grs", "--get-gpus-ready-state"], "Display Confidential Compute GPUs Ready State", |_, _| {
-            said("Failed to display Conf. Compute GPUs Ready State: Not Supported", UNSUPPORTED)
+            answer("Failed to display Conf. Compute GPUs Ready State: Not Supported", UNSUPPORTED)
         }),
         answers_for(&["-srs", "--set-gpus-ready-state"], "Set Confidential Compute GPUs Ready State", |_, _| {
-            said("Failed to set Conf. Compute GPUs Ready State: Not Supported", UNSUPPORTED)
+            answer("Failed to set Conf. Compute GPUs Ready State: Not Supported", UNSUPPORTED)
         }),
     ],
     alone: None,
@@ -262,7 +262,7 @@ pub(crate) static POWER_HINT: Subcommand = Subcommand {
     about: "Scale the power usage by clocks, temperature and workload.",
     options: &[
         value(&["-i", "--id"], IDS),
-        answers(&["-l", "--list-info"], "List supported input values", |_, _| said("No supported devices found", 0)),
+        answers(&["-l", "--list-info"], "List supported input values", |_, _| answer("No supported devices found", 0)),
     ],
     alone: None,
     chooses: true,

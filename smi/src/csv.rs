@@ -49,7 +49,7 @@ fn cell(reading: Reading, unit: &str, format: Format) -> String {
 }
 
 fn of_field(gpu: &Gpu<'_>, name: &str, format: Format) -> Option<String> {
-    field::find(name).map(|field| cell(field.read.of(gpu), field.unit, format))
+    field::find(name).map(|field| cell(field.read.read(gpu), field.unit, format))
 }
 
 fn of_gpu(gpu: &Gpu<'_>, fields: &[String], format: Format) -> Vec<String> {

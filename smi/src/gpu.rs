@@ -75,7 +75,7 @@ fn word(words: &[&str], number: u32) -> Reading {
 
 impl Read {
     /// Asks for it.
-    pub(crate) fn of(self, gpu: &Gpu<'_>) -> Reading {
+    pub(crate) fn read(self, gpu: &Gpu<'_>) -> Reading {
         let (nvml, device) = (gpu.nvml, gpu.device);
         let name = |function: &str| format!("nvmlDevice{function}");
         match self {
@@ -222,11 +222,11 @@ impl Gpu<'_> {
     }
 
     pub(crate) fn name(&self) -> String {
-        Read::Text("GetName").of(self).unwrap_or_else(|_| "Unknown".to_owned())
+        Read::Text("GetName").read(self).unwrap_or_else(|_| "Unknown".to_owned())
     }
 
     pub(crate) fn uuid(&self) -> String {
-        Read::Text("GetUUID").of(self).unwrap_or_else(|_| "Unknown".to_owned())
+        Read::Text("GetUUID").read(self).unwrap_or_else(|_| "Unknown".to_owned())
     }
 
     pub(crate) fn brand(&self) -> Reading {

@@ -226,7 +226,7 @@ impl Monitor {
             text += &line(self.heading(["YYYYMMDD", "HH:MM:SS"], "Idx"), units, counters);
         }
         for (place, gpu) in machine.gpus.iter().enumerate() {
-            let cells = columns.iter().map(|column| dash(column.read.of(gpu))).collect();
+            let cells = columns.iter().map(|column| dash(column.read.read(gpu))).collect();
             let counters = counters.cells(place, gpu);
             text += &line(format!(" {}{:>4}", self.stamp(None), gpu.index), cells, counters);
         }

@@ -14,9 +14,9 @@ pub(crate) enum Item {
     Whole(&'static str, &'static str, Read, &'static [Item]),
     /// A field of `--query-gpu`, with its unit.
     Field(&'static str, &'static str, &'static str),
-    /// In XML only.
+    /// Items that are in XML only.
     XmlOnly(&'static [Item]),
-    /// In XML only: an element, and its text.
+    /// An element that is in XML only, and its text.
     Element(&'static str, &'static str),
     /// Clocks that can be set; in the text only on request.
     SupportedClocks,

@@ -32,24 +32,16 @@ enum Kind {
     Ecc,
     EccErrors,
     Compute,
-    OperationMode,
     Reset,
-    Virtualization,
     GpuClocks,
     MemoryClocks,
     ApplicationClocks,
     ClocksBack,
-    DeferredClock,
-    DeferredClockBack,
     PowerLimit,
-    CudaClocks,
     Accounting,
     AccountedApps,
-    AutoBoost,
-    AutoBoostPermission,
     Instances,
     TargetTemperature,
-    DriverModel,
 }
 
 const fn setter(names: &'static [&'static str], takes_value: bool, kind: Kind) -> Setter {
@@ -61,27 +53,18 @@ static SETTERS: &[Setter] = &[
     setter(&["-e", "--ecc-config"], true, Kind::Ecc),
     setter(&["-p", "--reset-ecc-errors"], true, Kind::EccErrors),
     setter(&["-c", "--compute-mode"], true, Kind::Compute),
-    setter(&["--gom"], true, Kind::OperationMode),
     setter(&["-r", "--gpu-reset"], false, Kind::Reset),
-    setter(&["-vm", "--virt-mode"], true, Kind::Virtualization),
     setter(&["-lgc", "--lock-gpu-clocks"], true, Kind::GpuClocks),
     setter(&["-rgc", "--reset-gpu-clocks"], false, Kind::ClocksBack),
     setter(&["-lmc", "--lock-memory-clocks"], true, Kind::MemoryClocks),
     setter(&["-rmc", "--reset-memory-clocks"], false, Kind::ClocksBack),
-    setter(&["-lmcd", "--lock-memory-clocks-deferred"], true, Kind::DeferredClock),
-    setter(&["-rmcd", "--reset-memory-clocks-deferred"], false, Kind::DeferredClockBack),
     setter(&["-ac", "--applications-clocks"], true, Kind::ApplicationClocks),
     setter(&["-rac", "--reset-applications-clocks"], false, Kind::ClocksBack),
     setter(&["-pl", "--power-limit"], true, Kind::PowerLimit),
-    setter(&["-cc", "--cuda-clocks"], true, Kind::CudaClocks),
     setter(&["-am", "--accounting-mode"], true, Kind::Accounting),
     setter(&["-caa", "--clear-accounted-apps"], false, Kind::AccountedApps),
-    setter(&["--auto-boost-default"], true, Kind::AutoBoost),
-    setter(&["--auto-boost-permission"], true, Kind::AutoBoostPermission),
     setter(&["-mig", "--multi-instance-gpu"], true, Kind::Instances),
     setter(&["-gtt", "--gpu-target-temp"], true, Kind::TargetTemperature),
-    setter(&["-dm", "--driver-model"], true, Kind::DriverModel),
-    setter(&["-fdm", "--force-driver-model"], true, Kind::DriverModel),
 ];
 
 impl Setter {
@@ -166,12 +149,7 @@ impl Setter {
                 }
                 _ => invalid("compute mode"),
             },
-            Kind::OperationMode => Warning(format!("GOM mode cannot be changed on GPU {address}.")),
             Kind::Reset => Refused(format!("Unable to reset GPU {address}: Insufficient Permissions"), 4),
-            Kind::Virtualization => {
-                number()?;
-                denied("Unable to set virtualization mode")
-            }
             Kind::GpuClocks if is_clocks(&[1, 2]) || value.starts_with("tdp") => no_clocks(),
             Kind::GpuClocks => Refused(
                 format!(
@@ -197,17 +175,6 @@ impl Setter {
                 2,
             ),
             Kind::ClocksBack => no_clocks(),
-            Kind::DeferredClock => {
-                let clock = number()?;
-                Warning(format!(
-                    "Unable to set Memory locked clocks \"(memClock {clock})\" for GPU {address}: Not Supported"
-                ))
-            }
-            Kind::DeferredClockBack => Warning(
-                "Reseting deferred memory clocks is not supported\n\
-                 Please unload and reload the driver in order for changes to take effect."
-                    .to_owned(),
-            ),
             Kind::PowerLimit => {
                 let wanted = number()?;
                 match gpu.nvml.numbers::<2>(gpu.device, "nvmlDeviceGetPowerManagementLimitConstraints") {
@@ -224,10 +191,6 @@ impl Setter {
                     _ => denied("Failed to set power management limit"),
                 }
             }
-            Kind::CudaClocks if ![0.0, 1.0].contains(&number()?) => {
-                Refused("Input should be 0 or 1. See nvidia-smi -h.".to_owned(), 2)
-            }
-            Kind::CudaClocks => Warning("Overriding CUDA clock limit is not supported for this device.".to_owned()),
             Kind::Accounting => match switch(value) {
                 None => invalid("accounting mode"),
                 Some(wanted) if state("nvmlDeviceGetAccountingMode") == Ok(wanted) => {
@@ -236,16 +199,6 @@ impl Setter {
                 Some(_) => denied("Unable to set Accounting Mode"),
             },
             Kind::AccountedApps => denied("Unable to clear Accounted PIDs"),
-            Kind::AutoBoost => {
-                let word = if switch(value) == Some(false) { "DISABLE" } else { "ENABLE" };
-                denied(&format!("Failed to {word} default auto boosted clocks"))
-            }
-            Kind::AutoBoostPermission => Refused(
-                format!(
-                    "Failed to change auto boosted clocks permissions for GPU  {address}: Insufficient Permissions"
-                ),
-                4,
-            ),
             Kind::Instances => match switch(value) {
                 None => invalid("MIG Mode"),
                 Some(wanted) => denied(&format!("Unable to {} MIG Mode", if wanted { "enable" } else { "disable" })),
@@ -253,12 +206,6 @@ impl Setter {
             Kind::TargetTemperature => {
                 number()?;
                 Warning(format!("GPU Target Temperature Threshold not supported for GPU {address}."))
-            }
-            Kind::DriverModel if switch(value).is_none() && !["WDDM", "TCC"].contains(&value) => {
-                Refused(format!("Invalid driver model specified: {value}"), 2)
-            }
-            Kind::DriverModel => {
-                Warning(format!("Changing driver models is not supported for GPU {address} on this platform."))
             }
         })
     }

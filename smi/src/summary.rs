@@ -56,7 +56,7 @@ fn end(text: &str, most: usize) -> String {
 }
 
 fn rows(gpu: &Gpu<'_>) -> String {
-    let get = |read: Read| read.of(gpu);
+    let get = |read: Read| read.read(gpu);
     let on = |reading: Reading| or(reading, "N/A").replace("Enabled", "On").replace("Disabled", "Off");
     let persistence = on(get(Word("GetPersistenceMode", 0, &["Disabled", "Enabled"])));
     let display = on(get(Word("GetDisplayActive", 0, &["Disabled", "Enabled"])));

@@ -28,15 +28,15 @@ impl Item {
     fn read(&self, gpu: &Gpu<'_>) -> Node {
         let all = |items: &[Item]| items.iter().map(|item| item.read(gpu)).collect();
         match *self {
-            Leaf(label, element, unit, read) => Node::Value(label, element, or_na(read.of(gpu), unit)),
+            Leaf(label, element, unit, read) => Node::Value(label, element, or_na(read.read(gpu), unit)),
             Group(label, element, items) => Node::Group(label, element, all(items)),
-            Whole(label, element, read, items) => match read.of(gpu) {
+            Whole(label, element, read, items) => match read.read(gpu) {
                 Ok(_) => Node::Group(label, element, all(items)),
                 Err(_) => Node::Value(label, element, "N/A".to_owned()),
             },
             Field(label, element, name) => {
                 let field = field::find(name).expect("a field of the table");
-                Node::Value(label, element, or_na(field.read.of(gpu), field.unit))
+                Node::Value(label, element, or_na(field.read.read(gpu), field.unit))
             }
             XmlOnly(items) => Node::XmlOnly(all(items)),
             Element(element, text) => Node::Value("", element, text.to_owned()),

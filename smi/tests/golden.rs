@@ -442,6 +442,8 @@ fn changes_and_subcommands_say_what_nvidias_say() {
              00000000:03:00.0\nTerminating early due to previous errors.\n",
             2,
         ),
+        ("-dm 0", "-dm is not simulated by ftest: see \"nvidia-smi\" in its page on monitors\n", 3),
+        ("--gom=0", "--gom is not simulated by ftest: see \"nvidia-smi\" in its page on monitors\n", 3),
         ("-B", "No excluded devices found.\n", 0),
         ("mig -lgi", "No MIG-enabled devices found.\n", 0),
         ("c2c -s", "No Devices support C2C.\n", 3),

@@ -78,6 +78,7 @@ const GROUPS: &[Group] = &[
             "docs/suite.schema.json",
             "schema/events.v1.json",
             "docs/suites.md",
+            "docs/suites-reference.md",
             "docs/cli.md",
             "docs/reports.md",
             "docs/findings.md",
@@ -203,13 +204,9 @@ fn test(root: &Path, group: &Group, check: bool) -> Result<bool, String> {
 /// The generated files that differ from the last commit, as git prints them.
 fn changed(root: &Path, groups: &[&Group]) -> Result<Vec<String>, String> {
     let files = groups.iter().flat_map(|group| group.files);
-    let output = Command::new("git")
-        .args(["status", "--porcelain", "--untracked-files=all", "--"])
-        .args(files)
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("git status: {error}"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+    let words = ["status", "--porcelain", "--untracked-files=all", "--"];
+    let listed = duct::cmd("git", words.iter().chain(files)).dir(root).read();
+    Ok(listed.map_err(|error| format!("git status: {error}"))?.lines().map(str::to_owned).collect())
 }
 
 #[cfg(test)]

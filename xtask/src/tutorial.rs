@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use duct::cmd;
 
 const PAGE: &str = "docs/tutorial.md";
 
@@ -59,16 +60,13 @@ pub fn run(root: &Path) -> Result<bool, String> {
 
 /// Both streams of a command, in the order in which they were written.
 fn shell(command: &str, directory: &Path, path: &std::ffi::OsStr) -> Result<String, String> {
-    let output = Command::new("sh")
-        .args(["-c", &format!("exec 2>&1; {command}")])
-        .current_dir(directory)
+    let command = cmd!("sh", "-c", command)
+        .dir(directory)
         .env("PATH", path)
         // Uses nothing from the checkout or the user's environment.
         .env_remove("GIT_DIR")
-        .env("GIT_CEILING_DIRECTORIES", directory)
-        .stdin(Stdio::null())
-        .output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).map_err(|error| error.to_string())
+        .env("GIT_CEILING_DIRECTORIES", directory);
+    command.stdin_null().stderr_to_stdout().unchecked().read().map_err(|error| error.to_string())
 }
 
 /// The steps of a page, with their lines: its blocks with a file name, and its `diff` and `console` blocks.

@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// What `cargo xtask` prints for these arguments.
 fn printed(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap();
-    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    duct::cmd(env!("CARGO_BIN_EXE_xtask"), arguments).stderr_to_stdout().unchecked().read().unwrap()
 }
 
 /// The words after each `cargo xtask`, up to a comment or the end of the code.

@@ -25,7 +25,7 @@ fn a_process_whose_child_holds_its_connection() {
     let me = ProcessInfo { rank: Some(Rank(0)), world_size: Some(2), ..info(std::process::id()) };
     let hello = ToCoordinator::Hello { version: VERSION, token: String::new(), role: Role::Process(me) };
     stream.write_all(&frame::encode(&hello)).unwrap();
-    let mut stream = crate::harness::Client::of(stream);
+    let mut stream = crate::harness::Client::from_stream(stream);
     assert!(matches!(stream.receive(), Some(ToRank::Welcome { .. })));
     stream.init(7, 2, 0);
     assert!(matches!(stream.receive(), Some(ToRank::CommunicatorFormed { .. })));

@@ -243,7 +243,7 @@ impl Stream {
 }
 
 impl Client {
-    pub(crate) fn of(stream: UnixStream) -> Self {
+    pub(crate) fn from_stream(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Self { stream: Stream::Unix(stream), buffer: Vec::new() }
     }

@@ -20,19 +20,19 @@ fn travels(call: &Call, operation: Operation, send: *mut u8, receive: *mut u8) -
 
 /// A rank's description of its call. It contains no addresses of the program: its buffers are on a GPU, and nothing here
 /// dereferences them.
-fn said(call: &Call, sequence: u64) -> Bytes {
+fn describe(call: &Call, sequence: u64) -> Bytes {
     let call = Call { scalar: None, send: Buffer::NONE, receive: Buffer::NONE, ..*call };
-    Descriptor::of(&call, sequence).to_bytes()
+    Descriptor::new(&call, sequence).to_bytes()
 }
 
 impl Communicator {
     /// Every rank announces its call and receives those of the others.
     pub(super) fn agree(&self, sequence: u64, call: &Call) -> Result<Timing, Failure> {
         let context = self.context(sequence);
-        let mut own = said(call, sequence);
+        let mut own = describe(call, sequence);
         let mut all = vec![[0; Descriptor::BYTES]; self.members.len()];
         let traveling = travels(call, Operation::AllGather, own.as_mut_ptr(), all.as_mut_ptr().cast());
-        let timing = self.way().collective(&context, &traveling)?;
+        let timing = self.carrier().collective(&context, &traveling)?;
         let calls: Vec<Descriptor> = all.into_iter().map(Descriptor::from_bytes).collect();
         descriptor::compare(&context, &calls)?;
         Ok(timing)
@@ -40,13 +40,13 @@ impl Communicator {
 
     /// A sender describes its message, and the receiver compares that with what it expects.
     pub(super) fn agree_on_transfers(&self, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
-        let mut said: Vec<Bytes> = calls.iter().map(|call| said(call, 0)).collect();
+        let mut said: Vec<Bytes> = calls.iter().map(|call| describe(call, 0)).collect();
         let traveling: Vec<Call> = calls
             .iter()
             .zip(&mut said)
             .map(|(call, said)| travels(call, call.operation, said.as_mut_ptr(), said.as_mut_ptr()))
             .collect();
-        let timings = self.way().transfers(&self.context(0), &traveling)?;
+        let timings = self.carrier().transfers(&self.context(0), &traveling)?;
         for (call, said) in calls.iter().zip(said).filter(|(call, _)| call.operation == Operation::Recv) {
             let sent = Descriptor::from_bytes(said);
             let peer = call.peer.unwrap_or(0);

@@ -60,7 +60,7 @@ impl Communicator {
     /// Notifies the others that this rank will not come, except for a revoke.
     fn hang_up(&self, code: ErrorCode, detail: &str) {
         let idle = self.running.try_lock();
-        self.way().stop(&self.context(0), code, detail, idle.is_some());
+        self.carrier().stop(&self.context(0), code, detail, idle.is_some());
     }
 
     /// `ncclCommDestroy`: this rank takes no further part. Call it when its operations are complete.

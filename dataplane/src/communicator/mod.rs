@@ -206,11 +206,11 @@ impl Communicator {
 
     /// How bytes move between its ranks.
     pub fn transport(&self) -> BufferTransport {
-        if self.settings.keeps_books { BufferTransport::ProxyOnly } else { self.way().kind() }
+        if self.settings.keeps_books { BufferTransport::ProxyOnly } else { self.carrier().kind() }
     }
 
     /// The transport that the ranks agreed on.
-    fn way(&self) -> &dyn Transport {
+    fn carrier(&self) -> &dyn Transport {
         match (&self.alone, self.shared.get()) {
             (Some(alone), _) => alone,
             (None, Some(shared)) => shared,
@@ -336,7 +336,7 @@ impl Communicator {
         if self.settings.keeps_books {
             return self.agree(sequence, call);
         }
-        self.way().collective(&self.context(sequence), &self.moved(call))
+        self.carrier().collective(&self.context(sequence), &self.moved(call))
     }
 
     fn transfers(&self, running: &mut Running, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
@@ -360,7 +360,7 @@ impl Communicator {
             return self.agree_on_transfers(calls);
         }
         let moved: Vec<Call> = calls.iter().map(|call| self.moved(call)).collect();
-        self.way().transfers(&self.context(0), &moved)
+        self.carrier().transfers(&self.context(0), &moved)
     }
 
     /// The part of a call that is actually moved: less if memory is to stay untouched.
@@ -402,7 +402,7 @@ impl Communicator {
         // Before the connections go.
         self.measure();
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);
-        self.way().fail(&self.context(sequence), kept.code, &detail);
+        self.carrier().fail(&self.context(sequence), kept.code, &detail);
         self.journal.failed(FailureRecord {
             communicator: Some(self.id),
             sequence: Sequence(sequence),
@@ -424,7 +424,7 @@ impl Communicator {
             return;
         }
         self.losses.note(rank, code, detail);
-        self.way().lose(rank, code, detail);
+        self.carrier().lose(rank, code, detail);
     }
 }
 

@@ -15,12 +15,12 @@ impl Communicator {
     /// # Errors
     /// `System` if too many are registered.
     pub fn register_window(&self, buffer: Buffer, bytes: u64) -> Result<u64, Failure> {
-        self.way().register_window(buffer, bytes)
+        self.carrier().register_window(buffer, bytes)
     }
 
     /// Forgets a window.
     pub fn deregister_window(&self, number: u64) {
-        self.way().deregister_window(number);
+        self.carrier().deregister_window(number);
     }
 
     /// Window `number` of rank `peer`; waits if it is not registered yet. `None` if the ranks do not map each other's
@@ -29,7 +29,7 @@ impl Communicator {
     /// # Errors
     /// A lost rank or the deadline.
     pub fn peer_window(&self, number: u64, peer: u32) -> Result<Option<PeerWindow>, Failure> {
-        self.way().peer_window(&self.context(0), number, peer)
+        self.carrier().peer_window(&self.context(0), number, peer)
     }
 
     /// Runs the first of `calls`, or all leading waits.
@@ -44,6 +44,6 @@ impl Communicator {
             fault::before_transfers(&self.faults, &self.site(&failure), &mut running.counted, calls)?;
         }
         self.history.begin(0, calls);
-        self.way().one_sided(&self.context(0), calls)
+        self.carrier().one_sided(&self.context(0), calls)
     }
 }

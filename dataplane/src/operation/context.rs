@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_silent_connection_names_the_link_and_another_its_error() {
-        let stage = Stage::of(3);
+        let stage = Stage::new(3);
         let nodes = ["node0", "node1", "node1"].map(str::to_owned);
         let of = |own: u32, other: u32, nodes, kind: io::ErrorKind| {
             let context = OpContext { nodes, ..stage.context(own, Duration::from_secs(1)) };

@@ -30,7 +30,7 @@ pub(crate) struct Descriptor {
 impl Descriptor {
     pub(crate) const BYTES: usize = size_of::<Self>();
 
-    pub(crate) fn of(call: &Call, sequence: u64) -> Self {
+    pub(crate) fn new(call: &Call, sequence: u64) -> Self {
         Self {
             sequence,
             count: call.count,
@@ -125,7 +125,7 @@ mod tests {
     fn call(operation: Operation, count: u64) -> Descriptor {
         let mut call = Call::new(operation, count, Datatype::Float32);
         call.reduction = Some(ReductionOp::Sum);
-        Descriptor::of(&call, 7)
+        Descriptor::new(&call, 7)
     }
 
     fn compare(sequence: u64, calls: &[Descriptor]) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn of(size: u32) -> Self {
+    pub(crate) fn new(size: u32) -> Self {
         let member = |rank| Member {
             global_rank: protocol::ids::Rank(rank),
             device: 0,
@@ -37,7 +37,7 @@ impl Stage {
 
     /// Ranks with these data addresses.
     pub(crate) fn with_addresses(addresses: &[&str]) -> Self {
-        let mut stage = Self::of(addresses.len() as u32);
+        let mut stage = Self::new(addresses.len() as u32);
         for (member, address) in stage.members.iter_mut().zip(addresses) {
             member.data_address = (*address).to_owned();
         }

@@ -34,7 +34,7 @@ struct State {
 enum Key {
     Unique(Vec<u8>),
     Split(CommunicatorId, Sequence),
-    /// With the ranks left out.
+    /// A shrink, with the ranks that it leaves out.
     Shrink(CommunicatorId, Sequence, Vec<u32>),
     Grow(CommunicatorId, Sequence),
 }

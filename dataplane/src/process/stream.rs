@@ -59,7 +59,7 @@ impl Stream {
             Self::Tcp(socket) if !token.is_empty() && !socket.peer_addr()?.ip().to_canonical().is_loopback() => socket,
             other => return Ok(other),
         };
-        Tls::over(socket, secret.get_or_insert_with(|| Secret::of(token))).map(|tls| Self::Tls(Arc::new(tls)))
+        Tls::over(socket, secret.get_or_insert_with(|| Secret::from_token(token))).map(|tls| Self::Tls(Arc::new(tls)))
     }
 
     pub(super) fn try_clone(&self) -> io::Result<Self> {
@@ -215,7 +215,7 @@ mod tests {
         let pattern = |seed: usize| (0..BYTES).map(|at| (at * 31 / 7 + seed) as u8).collect::<Vec<u8>>();
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
-                let state = ServerConnection::new(Secret::of("secret").server().unwrap()).unwrap();
+                let state = ServerConnection::new(Secret::from_token("secret").server().unwrap()).unwrap();
                 let mut stream = StreamOwned::new(state, door.accept().unwrap().0);
                 stream.write_all(&pattern(1)).unwrap();
                 stream.flush().unwrap();
@@ -223,7 +223,7 @@ mod tests {
                 stream.read_to_end(&mut heard).unwrap();
                 heard
             });
-            let tls = Tls::over(TcpStream::connect(address).unwrap(), &Secret::of("secret")).unwrap();
+            let tls = Tls::over(TcpStream::connect(address).unwrap(), &Secret::from_token("secret")).unwrap();
             let mut writer = Stream::Tls(Arc::new(tls));
             let mut reader = writer.try_clone().unwrap();
             let reading = scope.spawn(move || {

@@ -44,7 +44,7 @@ impl Collectives {
         let (rank, size) = (context.rank, context.size);
         let contributed = call.send_bytes(rank, size);
         let beside = call.largest_contribution(size) <= INLINE_BYTES;
-        let mut descriptor = Descriptor::of(call, context.sequence);
+        let mut descriptor = Descriptor::new(call, context.sequence);
         let mut own = Own { send: call.send.address, receive: call.receive.address, copy_out: 0 };
         if !beside {
             self.place_buffers(context, call, &mut descriptor, &mut own)?;
@@ -294,7 +294,7 @@ mod tests {
     fn nobody_moves_bytes_with_a_rank_that_gave_up_before_all_had_come() {
         use ErrorCode::{Aborted, Revoked, TimeoutWaitingForCollective};
         for given_up in [Aborted, Revoked, TimeoutWaitingForCollective] {
-            let (segment, stage) = (segment(2), Stage::of(2));
+            let (segment, stage) = (segment(2), Stage::new(2));
             let mut buffers = [vec![1f32; COUNT], vec![1f32; COUNT]];
             let calls = buffers.each_mut().map(|buffer| reduce(buffer));
             let first = if given_up == TimeoutWaitingForCollective {
@@ -321,12 +321,12 @@ mod tests {
     fn a_rank_that_stops_while_it_moves_bytes_is_waited_for() {
         for stopped in [ErrorCode::Aborted, ErrorCode::Revoked] {
             for comes in [false, true] {
-                let (segment, stage) = (segment(2), Stage::of(2));
+                let (segment, stage) = (segment(2), Stage::new(2));
                 let mut buffers = [vec![1f32; COUNT], vec![1f32; COUNT]];
                 let calls = buffers.each_mut().map(|buffer| reduce(buffer));
                 // Rank 0 is at work, and the second rank's way to the end is open.
                 // SAFETY: nothing is published but the descriptor; both buffers outlive the threads below.
-                unsafe { segment.publish(0, Descriptor::of(&calls[0], 1), std::ptr::null(), 0) };
+                unsafe { segment.publish(0, Descriptor::new(&calls[0], 1), std::ptr::null(), 0) };
                 segment.arrive(0, 1);
                 let other = std::thread::scope(|scope| {
                     let timeout = if comes { Duration::from_secs(20) } else { SOON };

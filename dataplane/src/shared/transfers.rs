@@ -315,7 +315,7 @@ mod tests {
     fn a_message_is_not_taken_once_its_sender_gave_up() {
         use ErrorCode::{Aborted, Revoked, TimeoutWaitingForP2p};
         for given_up in [Aborted, Revoked, TimeoutWaitingForP2p] {
-            let (segment, stage) = (segment(), Stage::of(2));
+            let (segment, stage) = (segment(), Stage::new(2));
             let (mut sent, mut received) = (vec![1u8; BYTES], vec![0u8; BYTES]);
             let (send, receive) = (half(Operation::Send, &mut sent), half(Operation::Recv, &mut received));
             let timeout = if given_up == TimeoutWaitingForP2p { Duration::ZERO } else { LATER };
@@ -342,7 +342,7 @@ mod tests {
             GoesOn,
         }
         for receiver in [Receiver::Takes, Receiver::Dies, Receiver::GoesOn] {
-            let (segment, stage) = (segment(), Stage::of(2));
+            let (segment, stage) = (segment(), Stage::new(2));
             let mut sent = vec![1u8; BYTES];
             let send = half(Operation::Send, &mut sent);
             let mut transfer = Transfer { call: &send, peer: 1, index: None, done: None, bounce: None };

@@ -37,7 +37,7 @@ struct Exchange<'a> {
 impl Exchange<'_> {
     fn run(mut self) -> Result<Timing, Failure> {
         let start = Instant::now();
-        let own = Descriptor::of(self.call, self.context.sequence);
+        let own = Descriptor::new(self.call, self.context.sequence);
         let others: Vec<u32> = self.others().collect();
         let mut expected = Vec::with_capacity(others.len());
         for other in &others {

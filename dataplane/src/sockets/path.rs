@@ -25,7 +25,7 @@ pub(crate) struct Path {
 
 impl Path {
     /// The measurements of a connection; None if it is not tcp.
-    pub(crate) fn of(stream: &OwnedFd) -> Option<Self> {
+    pub(crate) fn measure(stream: &OwnedFd) -> Option<Self> {
         let mut info = [0u8; BYTES];
         let mut bytes = BYTES as libc::socklen_t;
         // SAFETY: plain system call on an open socket; the kernel writes no more than the length says.
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_kernel_measures_tcp_alone() {
         let (unix, _other) = UnixStream::pair().unwrap();
-        assert_eq!(Path::of(&unix.into()), None);
+        assert_eq!(Path::measure(&unix.into()), None);
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut ours = TcpStream::connect(door.local_addr().unwrap()).unwrap();
         let (mut theirs, _) = door.accept().unwrap();
@@ -89,7 +89,7 @@ mod tests {
             theirs.write_all(&echo).unwrap();
             ours.read_exact(&mut echo).unwrap();
         }
-        let path = Path::of(&ours.into()).unwrap();
+        let path = Path::measure(&ours.into()).unwrap();
         // Within this machine: more than nothing, and less than a second even under load.
         assert!((1..1_000_000).contains(&path.round_trip_us), "{path:?}");
         assert!(path.least_us <= path.round_trip_us && path.bytes_per_s > 0 && path.resent < 10, "{path:?}");

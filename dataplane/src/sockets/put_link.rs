@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn an_answer_counts_although_the_loss_of_its_rank_is_known_first() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let stage = Stage::of(2);
+        let stage = Stage::new(2);
         let trust = Trust::default();
         let caller = Caller { communicator: 1, trust: &trust };
         let context = stage.context(0, Duration::from_secs(60));

@@ -25,7 +25,7 @@ impl Trust {
     /// # Errors
     /// The TLS library refuses the keys.
     pub(crate) fn with_keys(token: String) -> Result<Self, Failure> {
-        let keys = BetweenRanks::of(&token);
+        let keys = BetweenRanks::from_secret(&token);
         let keys = keys.map_err(|error| Failure::new(ErrorCode::System, format!("TLS between ranks: {error}")))?;
         Ok(Self { token, keys: Some(Arc::new(keys)) })
     }
@@ -35,7 +35,7 @@ impl Trust {
         &self.token
     }
 
-    /// For connections to other hosts.
+    /// The keys for connections to other hosts.
     pub(crate) fn keys(&self) -> Option<&BetweenRanks> {
         self.keys.as_deref()
     }

@@ -10,7 +10,7 @@ use crate::replicas::Divergence;
 
 /// The findings among `events`, each with its time in us; the details of the events are in `measured`, and their ranks were at
 /// `sites`. A death that stopped no other rank is not a finding: how processes end is not judged here.
-pub(super) fn of(
+pub(super) fn from_events(
     events: &[FailureEvent],
     measured: &[MeasuredFailure],
     sites: Vec<(u64, Vec<FindingSite>)>,
@@ -18,7 +18,7 @@ pub(super) fn of(
     links: &[MeasuredLink],
 ) -> Vec<(u64, Finding)> {
     let found = events.iter().zip(measured).zip(sites).filter_map(|((event, measured), (at_us, sites))| {
-        let kind = FindingKind::of(event.error_code)?;
+        let kind = FindingKind::from_code(event.error_code)?;
         let is_loss = matches!(kind, FindingKind::RankLost | FindingKind::Unreachable);
         let harmless = is_loss && event.observed_ranks.is_empty();
         let finding = || Finding {
@@ -219,7 +219,10 @@ mod tests {
             ),
         ] {
             let (event, measured) = event(code, culprits, observed);
-            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()), &[])[0].1.sentence, expected);
+            assert_eq!(
+                from_events(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()), &[])[0].1.sentence,
+                expected
+            );
         }
     }
 
@@ -236,7 +239,7 @@ mod tests {
         let (late, other) = (link(["node0", "node1"], true), link(["node0", "node2"], true));
         let sentence = |code, culprit: u32, links: &[MeasuredLink]| {
             let (event, measured) = event(code, &[culprit], &[0]);
-            of(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()), links)[0].1.sentence.clone()
+            from_events(&[event], &[measured], vec![(7, Vec::new())], Some(&plan()), links)[0].1.sentence.clone()
         };
         let timeout = ErrorCode::TimeoutWaitingForCollective;
         let arrived = "rank 2 has not arrived in time at all_reduce, collective 13 of communicator 2";
@@ -254,7 +257,7 @@ mod tests {
         let (event, measured) = event(ErrorCode::CountMismatch, &[0, 1], &[0]);
         let event = FailureEvent { operation: "send".to_owned(), seqno: Sequence(0), ..event };
         assert_eq!(
-            of(&[event], &[measured], vec![(7, Vec::new())], None, &[])[0].1.sentence,
+            from_events(&[event], &[measured], vec![(7, Vec::new())], None, &[])[0].1.sentence,
             "ranks 0 and 1 differ in what they send and receive (send in communicator 2)"
         );
     }
@@ -268,7 +271,7 @@ mod tests {
             (ErrorCode::Revoked, &[0]),
         ] {
             let (event, measured) = event(code, &[1], observed);
-            assert_eq!(of(&[event], &[measured], vec![(7, Vec::new())], None, &[]), []);
+            assert_eq!(from_events(&[event], &[measured], vec![(7, Vec::new())], None, &[]), []);
         }
     }
 }

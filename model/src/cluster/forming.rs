@@ -152,7 +152,7 @@ impl Cluster {
     pub(super) fn fail_init(&mut self, failed: rendezvous::Failed, out: &mut Vec<Output>) {
         let rendezvous::Failed { applicants, code, culprits, detail } = failed;
         self.revision += 1;
-        let call = |applicant: &Applicant| (applicant.member.global_rank, Call::of(applicant, None));
+        let call = |applicant: &Applicant| (applicant.member.global_rank, Call::from_applicant(applicant, None));
         let observed: Vec<(Rank, Call)> = applicants.iter().map(call).collect();
         for applicant in &applicants {
             let global = applicant.member.global_rank;
@@ -184,7 +184,7 @@ impl Cluster {
                 self.ledger.count_failure(applicant.member.global_rank, code);
                 let (operation, attempted_bytes) = (Operation::Split, 0);
                 let (detail, culprits) = (detail.as_str(), &missing[..]);
-                let call = Call::of(applicant, Some(operation));
+                let call = Call::from_applicant(applicant, Some(operation));
                 let failure = RankFailure { sequence, rank, operation, code, detail, culprits, attempted_bytes, call };
                 self.failures.by_rank(communicator, failure);
             }
@@ -201,7 +201,7 @@ impl Cluster {
         for (rank, applicant) in gathering.arrivals() {
             refuse(out, applicant.connection, applicant.request, code, detail.clone());
             self.ledger.count_failure(applicant.member.global_rank, code);
-            let call = Call::of(applicant, Some(resize.operation()));
+            let call = Call::from_applicant(applicant, Some(resize.operation()));
             observed.push((applicant.member.global_rank, call));
             if shrinks {
                 let (sequence, operation, attempted_bytes) = (NO_SEQUENCE, resize.operation(), 0);

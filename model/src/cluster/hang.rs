@@ -196,12 +196,12 @@ impl Cluster {
                     missing: if world { missing.clone() } else { Vec::new() },
                     unknown: if world { String::new() } else { ids::names("its rank", "its ranks", &missing) },
                     age_us: age(gathering.deadline_us()),
-                    call: Call::of(applicant, None),
+                    call: Call::from_applicant(applicant, None),
                 });
             }
         }
         for communicator in self.communicators.values() {
-            for (sequence, split) in self.splits.of(communicator.id) {
+            for (sequence, split) in self.splits.pending_in(communicator.id) {
                 let missing: Vec<Rank> =
                     split.missing().into_iter().filter_map(|rank| communicator.global_rank(rank)).collect();
                 for (_, SplitApplicant { applicant, .. }) in split.arrivals() {
@@ -214,11 +214,11 @@ impl Cluster {
                         missing: missing.clone(),
                         unknown: String::new(),
                         age_us: age(split.deadline_us()),
-                        call: Call::of(applicant, Some(Operation::Split)),
+                        call: Call::from_applicant(applicant, Some(Operation::Split)),
                     });
                 }
             }
-            for (resize, gathering) in self.resizes.of(communicator.id) {
+            for (resize, gathering) in self.resizes.pending_in(communicator.id) {
                 // New ranks are known by their number in the communicator to be.
                 let (known, new): (Vec<Rank>, Vec<Rank>) =
                     gathering.missing().into_iter().partition(|rank| rank.0 < communicator.size());
@@ -233,7 +233,7 @@ impl Cluster {
                         missing: known.clone(),
                         unknown: if new.is_empty() { String::new() } else { ids::names("new rank", "new ranks", &new) },
                         age_us: age(gathering.deadline_us()),
-                        call: Call::of(applicant, Some(resize.operation())),
+                        call: Call::from_applicant(applicant, Some(resize.operation())),
                     });
                 }
             }

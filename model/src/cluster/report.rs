@@ -65,7 +65,7 @@ impl Cluster {
         let (mut findings, finding_times) = findings::numbered(
             self.order_findings(&number, facts.source_root.as_deref())
                 .into_iter()
-                .chain(findings::of(
+                .chain(findings::from_events(
                     &resilience.failure_events,
                     &failures,
                     sites,
@@ -358,7 +358,7 @@ impl Cluster {
         (timeline, measured, began_ns)
     }
 
-    /// In the order of the report.
+    /// The failures in the order of the report.
     fn sorted_failures(&self, number: &BTreeMap<CommunicatorId, CommunicatorId>) -> Vec<&Failure> {
         let mut failures: Vec<_> = self.failures.events().collect();
         // Stable: what the key does not order keeps the order of arrival.

@@ -116,7 +116,7 @@ fn found_within(words: &[&str]) -> Vec<Finding> {
     for (process, word) in (0..).zip(words) {
         for (at, letter) in (1..).zip(word.chars()) {
             let (line, place) = if letter.is_ascii_digit() { (31, letter as u32) } else { (letter as u32, 7) };
-            let site = CallSite::new("train.py".to_owned(), line, "step".to_owned()).at(place);
+            let site = CallSite::new("train.py".to_owned(), line, "step".to_owned()).with_place(place);
             world.say(process, ToCoordinator::Site { id: SiteId(at as u32), site });
             let record = record(Operation::AllReduce, at, process as u32, 4);
             world.done(process, OperationRecord { site: SiteId(at as u32), ..record });

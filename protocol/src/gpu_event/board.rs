@@ -18,7 +18,7 @@ const _: () = assert!(HAPPENED + 8 * SLOTS <= BYTES);
 pub struct Times {
     /// As [`START`].
     pub start: u64,
-    /// By slot.
+    /// The times at which events happened, by slot.
     pub happened: Vec<u64>,
 }
 

@@ -46,9 +46,9 @@ pub struct EccErrors {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Repairs {
-    /// For corrected errors.
+    /// Corrected errors.
     pub corrected: u32,
-    /// For errors that were not correctable.
+    /// Errors that were not correctable.
     pub uncorrected: u32,
     /// One more is pending until the GPU is reset.
     pub pending: bool,

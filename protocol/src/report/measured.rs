@@ -89,7 +89,7 @@ report! {
 
     /// Measured facts of one operation.
     MeasuredOperation {
-        /// Of the timeline entry.
+        /// The index of the timeline entry.
         index: u64,
         /// Longest wait of a rank for the others, us.
         rendezvous_wait_us: f64,
@@ -106,7 +106,7 @@ report! {
 
     /// Measured facts of one finding.
     MeasuredFinding {
-        /// Of the finding.
+        /// The index of the finding.
         index: u64,
         /// Wall clock when it was made, us since 1970. Ranks on different machines have different clocks.
         made_at_us: u64,
@@ -114,7 +114,7 @@ report! {
 
     /// Measured facts of one failure.
     MeasuredFailure {
-        /// Of the failure event.
+        /// The index of the failure event.
         index: u64,
         /// One sentence for people.
         error_detail: String,
@@ -122,7 +122,7 @@ report! {
 
     /// Measured facts of one recovery.
     MeasuredRecovery {
-        /// Of the recovery event.
+        /// The index of the recovery event.
         index: u64,
         /// Time from the parent's first failure, or from the first rank that asked when there was none, to the child, us.
         recovery_time_us: f64,

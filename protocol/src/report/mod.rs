@@ -93,7 +93,7 @@ report! {
         name: Option<String>,
         /// Backend named in the cluster file; absent without one.
         default_backend: Option<String>,
-        /// "simulate"; "proxy" where the real NCCL moved the bytes.
+        /// "simulate"; "proxy" where the real NCCL moved the bytes (experimental).
         mode: String,
         /// Size of the largest communicator formed, else the configured size; 0 when neither is known.
         world_size: u32,
@@ -169,7 +169,7 @@ report! {
         retained_entries: u64,
         /// Operations before them.
         dropped_entries: u64,
-        /// In order.
+        /// The entries in order.
         entries: Vec<TimelineEntry>,
     }
 

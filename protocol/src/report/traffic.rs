@@ -23,9 +23,9 @@ report! {
         bytes: u64,
         /// Most bytes of one operation.
         peak_bytes_per_operation: u64,
-        /// Of the fabric, Gbit/s.
+        /// The fabric's bandwidth, Gbit/s.
         bandwidth_gbps: f64,
-        /// Of the fabric, us.
+        /// The fabric's latency, us.
         avg_latency_us: f64,
         /// Modeled time, us.
         estimated_time_us_total: f64,
@@ -77,9 +77,9 @@ report! {
         total_bytes: u64,
         /// Most bytes of one operation.
         peak_bytes_per_operation: u64,
-        /// Of the fabric, Gbit/s.
+        /// The fabric's bandwidth, Gbit/s.
         model_bandwidth_gbps: f64,
-        /// Of the fabric, us.
+        /// The fabric's latency, us.
         avg_latency_us: f64,
         /// Modeled time, us.
         estimated_time_us_total: f64,

@@ -29,7 +29,7 @@ pub struct Fixture {
     pub env: BTreeMap<String, String>,
     /// Variables removed from the inherited environment.
     pub env_unset: Vec<String>,
-    /// For each step.
+    /// The deadlines of each step.
     pub timeout: StepTimeout,
     /// The managed Python environment of both steps.
     pub python: Option<PythonNeed>,
@@ -49,7 +49,7 @@ impl Fixture {
 /// How long a fixture lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// For one attempt of one case.
+    /// The fixture lives for one attempt of one case.
     #[default]
     Case,
     /// From the first case that uses it until the last one ends.

@@ -11,15 +11,15 @@ use crate::source::SourceLocation;
 /// How one process must end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitWant {
-    /// With this code.
+    /// It ends with this code.
     Code(i32),
-    /// With a code other than 0; a signal does not count.
+    /// It ends with a code other than 0; a signal does not count.
     NonZero,
-    /// By this signal.
+    /// It is ended by this signal.
     Signal(i32),
     /// By any signal.
     AnySignal,
-    /// In any way, once it was started.
+    /// It ends in any way, once it was started.
     Any,
 }
 
@@ -31,7 +31,7 @@ pub type Placed = (ExitWant, SourceLocation);
 pub struct ExitExpectation {
     /// Every rank and launcher without its own rule.
     pub all: Option<Placed>,
-    /// By global rank.
+    /// The rules of single ranks, by global rank.
     pub ranks: BTreeMap<u32, Placed>,
     /// Ranks not in `ranks`.
     pub others: Option<Placed>,
@@ -39,12 +39,12 @@ pub struct ExitExpectation {
     pub launcher: Option<Placed>,
     /// If it fails, the checks after it are skipped.
     pub fatal: bool,
-    /// For failures of processes that are not listed.
+    /// The place that failures of processes that are not listed name.
     pub place: SourceLocation,
 }
 
 impl ExitWant {
-    /// For messages: `code 0`.
+    /// The rule as messages name it: `code 0`.
     pub fn describe(&self) -> String {
         match self {
             ExitWant::Code(code) => format!("code {code}"),
@@ -73,7 +73,7 @@ pub fn is_error(exit: &Exit) -> bool {
     matches!(exit, Exit::Signal(_)) || matches!(exit, Exit::Code(code) if *code != 0)
 }
 
-/// For messages: `code 1`, `SIGKILL`.
+/// The end as messages name it: `code 1`, `SIGKILL`.
 pub fn describe(exit: &Exit) -> String {
     match exit {
         Exit::Code(code) => format!("code {code}"),

@@ -23,7 +23,7 @@ impl Need {
     pub const ALL: Need = Need { entries: true, operations: true };
 
     /// What these checks need.
-    pub fn of(expect: &Expectations) -> Need {
+    pub fn from_expectations(expect: &Expectations) -> Need {
         let paths = expect
             .report
             .iter()

@@ -137,7 +137,7 @@ impl fmt::Display for Operator {
 }
 
 impl Operator<Operand> {
-    /// With every expression evaluated.
+    /// The operator with every expression evaluated.
     ///
     /// # Errors
     /// A capture that never matched, or a wrong expression, in words.

@@ -69,7 +69,7 @@ impl Stream {
         }
     }
 
-    fn of(self, process: &ProcessObservation) -> &Captured {
+    fn captured(self, process: &ProcessObservation) -> &Captured {
         match self {
             Stream::Stdout => &process.stdout,
             Stream::Stderr => &process.stderr,
@@ -102,7 +102,7 @@ impl OutputWant {
                 )),
             },
             OutputWant::Matches(regex) => {
-                let text = Text::of(stream);
+                let text = Text::from_captured(stream);
                 match text.find(regex) {
                     Some(_) => Ok(()),
                     None => Err(missing(stream, &text.unsearched())),
@@ -151,7 +151,7 @@ impl OutputCheck {
         let every = self.whose == Whose::All && has_ranks(observation);
         let mut values = Vec::new();
         for process in self.processes(observation) {
-            let text = Text::of(self.stream.of(process));
+            let text = Text::from_captured(self.stream.captured(process));
             match find(&text) {
                 Some(value) if !every => return Ok(value),
                 Some(value) => values.push(value),
@@ -170,7 +170,7 @@ impl OutputCheck {
         let has_ranks = has_ranks(observation);
         let processes = self.processes(observation);
         let results: Vec<(Role, Result<(), String>)> =
-            processes.iter().map(|process| (process.role, self.want.holds(self.stream.of(process)))).collect();
+            processes.iter().map(|process| (process.role, self.want.holds(self.stream.captured(process)))).collect();
         // "No launcher writes X" applies to all of them, "the launcher writes X" to one.
         let any = match self.whose {
             Whose::Any => true,

@@ -129,7 +129,7 @@ impl Bound {
 }
 
 impl Metric {
-    /// For messages.
+    /// The bounds as messages name them.
     fn describe(&self) -> String {
         match self {
             Metric::Path(_, path) => path.to_string(),

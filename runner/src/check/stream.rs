@@ -72,7 +72,7 @@ pub struct Text<'a> {
 
 impl<'a> Text<'a> {
     /// The kept part of `stream`: at most 64 MiB from its beginning, and its tail.
-    pub fn of(stream: &'a Captured) -> Text<'a> {
+    pub fn from_captured(stream: &'a Captured) -> Text<'a> {
         if !stream.truncated {
             return Text { bytes: Cow::Borrowed(&stream.head), cut: None, missing: 0 };
         }
@@ -136,7 +136,7 @@ impl<'a> Text<'a> {
 
 /// The line at offset `at` of `stream`, with its number if known.
 pub fn line(stream: &Captured, at: u64) -> String {
-    let text = Text::of(stream);
+    let text = Text::from_captured(stream);
     let kept = text.cut.unwrap_or(text.bytes.len()) as u64;
     if at < kept {
         let at = at as usize;
@@ -214,7 +214,7 @@ mod tests {
     fn no_match_depends_on_what_is_missing() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let stream = cut(&file);
-        let text = Text::of(&stream);
+        let text = Text::from_captured(&stream);
         for regex in ["^head$", "^abc$", "c\\nd?", "abc$", "end", "^end$", r"(?-m:\n\z)"] {
             assert!(matches(&text, regex), "{regex}");
         }
@@ -242,7 +242,7 @@ mod tests {
             truncated: true,
             ..Captured::default()
         };
-        let text = Text::of(&stream);
+        let text = Text::from_captured(&stream);
         assert!(matches(&text, r"\A0123456789\z"));
         assert_eq!(text.unsearched(), "");
     }

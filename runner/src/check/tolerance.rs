@@ -9,7 +9,7 @@ use crate::expression::compare;
 pub struct Tolerance {
     /// As a fraction of the larger of the two numbers.
     pub relative: f64,
-    /// In the unit of the numbers.
+    /// The absolute tolerance, in the unit of the numbers.
     pub absolute: f64,
     /// Whether NaN counts as close to NaN.
     pub nan_equal: bool,

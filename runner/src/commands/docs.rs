@@ -82,7 +82,7 @@ mod tests {
             fs::create_dir_all(directory.join("adr")).unwrap();
             fs::write(directory.join("findings.md"), "# Findings\nall\n## Race\ntext\n").unwrap();
             fs::write(directory.join("adr/shim.md"), "# The shim\n").unwrap();
-            let install = Install::at(None, &root.path().join("bin/ftest"));
+            let install = Install::around(None, &root.path().join("bin/ftest"));
             let of = |page: Option<&str>, path: bool| {
                 text(&install, &DocsArgs { page: page.map(str::to_owned), path })
                     .map_err(|(code, why)| (code as i32, why))

@@ -347,7 +347,7 @@ mod tests {
             assert_eq!(found.state, state, "{found:?}");
             assert!(found.text.contains(part), "{found:?}");
         }
-        let nowhere = Install::at(Some("/nowhere".into()), Path::new("/nowhere/ftest"));
+        let nowhere = Install::around(Some("/nowhere".into()), Path::new("/nowhere/ftest"));
         assert_eq!(parts(&nowhere).state, State::Missing);
     }
 }

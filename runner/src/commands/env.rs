@@ -107,7 +107,7 @@ fn list() -> Result<(), python::Error> {
             Some(requirements) => shown(requirements),
             None => "(not complete)".to_owned(),
         };
-        let size = Size::of(&environment.path);
+        let size = Size::measure(&environment.path);
         let shared = match size.shared / MEGABYTE {
             0 => String::new(),
             shared => format!(" and {shared} MB shared"),
@@ -115,7 +115,7 @@ fn list() -> Result<(), python::Error> {
         println!("{}\t{} MB{shared}\t{holds}", environment.key, size.own / MEGABYTE);
     }
     let wheels = managed::wheels()?;
-    let size = Size::of(&wheels);
+    let size = Size::measure(&wheels);
     if size.own + size.shared > 0 {
         eprintln!(
             "ftest env: the environments share files with the wheels in {} ({} MB, {} MB of it in no environment): \
@@ -129,7 +129,7 @@ fn list() -> Result<(), python::Error> {
 }
 
 fn collect() -> Result<(), python::Error> {
-    let freed = Size::of(&managed::wheels()?).own;
+    let freed = Size::measure(&managed::wheels()?).own;
     let (removed, wheels) = managed::collect(&|said| eprintln!("ftest env: {}", said.owned().1))?;
     removed.iter().for_each(|key| println!("removed {key}"));
     println!("removed {}: {} MB", wheels.display(), freed / MEGABYTE);
@@ -194,7 +194,7 @@ struct Size {
 
 impl Size {
     /// The size of everything below `directory`, counting each file once; symbolic links are not followed.
-    fn of(directory: &Path) -> Size {
+    fn measure(directory: &Path) -> Size {
         let mut size = Size::default();
         // Number of links found here, per file.
         let mut linked: HashMap<(u64, u64), (u64, u64, u64)> = HashMap::new();
@@ -236,7 +236,7 @@ mod tests {
         link("twice", here.path().join("inside/twice"));
         std::os::unix::fs::symlink("/bin/sh", here.path().join("symbolic")).unwrap();
         let symbolic = "/bin/sh".len() as u64;
-        assert_eq!(Size::of(here.path()), Size { own: 101 + symbolic, shared: 10 });
-        assert_eq!(Size::of(there.path()), Size { own: 0, shared: 10 });
+        assert_eq!(Size::measure(here.path()), Size { own: 101 + symbolic, shared: 10 });
+        assert_eq!(Size::measure(there.path()), Size { own: 0, shared: 10 });
     }
 }

@@ -111,7 +111,7 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
     let plan = plan(arguments.cluster.as_deref(), &arguments.devices)?;
     let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
     let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
-    let alone = Alone::of(&arguments.alone, &plan).map_err(Trouble::usage)?;
+    let alone = Alone::from_arguments(&arguments.alone, &plan).map_err(Trouble::usage)?;
     let file = arguments.alone.as_rank_report.as_deref();
     let file = file.map(|path| checked_report("--as-rank-report", path)).transpose()?;
     run_plan(&ExecPlan {

@@ -33,16 +33,16 @@ use crate::host::plain_path;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "fgpu", version)]
 pub struct FgpuArgs {
-    /// What computes [env: FAKEGPU_MODE; default: simulate]
+    /// What computes; hybrid and passthrough are experimental [env: FAKEGPU_MODE; default: simulate]
     #[arg(long, value_name = "simulate|hybrid|passthrough")]
     pub mode: Option<String>,
-    /// Hybrid mode: what happens to memory that does not fit on the real GPU [env: FAKEGPU_OOM_POLICY]
+    /// Hybrid mode (experimental): what happens to memory that does not fit on the real GPU [env: FAKEGPU_OOM_POLICY]
     #[arg(long, value_name = "clamp|managed|mapped_host|spill_cpu")]
     pub oom_policy: Option<String>,
     /// What a gap does [env: FAKEGPU_UNSUPPORTED_API; default: stop]
     #[arg(long, value_name = "allow|warn|stop|error")]
     pub unsupported_api: Option<String>,
-    /// What implements NCCL [env: FAKEGPU_DIST_MODE]
+    /// What implements NCCL; proxy and passthrough are experimental [env: FAKEGPU_DIST_MODE]
     #[arg(long, value_name = "disabled|simulate|proxy|passthrough")]
     pub dist_mode: Option<String>,
     /// The cluster file [env: FAKEGPU_CLUSTER_CONFIG]

@@ -1,5 +1,5 @@
 //! The parts of docs/*.md that are generated from the program: between `<!-- generated: NAME -->` and `<!-- /generated
-//! -->`. NAME is `keys SECTION`, `commands`, `options COMMAND`, `honored keys`, `launch variables`, `exit codes`, `events` or `findings`.
+//! -->`. NAME is `commands`, `options COMMAND`, `launch variables`, `exit codes`, `events` or `findings`.
 
 use clap::{Arg, Command, CommandFactory};
 use protocol::finding;
@@ -8,7 +8,6 @@ use crate::case::variables;
 use crate::commands::cli::Cli;
 use crate::commands::fgpu::FgpuArgs;
 use crate::record;
-use crate::suite::language;
 use crate::verdict::exit_code;
 
 const OPEN: &str = "<!-- generated: ";
@@ -38,15 +37,11 @@ pub fn fill(markdown: &str) -> Result<String, String> {
 }
 
 fn part(name: &str) -> Option<String> {
-    if let Some(section) = name.strip_prefix("keys ") {
-        return language::table_of(section);
-    }
     if let Some(words) = name.strip_prefix("options ") {
         return Some(options(&command(words)?));
     }
     match name {
         "commands" => Some(commands()),
-        "honored keys" => Some(language::needs::table()),
         "launch variables" => Some(variables::table()),
         "exit codes" => Some(exit_codes()),
         "events" => Some(record::schema::table()),

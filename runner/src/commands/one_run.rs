@@ -167,7 +167,7 @@ pub(super) async fn execute(
     let human = HumanReport::new(out, !shared && !arguments.drive).in_groups(to_github && !shared);
     let reports = Reports::new(
         &arguments.reports,
-        Run::at(&directory),
+        Run::in_directory(&directory),
         Recorder::new(store, secrets).within(keep::Room::log(keep_size)),
         human,
     );

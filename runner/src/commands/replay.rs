@@ -56,7 +56,7 @@ pub fn replay(arguments: &ReplayArgs) -> ExitCode {
         Ok(directory) => directory,
         Err(error) => return fail(&error, ExitCode::Usage),
     };
-    let mut reports = reports(&arguments.reports, Run::at(&directory));
+    let mut reports = reports(&arguments.reports, Run::in_directory(&directory));
     let path = directory.join(log::LOG);
     let mut events = match log::events(&path) {
         Ok(events) => events.peekable(),

@@ -32,7 +32,7 @@ impl From<Vec<Arc<Case>>> for Selection {
 /// # Errors
 /// The exit code, after printing the reason to stderr.
 pub(super) fn select(arguments: &SelectArgs, runs: &Runs, install: &Install) -> Result<Selection, ExitCode> {
-    let open = arguments.failed.as_deref().map(|name| Open::of(runs, name)).transpose()?;
+    let open = arguments.failed.as_deref().map(|name| Open::find(runs, name)).transpose()?;
     if arguments.suites.is_empty() && open.is_none() {
         eprintln!("ftest: name at least one suite{}", suites::choices(install));
         return Err(ExitCode::Usage);
@@ -98,7 +98,7 @@ struct Open {
 
 impl Open {
     /// Reads them from the run that `name` selects, or from the last run.
-    fn of(runs: &Runs, name: &str) -> Result<Open, ExitCode> {
+    fn find(runs: &Runs, name: &str) -> Result<Open, ExitCode> {
         let name = Some(name).filter(|name| !name.is_empty());
         let directory = runs.find(name).map_err(|error| {
             eprintln!("ftest: {error}");

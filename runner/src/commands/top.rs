@@ -104,7 +104,7 @@ fn nothing(arguments: &TopArgs, refusals: &[ControlError]) -> String {
 async fn find(arguments: &TopArgs) -> (Vec<Watched>, Vec<ControlError>) {
     let get = |variable: &env::Variable| std::env::var(variable.name).ok().filter(|value| !value.is_empty());
     let endpoints = match arguments.addr.clone().or_else(|| get(&env::COORDINATOR_ADDR)) {
-        Some(address) => vec![discover::at(address, get(&env::COORDINATOR_TOKEN).unwrap_or_default())],
+        Some(address) => vec![discover::endpoint_at(address, get(&env::COORDINATOR_TOKEN).unwrap_or_default())],
         None => discover::coordinators(),
     };
     let (mut watched, mut refusals) = (Vec::new(), Vec::new());

@@ -16,8 +16,8 @@ const LONGEST: usize = 256;
 pub(super) struct Holders(BTreeMap<String, Vec<String>>);
 
 impl Holders {
-    /// Of `processes`, each under its own name.
-    pub(super) fn of(processes: &[(String, i32)]) -> Holders {
+    /// What each of `processes` holds, under its own name.
+    pub(super) fn from_processes(processes: &[(String, i32)]) -> Holders {
         let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, pid) in processes {
             for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
@@ -40,7 +40,7 @@ impl Holders {
 
 /// What the main thread of `process`, called `name`, waits for, to complete "waits for ..."; `None` if it does not wait, or
 /// nothing is known.
-pub(super) fn of(process: &Process, name: &str, holders: &Holders) -> Option<String> {
+pub(super) fn describe(process: &Process, name: &str, holders: &Holders) -> Option<String> {
     let pid = process.pid;
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/syscall")).ok()?;
     let mut words = text.split_ascii_whitespace();

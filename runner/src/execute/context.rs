@@ -266,7 +266,7 @@ impl RunContext {
             Ok(python) => python?,
             Err(why) => return Some(Err(why)),
         };
-        let made = self.warm.of(case, python, &self.install, (&self.cookie, self.directory.path()));
+        let made = self.warm.server_for(case, python, &self.install, (&self.cookie, self.directory.path()));
         tokio::select! {
             made = made => Some(made),
             () = self.cancel.raised(1) => None,

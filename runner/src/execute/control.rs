@@ -160,7 +160,7 @@ async fn secure(stream: TcpStream, token: &str) -> std::io::Result<Box<dyn Strea
     if token.is_empty() || stream.peer_addr()?.ip().to_canonical().is_loopback() {
         return Ok(Box::new(stream));
     }
-    let config = Secret::of(token).client().map_err(std::io::Error::other)?;
+    let config = Secret::from_token(token).client().map_err(std::io::Error::other)?;
     Ok(Box::new(TlsConnector::from(config).connect(secrecy::server_name(), stream).await?))
 }
 

@@ -24,7 +24,7 @@ impl<'a> Cuts<'a> {
     }
 
     /// Looks at a line and makes the cuts it triggers.
-    pub(super) fn see(&mut self, event: &Event, network: &Network) {
+    pub(super) fn observe(&mut self, event: &Event, network: &Network) {
         let Event::Line(role, line) = event else { return };
         let Some((rank, text)) = line_of_rank(self.case, *role, line) else { return };
         for (cut, done) in self.cuts.iter().zip(&mut self.done) {

@@ -52,7 +52,7 @@ impl DeathNotices {
 impl Deaths {
     /// Records that the process `pid` with this role ended while others still run. `endpoint` is where the coordinator listens,
     /// while it does.
-    pub(super) fn see(&mut self, case: &Case, (role, pid): (Role, i32), exit: &Exit, endpoint: Option<&Endpoint>) {
+    pub(super) fn observe(&mut self, case: &Case, (role, pid): (Role, i32), exit: &Exit, endpoint: Option<&Endpoint>) {
         if let (Role::Rank(rank), Some(endpoint)) = (role, endpoint) {
             let notices = self.notices.get_or_insert_with(|| DeathNotices::new(endpoint));
             notices.ended(rank, pid.unsigned_abs(), exit);

@@ -46,10 +46,10 @@ impl Descriptors {
     /// The number of descriptors that this process may still open.
     pub(super) fn left() -> Descriptors {
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
-        Descriptors::of(inherit::most_descriptors(), open)
+        Descriptors::new(inherit::most_descriptors(), open)
     }
 
-    fn of(limit: u64, open: u64) -> Descriptors {
+    fn new(limit: u64, open: u64) -> Descriptors {
         let all = limit.saturating_sub(open + RESERVE).min(u64::from(u32::MAX).min(Semaphore::MAX_PERMITS as u64));
         Descriptors { free: Arc::new(Semaphore::new(all as usize)), all, limit }
     }
@@ -97,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn a_case_waits_for_room_and_one_that_never_has_it_is_refused() {
         // 2 ranks need 2 * 7 + 4.
-        let descriptors = Descriptors::of(64, 10);
+        let descriptors = Descriptors::new(64, 10);
         assert_eq!((needs(&case(2)), descriptors.all), ((2, 18), 38));
         let first = descriptors.room(&case(2)).await.unwrap();
         let _second = descriptors.room(&case(2)).await.unwrap();
@@ -109,6 +109,6 @@ mod tests {
         let error = descriptors.room(&case(5)).await.unwrap_err();
         assert_eq!((error.needed, error.processes, error.limit), (65, 5, 64));
         assert!(error.to_string().contains("needs 65 for the 5 processes"), "{error}");
-        assert!(Descriptors::of(1 << 40, 10).all >= 1 << 31);
+        assert!(Descriptors::new(1 << 40, 10).all >= 1 << 31);
     }
 }

@@ -27,11 +27,11 @@ pub fn coordinators() -> Vec<Endpoint> {
 fn endpoint(environ: &[u8]) -> Option<Endpoint> {
     let get = |name: &str| variable::in_environ(environ, name).filter(|value| !value.is_empty()).map(str::to_owned);
     let address = get(env::COORDINATOR_ADDR.name)?;
-    Some(at(address, get(env::COORDINATOR_TOKEN.name).unwrap_or_default()))
+    Some(endpoint_at(address, get(env::COORDINATOR_TOKEN.name).unwrap_or_default()))
 }
 
 /// The coordinator at `address`: an absolute path, or host:port.
-pub fn at(address: String, token: String) -> Endpoint {
+pub fn endpoint_at(address: String, token: String) -> Endpoint {
     let transport = if address.starts_with('/') { "unix" } else { "tcp" };
     Endpoint { transport, address, token, from: None }
 }
@@ -49,6 +49,6 @@ mod tests {
             ("tcp", "127.0.0.1:4711", "secret")
         );
         assert!(endpoint(b"FAKEGPU_COORDINATOR_ADDR=\0PATH=/bin\0").is_none());
-        assert_eq!(at("/tmp/c.sock".to_owned(), String::new()).transport, "unix");
+        assert_eq!(endpoint_at("/tmp/c.sock".to_owned(), String::new()).transport, "unix");
     }
 }

@@ -32,7 +32,7 @@ pub fn write(activities: &[Value], now: SystemTime, directory: &Path) -> Result<
     Ok(files)
 }
 
-/// By global rank.
+/// The record of each rank, by global rank.
 fn records(activities: &[Value], now_ns: u64) -> BTreeMap<u64, Value> {
     let mut ranks: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
     for activity in activities {

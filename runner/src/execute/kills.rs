@@ -39,7 +39,7 @@ impl<'a> Kills<'a> {
 
     /// Looks at a line and carries out the kills it triggers. `coordinator` is its pid, `sweep` finds the case's
     /// processes on this machine, and `elsewhere` has those on others.
-    pub(super) fn see(
+    pub(super) fn observe(
         &mut self,
         event: &Event,
         (sweep, coordinator): (&Sweep, Option<i32>),

@@ -32,7 +32,7 @@ impl Limits {
     }
 
     /// The limit that `case`, which starts now, reaches first.
-    pub fn of(&self, case: &Case) -> Option<Limit> {
+    pub fn for_case(&self, case: &Case) -> Option<Limit> {
         let run = self
             .run
             .map(|(at, limit)| Limit { at, whose: format!("the run (--global-timeout {} s)", limit.as_secs_f64()) });

@@ -116,7 +116,7 @@ pub fn plan(case: &Case, shared: &Shared<'_>) -> Result<Vec<ProcessPlan>, Placem
         }
         Launch::Srun(srun) => {
             let placements = case.cluster.as_ref().map(|cluster| placements(Some(cluster), srun.world_size()));
-            let order = srun::Order::of(case, srun, shared, placements.transpose()?);
+            let order = srun::Order::new(case, srun, shared, placements.transpose()?);
             let words = match &srun.program {
                 Program::Rank { argv } => argv.iter().map(OsString::from).collect(),
                 Program::Torchrun { nproc_per_node, script, args, max_restarts } => Torchrun {

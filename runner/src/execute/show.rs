@@ -133,7 +133,7 @@ impl Shown {
         }
         let (writer, text) = match writer {
             Some(writer) => (writer, line.as_slice()),
-            None => name.of(&line),
+            None => name.split(&line),
         };
         out.push(b'[');
         out.extend_from_slice(writer.as_bytes());
@@ -178,7 +178,7 @@ impl Shown {
 
 impl Name {
     /// The writer of a line, and the writer's part of it.
-    fn of(self, line: &[u8]) -> (String, &[u8]) {
+    fn split(self, line: &[u8]) -> (String, &[u8]) {
         match self {
             Name::Role(role) => (role.to_string(), line),
             Name::Workers { node, first } => match torchrun::teed(line) {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_also_where_they_come_in_two_pieces() {
-        let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
+        let secrets = Secrets::from_variables([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
         let mut shown = Shown::watched(None, false, secrets.clone());
         let mut out = Vec::new();
         for piece in ["a hunter2", "hunter2 b\nhun", "ter2hunter2\r99%"] {

@@ -22,7 +22,7 @@ pub(super) struct Stillness {
 
 impl Stillness {
     /// The moment is now.
-    pub(super) fn of(processes: &[Process]) -> Stillness {
+    pub(super) fn measure(processes: &[Process]) -> Stillness {
         let used = processes.iter().filter_map(|process| Some(((process.pid, process.start), used(process.pid)?)));
         Stillness { since: Instant::now(), used: used.collect() }
     }

@@ -43,7 +43,7 @@ pub(super) fn sentences(processes: &[Process], started: &[Running], size: Option
         .unwrap_or_else(|| process.describe())
     };
     let named: Vec<(String, i32)> = processes.iter().map(|process| (name(process), process.pid)).collect();
-    let holders = Holders::of(&named);
+    let holders = Holders::from_processes(&named);
     let mut groups: Vec<(String, Vec<Role>)> = Vec::new();
     for (role, process) in &ranks {
         let does = does(process, &role.to_string(), &holders);
@@ -69,7 +69,7 @@ fn does(process: &Process, name: &str, holders: &Holders) -> String {
     if process.is_stopped() {
         return "stopped by a signal".to_owned();
     }
-    match (native_state::main_call(process.pid), awaited::of(process, name, holders)) {
+    match (native_state::main_call(process.pid), awaited::describe(process, name, holders)) {
         (Some(call), Some(what)) => format!("in {call}, waiting for {what}"),
         (Some(call), None) => format!("in {call}"),
         (None, _) => "running".to_owned(),

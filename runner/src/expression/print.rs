@@ -23,12 +23,12 @@ enum Level {
 
 /// The text of `expr`. Parsed again it gives the same tree.
 pub(super) fn text(expr: &Expr<'_>) -> String {
-    at(expr, Level::IfElse)
+    at_level(expr, Level::IfElse)
 }
 
 /// The text of `expr` as an operand of `or`.
 pub(super) fn text_in_or(expr: &Expr<'_>) -> String {
-    at(expr, Level::Or)
+    at_level(expr, Level::Or)
 }
 
 /// The sign of an operator between two sides, with its spaces.
@@ -107,13 +107,13 @@ fn above(level: Level) -> Level {
 }
 
 /// `expr` in a position that allows forms of at least `place`.
-fn at(expr: &Expr<'_>, place: Level) -> String {
+fn at_level(expr: &Expr<'_>, place: Level) -> String {
     let (text, level) = form(expr);
     if level >= place { text } else { format!("({text})") }
 }
 
 fn form(expr: &Expr<'_>) -> (String, Level) {
-    let any = |expr: &Expr<'_>| at(expr, Level::IfElse);
+    let any = |expr: &Expr<'_>| at_level(expr, Level::IfElse);
     let list = |items: &[Expr<'_>]| items.iter().map(any).collect::<Vec<_>>().join(", ");
     match expr {
         Expr::Var(var) => (var.id.to_owned(), Level::Postfix),
@@ -125,54 +125,55 @@ fn form(expr: &Expr<'_>) -> (String, Level) {
         Expr::Slice(slice) => {
             let part = |part: &Option<Expr<'_>>| part.as_ref().map(any).unwrap_or_default();
             let step = slice.step.as_ref().map(|step| format!(":{}", any(step))).unwrap_or_default();
-            let base = at(&slice.expr, Level::Postfix);
+            let base = at_level(&slice.expr, Level::Postfix);
             (format!("{base}[{}:{}{step}]", part(&slice.start), part(&slice.stop)), Level::Postfix)
         }
         Expr::UnaryOp(unary) => match (&unary.op, &unary.expr) {
             (UnaryOpKind::Not, Expr::BinOp(inner)) if matches!(inner.op, BinOpKind::In) => {
-                let (left, right) = (at(&inner.left, Level::Add), at(&inner.right, Level::Add));
+                let (left, right) = (at_level(&inner.left, Level::Add), at_level(&inner.right, Level::Add));
                 (format!("{left} not in {right}"), Level::Compare)
             }
             (UnaryOpKind::Not, Expr::Test(test)) => {
                 let test_text =
-                    format!("{} is not {}{}", at(&test.expr, Level::Unary), test.name, arguments(&test.args));
+                    format!("{} is not {}{}", at_level(&test.expr, Level::Unary), test.name, arguments(&test.args));
                 (test_text, Level::Compare)
             }
-            (UnaryOpKind::Not, inner) => (format!("not {}", at(inner, Level::Not)), Level::Not),
-            (UnaryOpKind::Neg, inner) => (format!("-{}", at(inner, Level::Postfix)), Level::Unary),
+            (UnaryOpKind::Not, inner) => (format!("not {}", at_level(inner, Level::Not)), Level::Not),
+            (UnaryOpKind::Neg, inner) => (format!("-{}", at_level(inner, Level::Postfix)), Level::Unary),
         },
         Expr::BinOp(binary) => {
             let level = level_of(binary.op);
             let left = if level == Level::Compare { Level::Add } else { level };
-            let text = format!("{}{}{}", at(&binary.left, left), sign(binary.op), at(&binary.right, above(level)));
+            let text =
+                format!("{}{}{}", at_level(&binary.left, left), sign(binary.op), at_level(&binary.right, above(level)));
             (text, level)
         }
         Expr::Compare(chain) => {
-            let mut text = at(&chain.expr, Level::Add);
+            let mut text = at_level(&chain.expr, Level::Add);
             for part in &chain.ops {
                 text.push_str(chain_sign(part.op));
-                text.push_str(&at(&part.expr, Level::Add));
+                text.push_str(&at_level(&part.expr, Level::Add));
             }
             (text, Level::Compare)
         }
         Expr::IfExpr(choice) => {
-            let (yes, test) = (at(&choice.true_expr, Level::Or), at(&choice.test_expr, Level::Or));
+            let (yes, test) = (at_level(&choice.true_expr, Level::Or), at_level(&choice.test_expr, Level::Or));
             let no = choice.false_expr.as_ref().map(|no| format!(" else {}", any(no))).unwrap_or_default();
             (format!("{yes} if {test}{no}"), Level::IfElse)
         }
         Expr::Filter(filter) => {
             let args = if filter.args.is_empty() { String::new() } else { arguments(&filter.args) };
-            let operand = filter.expr.as_ref().map(|operand| at(operand, Level::Unary)).unwrap_or_default();
+            let operand = filter.expr.as_ref().map(|operand| at_level(operand, Level::Unary)).unwrap_or_default();
             (format!("{operand} | {}{args}", filter.name), Level::Unary)
         }
         // Without parentheses, a test would take whatever follows as its argument.
         Expr::Test(test) => {
             let args = if test.args.is_empty() { String::new() } else { arguments(&test.args) };
-            (format!("{} is {}{args}", at(&test.expr, Level::Unary), test.name), Level::Compare)
+            (format!("{} is {}{args}", at_level(&test.expr, Level::Unary), test.name), Level::Compare)
         }
-        Expr::GetAttr(get) => (format!("{}.{}", at(&get.expr, Level::Postfix), get.name), Level::Postfix),
+        Expr::GetAttr(get) => (format!("{}.{}", at_level(&get.expr, Level::Postfix), get.name), Level::Postfix),
         Expr::GetItem(get) => {
-            (format!("{}[{}]", at(&get.expr, Level::Postfix), any(&get.subscript_expr)), Level::Postfix)
+            (format!("{}[{}]", at_level(&get.expr, Level::Postfix), any(&get.subscript_expr)), Level::Postfix)
         }
         Expr::Call(call) => (call_text(call), Level::Postfix),
         Expr::List(items) => (format!("[{}]", list(&items.items)), Level::Postfix),
@@ -188,7 +189,7 @@ fn form(expr: &Expr<'_>) -> (String, Level) {
 }
 
 fn call_text(call: &Call<'_>) -> String {
-    format!("{}{}", at(&call.expr, Level::Postfix), arguments(&call.args))
+    format!("{}{}", at_level(&call.expr, Level::Postfix), arguments(&call.args))
 }
 
 fn arguments(args: &[CallArg<'_>]) -> String {

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn of(shard: &str, ids: &[String]) -> Vec<String> {
+    fn selected(shard: &str, ids: &[String]) -> Vec<String> {
         let selected = shard.parse::<Shard>().unwrap().select(ids);
         ids.iter().zip(selected).filter(|(_, mine)| *mine).map(|(id, _)| id.clone()).collect()
     }
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn a_slice_takes_turns_in_the_order_of_bytes() {
         let ids = ["s/b", "s/a", "s/B", "s/c[w=10]", "s/c[w=2]"].map(str::to_owned);
-        assert_eq!(of("1/2", &ids), ["s/b", "s/B", "s/c[w=2]"]);
-        assert_eq!(of("2/2", &ids), ["s/a", "s/c[w=10]"]);
+        assert_eq!(selected("1/2", &ids), ["s/b", "s/B", "s/c[w=2]"]);
+        assert_eq!(selected("2/2", &ids), ["s/a", "s/c[w=10]"]);
     }
 
     /// If a case moved to another machine, a run that spans two versions would run it twice or never.
@@ -158,7 +158,7 @@ mod tests {
     fn the_hash_is_xxh64_for_ever() {
         assert_eq!(xxh64(b"", 0), 0xef46_db37_51d8_e999);
         assert_eq!(xxh64(b"dist/all-reduce", 0), 0xd85f_0d93_a855_f4d0);
-        assert_eq!(of("hash:2/7", &["dist/all-reduce".to_owned()]).len(), 1);
+        assert_eq!(selected("hash:2/7", &["dist/all-reduce".to_owned()]).len(), 1);
     }
 
     proptest! {

@@ -34,21 +34,21 @@ mod tests {
 
     use super::*;
 
-    fn at(seconds: u64) -> SystemTime {
+    fn after_epoch(seconds: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
     #[test]
     fn timestamps() {
-        assert_eq!(timestamp(at(0)), "1970-01-01T00:00:00");
-        assert_eq!(timestamp(at(951_827_696)), "2000-02-29T12:34:56");
-        assert_eq!(timestamp(at(4_107_542_399)), "2100-02-28T23:59:59");
-        assert!(timestamp(at(u64::MAX / 2)).starts_with("9999-"));
+        assert_eq!(timestamp(after_epoch(0)), "1970-01-01T00:00:00");
+        assert_eq!(timestamp(after_epoch(951_827_696)), "2000-02-29T12:34:56");
+        assert_eq!(timestamp(after_epoch(4_107_542_399)), "2100-02-28T23:59:59");
+        assert!(timestamp(after_epoch(u64::MAX / 2)).starts_with("9999-"));
     }
 
     #[test]
     fn dates() {
-        assert_eq!(parse_date("2000-02-29"), Some(date(at(951_827_696))));
+        assert_eq!(parse_date("2000-02-29"), Some(date(after_epoch(951_827_696))));
         assert!(parse_date("2027-03-01") < parse_date("2027-11-01"));
         for text in ["2027-02-29", "1900-02-29", "2027-13-01", "2027-00-10", "2027-04-31", "27-04-01", "2027-4-1", "x"]
         {

@@ -61,9 +61,9 @@ impl Install {
     pub fn find() -> Install {
         let home = variable::get(protocol::env::HOME.name);
         match std::env::current_exe().and_then(std::fs::canonicalize) {
-            Ok(program) => Install::at(home, &program),
+            Ok(program) => Install::around(home, &program),
             Err(error) => {
-                let install = Install::at(home, Path::new(""));
+                let install = Install::around(home, Path::new(""));
                 let why = || format!("the path of the running program is unknown: {error}");
                 let wrong = Missing::Program(surroundings::no_proc().unwrap_or_else(why));
                 Install { wrong: install.wrong.or(Some(wrong)), ..install }
@@ -72,7 +72,7 @@ impl Install {
     }
 
     /// The installation around `program`; `home` takes precedence.
-    pub fn at(home: Option<OsString>, program: &Path) -> Install {
+    pub fn around(home: Option<OsString>, program: &Path) -> Install {
         // Programs of a case run in other directories.
         let home = home.map(PathBuf::from).map(|home| std::path::absolute(&home).unwrap_or(home));
         let wrong = home.clone().filter(|home| !home.is_dir()).map(Missing::Home);
@@ -228,7 +228,7 @@ mod tests {
     fn an_installed_tree_is_found_from_its_binary() {
         let root = tempfile::tempdir().unwrap();
         touch(root.path(), &["bin/ftest", "bin/fakegpu-coordinator", "lib/libfakegpu.so", "share/ftest/suites/a.yaml"]);
-        let install = Install::at(None, &root.path().join("bin/ftest"));
+        let install = Install::around(None, &root.path().join("bin/ftest"));
         assert_eq!(install.shim().unwrap(), root.path().join("lib/libfakegpu.so"));
         assert_eq!(install.coordinator().unwrap(), root.path().join("bin/fakegpu-coordinator"));
         assert_eq!(install.suites().unwrap(), root.path().join("share/ftest/suites"));
@@ -242,10 +242,10 @@ mod tests {
             &["target/debug/libfakegpu.so", "target/debug/ftest", "suites/a.yaml", "home/lib/libfakegpu.so"],
         );
         let program = root.path().join("target/debug/deps/suites-1234");
-        assert_eq!(Install::at(None, &program).shim().unwrap(), root.path().join("target/debug/libfakegpu.so"));
-        assert_eq!(Install::at(None, &program).suites().unwrap(), root.path().join("suites"));
+        assert_eq!(Install::around(None, &program).shim().unwrap(), root.path().join("target/debug/libfakegpu.so"));
+        assert_eq!(Install::around(None, &program).suites().unwrap(), root.path().join("suites"));
         let home = root.path().join("home").into_os_string();
-        assert_eq!(Install::at(Some(home), &program).shim().unwrap(), root.path().join("home/lib/libfakegpu.so"));
+        assert_eq!(Install::around(Some(home), &program).shim().unwrap(), root.path().join("home/lib/libfakegpu.so"));
     }
 
     #[test]
@@ -263,20 +263,20 @@ mod tests {
             ],
         );
         let home = || Some(root.path().join("checkout").into_os_string());
-        let alone = Install::at(home(), &root.path().join("alone/bin/ftest"));
+        let alone = Install::around(home(), &root.path().join("alone/bin/ftest"));
         let built = root.path().join("checkout/target/release");
         assert_eq!(alone.shim().unwrap(), built.join("libfakegpu.so"));
         assert_eq!(alone.coordinator().unwrap(), built.join("fakegpu-coordinator"));
         assert_eq!(alone.suites().unwrap(), root.path().join("checkout/suites"));
         // If the target directory is elsewhere, files left in the checkout by an earlier build do not count.
-        let whole = Install::at(home(), &root.path().join("elsewhere/release/ftest"));
+        let whole = Install::around(home(), &root.path().join("elsewhere/release/ftest"));
         assert_eq!(whole.shim().unwrap(), root.path().join("elsewhere/release/libfakegpu.so"));
         assert!(!whole.binary_directories().any(|place| place == built));
     }
 
     #[test]
     fn what_is_missing_is_named_with_every_place() {
-        let error = Install::at(None, Path::new("/nowhere/bin/ftest")).coordinator().unwrap_err();
+        let error = Install::around(None, Path::new("/nowhere/bin/ftest")).coordinator().unwrap_err();
         let tried = vec![PathBuf::from("/nowhere/bin/fakegpu-coordinator")];
         assert_eq!(error, Missing::Part { what: "the coordinator", tried });
         assert!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-/// For `#[serde(serialize_with)]`.
+/// Serializes a path, as `#[serde(serialize_with)]` wants it.
 ///
 /// # Errors
 /// Those of the serializer.

@@ -30,11 +30,11 @@ impl Secrets {
     /// The secrets in this process's environment.
     pub fn of_environment() -> Secrets {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        Secrets::of(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
+        Secrets::from_variables(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
     }
 
     /// The secrets among these variables.
-    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Secrets {
+    pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Secrets {
         let secrets = Secrets::default();
         secrets.learn(variables);
         secrets

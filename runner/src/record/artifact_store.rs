@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn reports_are_kept_of_every_attempt_and_all_files_of_one_that_did_not_pass() {
         let directory = tempfile::tempdir().unwrap();
-        let secrets = Secrets::of([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
+        let secrets = Secrets::from_variables([("API_KEY".to_owned(), "hunter2hunter2".to_owned())]);
         let artifacts = ArtifactStore::new(&directory.path().join("run"), secrets, Room::of_run(1 << 30));
         let case = case();
         for (number, kept, relative) in [(1, true, "s/c.w=2"), (2, false, "s/c.w=2.attempt-2"), (1, false, "s/c.w=2~1")]
@@ -390,7 +390,7 @@ mod tests {
             if !kept {
                 fs::remove_dir_all(&scratch).unwrap();
             }
-            let mut attempt = Attempt::of(number, &case, &outcome);
+            let mut attempt = Attempt::new(number, &case, &outcome);
             artifacts.keep(&case, &outcome, &mut attempt);
             assert_eq!(attempt.cluster_report, Some(Path::new(relative).join("cluster-report.json")));
             assert_eq!(attempt.device_reports, Some(Path::new(relative).join(DEVICES)));

@@ -14,7 +14,7 @@ pub fn events(conclusion: &Conclusion, case: &Case, artifacts: Option<&ArtifactS
         if matches!(outcome.verdict, Verdict::Skipped { .. }) && outcome.observation.processes.is_empty() {
             continue;
         }
-        let mut attempt = Attempt::of(number, case, outcome);
+        let mut attempt = Attempt::new(number, case, outcome);
         if let Some(artifacts) = artifacts {
             artifacts.keep(case, outcome, &mut attempt);
         }

@@ -342,7 +342,7 @@ impl From<&Case> for CaseInfo {
 
 impl Attempt {
     /// The attempt with this number, as it came out. The paths of kept files are set by the run's directory.
-    pub fn of(number: u32, case: &Case, outcome: &Outcome) -> Attempt {
+    pub fn new(number: u32, case: &Case, outcome: &Outcome) -> Attempt {
         let observation = &outcome.observation;
         let process = |seen: &ProcessObservation| {
             let mut process = Process::from(seen);

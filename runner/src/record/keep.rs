@@ -70,7 +70,7 @@ pub struct Shortened {
 }
 
 impl Room {
-    /// For a run, when all of them may have `size` bytes.
+    /// The room of a run, when all of its files may have `size` bytes.
     pub fn of_run(size: u64) -> Room {
         let run = size / RUNS;
         // A quarter is for the log, which has both ends of all output.

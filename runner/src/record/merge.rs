@@ -26,7 +26,7 @@ pub fn merge(mut parts: Vec<Run>, expected: Option<usize>, partial: bool) -> Mer
     if let Some(expected) = expected.filter(|expected| *expected != parts.len()) {
         missing.push(format!("{expected} runs were expected, and {} are there", parts.len()));
     }
-    let mut run = Run::at(Path::new(""));
+    let mut run = Run::in_directory(Path::new(""));
     run.info = parts.first().map(|part| part.info.clone()).unwrap_or_default();
     run.info.shard = None;
     run.info.whole = None;
@@ -56,7 +56,7 @@ pub fn merge(mut parts: Vec<Run>, expected: Option<usize>, partial: bool) -> Mer
     }
     let exit_code = worst.max(run.verdict_code() as u8);
     run.end = Some(RunEnd { at_ms: ends_ms, duration_us, interrupted, exit_code });
-    Merged { run: Run::of(&run.events()), conflicts }
+    Merged { run: Run::from_events(&run.events()), conflicts }
 }
 
 /// Adds what another run (`other_run`) knows of a case of which one (`run`) is known. Reports where they disagree.
@@ -117,7 +117,7 @@ mod tests {
         let infos = cases.iter().map(|(case, _)| info(case)).collect();
         let shard = Some(format!("{name}/2"));
         let started = RunInfo { run: name.into(), at_ms, shard, cases: infos, ..RunInfo::default() };
-        let mut run = Run::of([&Event::RunStarted(started)]);
+        let mut run = Run::from_events([&Event::RunStarted(started)]);
         for (case, verdict) in cases {
             let Some(verdict) = verdict else { continue };
             let attempt = Attempt { number: 1, verdict: verdict.clone(), ..Attempt::default() };
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn the_events_of_a_run_make_it_again() {
         let run = merge(vec![part("1", 1, &[("a", Some(Verdict::Failed)), ("b", None)])], None, true).run;
-        let again = Run::of(&run.events());
+        let again = Run::from_events(&run.events());
         assert_eq!((words(&again), again.end, &again.info), (words(&run), run.end, &run.info));
     }
 }

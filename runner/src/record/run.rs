@@ -62,7 +62,7 @@ pub struct CaseEnd {
     pub verdict: Verdict,
     /// It passed after an attempt that did not.
     pub flaky: bool,
-    /// Of a policy, beyond those of the attempts.
+    /// The failures of a policy, beyond those of the attempts.
     pub failures: Vec<Failure>,
     /// Other things a reader should know.
     pub notes: Vec<String>,
@@ -75,7 +75,7 @@ impl CaseRun {
     }
 
     /// A case that ran alone.
-    pub fn of(case: &Case, conclusion: &Conclusion) -> CaseRun {
+    pub fn concluded(case: &Case, conclusion: &Conclusion) -> CaseRun {
         let mut run = CaseRun::new(CaseInfo::from(case));
         concluded::events(conclusion, case, None).iter().for_each(|event| run.apply(event));
         run
@@ -157,12 +157,12 @@ const TEXT: usize = 64 << 20;
 
 impl Run {
     /// A run that is kept in `directory`: paths of its events are taken from there.
-    pub fn at(directory: &Path) -> Run {
+    pub fn in_directory(directory: &Path) -> Run {
         Run { directory: directory.to_owned(), ..Run::default() }
     }
 
     /// The fold of events in order.
-    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Run {
+    pub fn from_events<'a>(events: impl IntoIterator<Item = &'a Event>) -> Run {
         let mut run = Run::default();
         events.into_iter().for_each(|event| run.apply(event));
         run
@@ -269,7 +269,7 @@ impl Run {
 
     /// What the verdicts and teardowns make of the run, and what is missing of it; a signal that ended it is not in them.
     pub fn verdict_code(&self) -> ExitCode {
-        let verdicts = self.cases.iter().filter_map(CaseRun::verdict).map(ExitCode::of);
+        let verdicts = self.cases.iter().filter_map(CaseRun::verdict).map(ExitCode::from_verdict);
         let teardowns = self.teardowns.iter().map(|_| ExitCode::CouldNotRun);
         let missing = (!self.info.missing.is_empty() && !self.info.partial).then_some(ExitCode::CouldNotRun);
         verdicts.chain(teardowns).chain(missing).max().unwrap_or(ExitCode::Passed)
@@ -312,7 +312,7 @@ mod tests {
         let attempt =
             |number, verdict| Attempt { number, verdict, duration_us: u64::from(number), ..Attempt::default() };
         let finished = |case: &str, attempt| Event::AttemptFinished { case: case.into(), attempt };
-        Run::of(&[
+        Run::from_events(&[
             Event::RunStarted(RunInfo { run: "r".into(), cases, ..RunInfo::default() }),
             Event::CaseStarted { case: "s/b".into(), at_ms: 5 },
             Event::CaseStarted { case: "s/nobody".into(), at_ms: 5 },

@@ -123,7 +123,7 @@ mod tests {
     use crate::observation::Role;
 
     fn secrets(values: &[&str]) -> Secrets {
-        Secrets::of(values.iter().map(|value| ("MY_TOKEN".to_owned(), (*value).to_owned())))
+        Secrets::from_variables(values.iter().map(|value| ("MY_TOKEN".to_owned(), (*value).to_owned())))
     }
 
     fn attempt(text: &str) -> Event {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn only_long_values_of_telling_names_are_secrets() {
-        let of = |name: &str, value: &str| Secrets::of([(name.to_owned(), value.to_owned())]).is_empty();
+        let of = |name: &str, value: &str| Secrets::from_variables([(name.to_owned(), value.to_owned())]).is_empty();
         assert!(!of("api_key", "123456") && !of("DB_PASSWORD", "123456") && !of("GITHUB_TOKEN", "123456"));
         assert!(of("API_KEY", "12345") && of("HOME", "/home/someone") && of("TOKENIZERS", "parallel"));
     }

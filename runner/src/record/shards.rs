@@ -86,7 +86,7 @@ mod tests {
     fn part(name: &str, shard: Option<&str>, whole: Option<Whole>, cases: &[&str]) -> Run {
         let cases = cases.iter().map(|case| CaseInfo { case: (*case).into(), ..CaseInfo::default() }).collect();
         let shard = shard.map(str::to_owned);
-        Run::of([&Event::RunStarted(RunInfo {
+        Run::from_events([&Event::RunStarted(RunInfo {
             run: name.into(),
             ftest: "1".into(),
             shard,
@@ -96,33 +96,33 @@ mod tests {
         })])
     }
 
-    fn of(cases: usize, commit: &str) -> Option<Whole> {
+    fn whole(cases: usize, commit: &str) -> Option<Whole> {
         Some(Whole { cases, digest: "d".into(), commit: Some(commit.into()), build: None })
     }
 
     #[test]
     fn each_shard_that_is_not_there_is_named() {
-        let a = || part("a", Some("1/3"), of(3, "x"), &["s/1"]);
-        let b = || part("b", Some("2/3"), of(3, "x"), &["s/2"]);
-        let c = || part("c", Some("3/3"), of(3, "x"), &["s/3"]);
+        let a = || part("a", Some("1/3"), whole(3, "x"), &["s/1"]);
+        let b = || part("b", Some("2/3"), whole(3, "x"), &["s/2"]);
+        let c = || part("c", Some("3/3"), whole(3, "x"), &["s/3"]);
         assert_eq!(missing(&[a()]), ["shards 2/3, 3/3 are missing"]);
         assert_eq!(missing(&[a(), c()]), ["shard 2/3 is missing"]);
         assert_eq!(missing(&[c(), b(), a()]), [""; 0]);
         // A shard that ran twice is not two shards.
-        assert_eq!(missing(&[a(), part("again", Some("1/3"), of(3, "x"), &["s/1"]), c()]), ["shard 2/3 is missing"]);
-        assert_eq!(missing(&[part("h", Some("hash:2/2"), of(1, "x"), &[])]), ["shard hash:1/2 is missing"]);
+        assert_eq!(missing(&[a(), part("again", Some("1/3"), whole(3, "x"), &["s/1"]), c()]), ["shard 2/3 is missing"]);
+        assert_eq!(missing(&[part("h", Some("hash:2/2"), whole(1, "x"), &[])]), ["shard hash:1/2 is missing"]);
         assert_eq!(missing(&[part("no shard", None, None, &["s/1"])]), [""; 0]);
         // Plans leave out shards that have no case: the third of two cases, and of these ids every other by its hash.
-        let two = [part("a", Some("1/3"), of(2, "x"), &["s/1"]), part("b", Some("2/3"), of(2, "x"), &["s/2"])];
+        let two = [part("a", Some("1/3"), whole(2, "x"), &["s/1"]), part("b", Some("2/3"), whole(2, "x"), &["s/2"])];
         assert_eq!(missing(&two), [""; 0]);
         assert_eq!(missing(&two[..1]), ["shard 2/3 is missing"]);
-        assert_eq!(missing(&[part("h", Some("hash:4/9"), of(2, "x"), &["s/1", "s/2"])]), [""; 0]);
+        assert_eq!(missing(&[part("h", Some("hash:4/9"), whole(2, "x"), &["s/1", "s/2"])]), [""; 0]);
     }
 
     #[test]
     fn shards_of_two_runs_do_not_complete_each_other() {
-        let one = part("one", Some("1/2"), of(2, "aaaaaaaaaaaaaaaa"), &["s/1"]);
-        let other = part("other", Some("2/2"), of(2, "bbbb"), &["s/2"]);
+        let one = part("one", Some("1/2"), whole(2, "aaaaaaaaaaaaaaaa"), &["s/1"]);
+        let other = part("other", Some("2/2"), whole(2, "bbbb"), &["s/2"]);
         assert_eq!(
             missing(&[one.clone(), other]),
             [
@@ -130,17 +130,17 @@ mod tests {
                 "shard 1/2 of the run of other (2 cases d, commit bbbb, ftest 1) is missing"
             ]
         );
-        let mixed = part("hash", Some("hash:2/2"), of(2, "aaaaaaaaaaaaaaaa"), &["s/2"]);
+        let mixed = part("hash", Some("hash:2/2"), whole(2, "aaaaaaaaaaaaaaaa"), &["s/2"]);
         assert_eq!(missing(&[one.clone(), mixed]).len(), 2);
-        let three = part("three", Some("3/3"), of(2, "aaaaaaaaaaaaaaaa"), &["s/2"]);
+        let three = part("three", Some("3/3"), whole(2, "aaaaaaaaaaaaaaaa"), &["s/2"]);
         assert_eq!(missing(&[one.clone(), three]).len(), 2);
-        let more_cases = part("more", Some("2/2"), of(4, "aaaaaaaaaaaaaaaa"), &["s/2"]);
+        let more_cases = part("more", Some("2/2"), whole(4, "aaaaaaaaaaaaaaaa"), &["s/2"]);
         assert_eq!(missing(&[one, more_cases]).len(), 2);
     }
 
     #[test]
     fn all_shards_have_all_cases() {
-        let parts = [part("a", Some("1/2"), of(3, "x"), &["s/1"]), part("b", Some("2/2"), of(3, "x"), &["s/2"])];
+        let parts = [part("a", Some("1/2"), whole(3, "x"), &["s/1"]), part("b", Some("2/2"), whole(3, "x"), &["s/2"])];
         assert_eq!(missing(&parts), ["1 of 3 cases are missing"]);
         assert_eq!(
             missing(&[part("l", Some("later:1/2"), None, &[])]),

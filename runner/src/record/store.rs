@@ -165,7 +165,7 @@ pub fn is_running(directory: &Path) -> bool {
 /// # Errors
 /// The log cannot be read, is empty, or a later ftest wrote it.
 pub fn read(directory: &Path) -> Result<Run, LogError> {
-    let mut run = Run::at(directory);
+    let mut run = Run::in_directory(directory);
     let path = directory.join(LOG);
     for event in log::events(&path)? {
         run.apply(&event?);

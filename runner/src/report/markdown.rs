@@ -30,7 +30,7 @@ pub fn render(run: &Run, before: Option<&Run>, limit: usize) -> String {
     let _ = writeln!(text, "Run {} of {} UTC{took}{shard}.\n", code(&run.info.run), words::date(run.info.at_ms));
 
     let mut out = Cut { text, limit: limit.saturating_sub(RESERVE) };
-    let comparison = before.and_then(|before| Comparison::of(before, run));
+    let comparison = before.and_then(|before| Comparison::new(before, run));
     if let Some(comparison) = &comparison {
         out.add(&changes(comparison));
     }

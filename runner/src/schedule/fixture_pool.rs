@@ -63,7 +63,7 @@ struct Made {
     directory: PathBuf,
     cookie: Cookie,
     environment: Environment,
-    /// With its late values filled in.
+    /// The teardown, with its late values filled in.
     teardown: Option<Step>,
 }
 
@@ -113,7 +113,7 @@ impl Fixtures {
     /// The observation of a case that cannot run; everything set up for it alone has been removed.
     pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Observation> {
         let mut entered = Entered::default();
-        let limit = resources.execution.limits.of(case);
+        let limit = resources.execution.limits.for_case(case);
         for fixture in &case.uses {
             let made = match fixture.scope {
                 Scope::Suite => self.share(fixture, resources, &entered.outputs, (case, limit.as_ref())).await,

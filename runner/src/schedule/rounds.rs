@@ -92,7 +92,7 @@ impl Tally {
             discard(outcome);
             outcome.kept = false;
         }
-        let mut attempt = event::Attempt::of(self.made, case, outcome);
+        let mut attempt = event::Attempt::new(self.made, case, outcome);
         attempt.verdict = conclusion.verdict.clone();
         if let Some(artifacts) = artifacts.filter(|_| first) {
             artifacts.keep(case, outcome, &mut attempt);

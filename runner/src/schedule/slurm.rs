@@ -138,7 +138,7 @@ impl Slurm {
             let _ = stderr.take(SAID).read_to_end(&mut said).await;
             String::from_utf8_lossy(&said).into_owned()
         });
-        let limit = context.limits.of(case);
+        let limit = context.limits.for_case(case);
         let read = self.read(case, stdin, BufReader::new(stdout), part);
         let cut_short = tokio::select! {
             biased;

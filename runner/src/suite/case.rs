@@ -99,7 +99,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     };
     honored::case(reader, &rendered, has);
     if let Some(node) = &defaults_node {
-        shared.unhonored.see(node, has);
+        shared.unhonored.note(node, has);
     }
     for (layer, node) in [(true, defaults_node.as_ref()), (false, Some(&rendered))] {
         let has = variables::Has { launch: launch.as_ref(), cluster: has.cluster, coordinator: has.coordinator };

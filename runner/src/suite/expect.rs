@@ -392,7 +392,7 @@ fn read_invariant(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opti
 fn check_fields(reader: &Reader<'_>, at: &Node, that: &str) {
     for (name, of) in [("report", ReportKind::Cluster), ("devices", ReportKind::Device)] {
         for names in expression::uses(that, name).unwrap_or_default() {
-            if let Err(unknown) = Report::of(of, false).check_names(&names) {
+            if let Err(unknown) = Report::for_kind(of, false).check_names(&names) {
                 let start = ['.', '\'', '"'].iter().find_map(|before| that.find(&format!("{before}{}", unknown.name)));
                 let place = start.map_or(0..that.len(), |start| start + 1..start + 1 + unknown.name.len());
                 let span = reader.part(&at.span, that, place);
@@ -407,7 +407,7 @@ fn read_snapshot(shared: &Shared<'_>, node: &Node, case_id: &str) -> Option<Snap
     let mapping = reader.section(&language::SNAPSHOT, node)?;
     let name = mapping.get("name").map_or(Some("report".to_owned()), |node| slug(reader, "name", node));
     let of = read_kind(reader, &mapping);
-    let path = |span: &Span, text: &str| Some(read_path(reader, span, text, Report::of(of, false))?.0);
+    let path = |span: &Span, text: &str| Some(read_path(reader, span, text, Report::for_kind(of, false))?.0);
     let path_of = |entry: &Entry| path(&entry.key_span, &entry.key);
     let select = mapping.get("select").and_then(|node| reader.list("select", node)).unwrap_or_default();
     let select = select.iter().filter_map(|item| path(&item.span, &reader.string("select", item)?)).collect();

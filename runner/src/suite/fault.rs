@@ -206,7 +206,7 @@ fn read_trigger(reader: &Reader<'_>, kind: FaultKind, node: &Node, world: Option
         reader.mistake(&after.key_span, format!("`{}` happens at a collective", kind.name()), help);
         return None;
     }
-    Some(moment.of(Rank(rank?)))
+    Some(moment.trigger_for(Rank(rank?)))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ enum Place {
 
 impl Report {
     /// The report that a check reads; with `of_rank` it starts in the one of a rank.
-    pub(super) fn of(kind: ReportKind, of_rank: bool) -> Report {
+    pub(super) fn for_kind(kind: ReportKind, of_rank: bool) -> Report {
         match kind {
             ReportKind::Cluster if !of_rank => Report { schema: cluster(), is_list: false },
             _ => Report { schema: device(), is_list: !of_rank },
@@ -288,7 +288,7 @@ mod tests {
 
     fn check(kind: ReportKind, of_rank: bool, path: &str) -> Result<Option<BTreeSet<&'static str>>, String> {
         let query = query::read(path).unwrap();
-        Report::of(kind, of_rank)
+        Report::for_kind(kind, of_rank)
             .check(&query)
             .map(|selected| selected.types())
             .map_err(|unknown| format!("{} at {:?}: {}", unknown.name, unknown.at, unknown.help))

@@ -139,7 +139,7 @@ fn check_pcie(reader: &Reader<'_>, node: &Node, is_more: bool, key: &str, place:
 fn read_time(reader: &Reader<'_>, node: &Node, rank: Rank) -> Option<Trigger> {
     let at = reader.section(&keys::AT, node)?;
     let help = "add `collective: all_reduce` or `after: 2s`, or leave `at` out for the start";
-    Moment::read(reader, node, at, "at", help).map(|moment| moment.of(rank))
+    Moment::read(reader, node, at, "at", help).map(|moment| moment.trigger_for(rank))
 }
 
 fn read_ecc(reader: &Reader<'_>, node: &Node, place: &Place<'_>) -> Option<EccErrors> {

@@ -17,7 +17,7 @@ use crate::suite::{Span, template};
 /// The keys of `defaults` that some case does not honor.
 #[derive(Debug, Default)]
 pub(super) struct Defaults {
-    /// By place: what no case has had so far; `None` once one has.
+    /// What no case has had so far, by place; `None` once one has.
     missing: RefCell<BTreeMap<usize, (Span, Option<Missing>)>>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn case(reader: &Reader<'_>, node: &Node, has: Has) {
 
 impl Defaults {
     /// Looks at what `node`, the `defaults` of a suite, has for one case.
-    pub(super) fn see(&self, node: &Node, has: Has) {
+    pub(super) fn note(&self, node: &Node, has: Has) {
         let mut known = self.missing.borrow_mut();
         each(node, &mut |section, entry| {
             let Some(key) = section.key(&entry.key) else { return };

@@ -33,7 +33,7 @@ impl Mistakes {
         self.files.iter().map(|(_, mistakes)| mistakes.len()).sum()
     }
 
-    /// For a terminal.
+    /// The mistake as a terminal shows it.
     pub fn styled(&self) -> String {
         self.files
             .iter()
@@ -68,7 +68,7 @@ impl Warnings {
         self.list.len()
     }
 
-    /// For a terminal.
+    /// The mistakes as a terminal shows them.
     pub fn styled(&self) -> String {
         diagnostic::render_warnings(&self.list, &self.text, true)
     }

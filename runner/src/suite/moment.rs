@@ -18,7 +18,7 @@ pub(super) enum Moment {
 
 impl Moment {
     /// The trigger for `rank`.
-    pub(super) fn of(self, rank: Rank) -> Trigger {
+    pub(super) fn trigger_for(self, rank: Rank) -> Trigger {
         match self {
             Self::Collective { communicator, operation, sequence } => Trigger::Collective {
                 rank,

@@ -20,7 +20,7 @@ pub(super) fn read(reader: &Reader<'_>, node: &Node, captured: &Captured) -> Opt
         Some(later) => Some(Metric::Captured(later)),
         None => {
             let text = reader.string("metric", node)?;
-            let (path, selected) = read_path(reader, &node.span, &text, Report::of(of, false))?;
+            let (path, selected) = read_path(reader, &node.span, &text, Report::for_kind(of, false))?;
             let types = selected.and_then(|selected| selected.types());
             if types.is_some_and(|types| !types.contains("integer") && !types.contains("number")) {
                 reader.mistake(&node.span, "the metric is not a number", "name a field that is one");

@@ -204,7 +204,7 @@ fn read_check(
     let mapping = reader.section(&language::REPORT, node)?;
     captured.refuse(reader, &mapping, &LATER);
     let of = read_kind(reader, &mapping);
-    let report = Report::of(of, mapping.get("rank").is_some());
+    let report = Report::for_kind(of, mapping.get("rank").is_some());
     let path = mapping
         .required("path", "path: $.cluster.world_size")
         .and_then(|node| read_path(reader, &node.span, &reader.string("path", node)?, report));

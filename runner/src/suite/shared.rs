@@ -21,7 +21,7 @@ pub(super) struct Shared<'a> {
     pub(super) dir: PathBuf,
     /// The root of the Git repository that contains it.
     pub(super) repository: Option<PathBuf>,
-    /// By name; `None` for one with mistakes.
+    /// The clusters by name; `None` for one with mistakes.
     pub(super) clusters: BTreeMap<String, Option<ClusterPlan>>,
     /// The entries of `clusters`, by name, for those that extend them.
     pub(super) definitions: BTreeMap<String, Node>,

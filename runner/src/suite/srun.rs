@@ -149,7 +149,7 @@ fn read_options(reader: &Reader<'_>, node: &Node) -> Option<Vec<String>> {
     let options = reader.words("options", node)?;
     let before = reader.count();
     for (option, item) in options.iter().zip(reader.list("options", node)?) {
-        if let Some((name, help)) = ours(option) {
+        if let Some((name, help)) = reserved(option) {
             reader.mistake(&item.span, format!("`{name}` is set by ftest"), help);
         }
     }
@@ -157,7 +157,7 @@ fn read_options(reader: &Reader<'_>, node: &Node) -> Option<Vec<String>> {
 }
 
 /// The option reserved for ftest that this word sets, and what to write instead.
-fn ours(word: &str) -> Option<(&'static str, &'static str)> {
+fn reserved(word: &str) -> Option<(&'static str, &'static str)> {
     OURS.iter().find_map(|(long, short, help)| {
         let is_long = word.strip_prefix(long).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
         // `-N2` is `-N 2`.

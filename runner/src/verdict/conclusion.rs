@@ -17,13 +17,13 @@ pub struct Conclusion {
     pub failures: Vec<Failure>,
     /// Other things a reader should know.
     pub notes: Vec<String>,
-    /// At least one, in order.
+    /// The attempts in order, at least one.
     pub attempts: Vec<Outcome>,
 }
 
 impl Conclusion {
     /// The conclusion from one attempt without any policy.
-    pub fn of(outcome: Outcome) -> Conclusion {
+    pub fn from_outcome(outcome: Outcome) -> Conclusion {
         Conclusion {
             verdict: outcome.verdict.clone(),
             flaky: false,

@@ -97,7 +97,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
             Limit::CpuTime.advice(value),
         ));
     }
-    let said = |words: &str| said(case, observation, words);
+    let said = |words: &str| complaining(case, observation, words);
     // What filled the disk may be gone already; that ftest could not write says enough.
     let streams = observation.processes.iter().flat_map(|process| [&process.stdout, &process.stderr]);
     let unwritten = streams.filter_map(|stream| stream.write_error.clone()).find(|error| error.contains(NO_SPACE));
@@ -130,7 +130,7 @@ pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
     let machine = &observation.machine;
     let small = machine.shared_memory.filter(|bytes| *bytes < SMALL);
     let no_space =
-        small.filter(|_| machine.full.is_empty()).zip(said(case, observation, NO_SPACE)).map(|(bytes, who)| {
+        small.filter(|_| machine.full.is_empty()).zip(complaining(case, observation, NO_SPACE)).map(|(bytes, who)| {
             format!(
                 "{who} found no space: /dev/shm has {} in all here (containers: `--shm-size`)",
                 machine::describe(bytes)
@@ -169,7 +169,7 @@ fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
 }
 
 /// Who ended unexpectedly with `words` on stderr: a process, or ftest itself.
-fn said(case: &Case, observation: &Observation, words: &str) -> Option<String> {
+fn complaining(case: &Case, observation: &Observation, words: &str) -> Option<String> {
     if observation.infra_error.as_ref().is_some_and(|error| error.contains(words)) {
         return Some("ftest".to_owned());
     }

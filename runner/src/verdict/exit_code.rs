@@ -41,7 +41,7 @@ pub const MEANINGS: &[(ExitCode, &str)] = &[
     (ExitCode::Terminated, "ended by SIGTERM"),
 ];
 
-/// For `--help`.
+/// The exit codes as `--help` lists them.
 pub fn help() -> String {
     let lines: Vec<String> =
         MEANINGS.iter().map(|(code, meaning)| format!("  {:<4} {}", *code as u8, meaning.replace('`', ""))).collect();
@@ -55,7 +55,7 @@ impl ExitCode {
     }
 
     /// The exit code that a verdict leads to.
-    pub fn of(verdict: &Verdict) -> ExitCode {
+    pub fn from_verdict(verdict: &Verdict) -> ExitCode {
         match verdict {
             Verdict::Passed | Verdict::Skipped { .. } | Verdict::Xfailed { .. } => ExitCode::Passed,
             Verdict::Failed | Verdict::Timeout => ExitCode::Failed,

@@ -1,10 +1,9 @@
 //! Every block of code of the pages is in a language, and what reads that language finds nothing wrong in it.
 
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::{fs, thread};
 
+use duct::{Expression, cmd};
 use serde_json::json;
 
 use super::blocks::{self, Block};
@@ -115,29 +114,21 @@ fn elsewhere(block: &Block, judge: &str) -> Vec<String> {
 /// What a shell cannot read in a script, or in what is typed at a prompt.
 fn script(language: &str, text: &str) -> Vec<String> {
     let typed = text.lines().filter_map(|line| line.strip_prefix("$ ")).map(|line| format!("{line}\n")).collect();
-    let (status, printed) = piped(Command::new("sh").arg("-n"), if language == "sh" { text.to_owned() } else { typed });
+    let (status, printed) = piped(&cmd!("sh", "-n"), if language == "sh" { text.to_owned() } else { typed });
     if status { Vec::new() } else { vec![printed] }
 }
 
 /// What does not compile, of [place, program] pairs.
 fn compiled(programs: &[serde_json::Value]) -> Vec<String> {
-    let (status, printed) = piped(Command::new("python3").args(["-c", COMPILES]), json!(programs).to_string());
+    let (status, printed) = piped(&cmd!("python3", "-c", COMPILES), json!(programs).to_string());
     assert!(status, "{printed}");
     printed.lines().map(str::to_owned).collect()
 }
 
 /// Whether a program that reads `input` succeeds, and what it prints.
-fn piped(command: &mut Command, input: String) -> (bool, String) {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // One that ends early does not read it all.
-    let writer = thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
-    (
-        output.status.success(),
-        [output.stdout, output.stderr].map(|part| String::from_utf8_lossy(&part).into_owned()).concat(),
-    )
+fn piped(command: &Expression, input: String) -> (bool, String) {
+    let output = command.stdin_bytes(input).stderr_to_stdout().stdout_capture().unchecked().run().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]

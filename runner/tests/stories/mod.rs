@@ -222,7 +222,7 @@ impl Story {
             interrupted: false,
             exit_code: 1,
         });
-        let mut run = Run::at(directory);
+        let mut run = Run::in_directory(directory);
         self.events.iter().for_each(|event| run.apply(event));
         run
     }

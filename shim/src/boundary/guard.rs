@@ -27,7 +27,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Nothing but the guard.
-    pub(crate) const fn of(library: Library) -> Self {
+    pub(crate) const fn for_library(library: Library) -> Self {
         Self {
             library,
             arrive: || Ok(()),

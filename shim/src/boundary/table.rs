@@ -196,7 +196,7 @@ macro_rules! exports {
 
 macro_rules! rules {
     ($library:ident) => {
-        &$crate::boundary::guard::Rules::of($crate::boundary::library::Library::$library)
+        &$crate::boundary::guard::Rules::for_library($crate::boundary::library::Library::$library)
     };
     ($library:ident $rules:path) => {
         &$rules

@@ -189,7 +189,7 @@ impl Found {
         let file = self.path.rsplit('/').next().unwrap_or_default().to_owned();
         let function = self.function.unwrap_or_else(|| format!("+{:#x}", self.offset));
         // Exact within 4 GiB.
-        CallSite::new(file, 0, function).at(self.offset as u32)
+        CallSite::new(file, 0, function).with_place(self.offset as u32)
     }
 }
 

@@ -26,13 +26,13 @@ pub(super) enum Instruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) innermost: Innermost,
-    /// In a frame.
+    /// Offsets in a frame.
     pub(super) previous: usize,
     pub(super) code: usize,
     pub(super) instruction: Instruction,
     /// The owner of a frame, in versions where an interpreter entry frame cannot be recognized otherwise.
     pub(super) owner: Option<usize>,
-    /// In a code object.
+    /// Offsets in a code object.
     pub(super) filename: usize,
     pub(super) name: usize,
     pub(super) line_table: usize,
@@ -43,7 +43,7 @@ pub(super) struct Layout {
     pub(super) compact: usize,
 }
 
-/// In every object.
+/// Offsets in every object.
 pub(super) const TYPE: usize = 8;
 /// The owner of an entry of the interpreter (`FRAME_OWNED_BY_CSTACK`).
 pub(super) const OWNED_BY_C: u8 = 3;
@@ -52,7 +52,7 @@ pub(super) const OWNED_BY_C: u8 = 3;
 pub(super) const TAG_BITS: usize = 3;
 /// Bytes of an instruction (`_Py_CODEUNIT`).
 pub(super) const INSTRUCTION_BYTES: usize = 2;
-/// In a string, in every version.
+/// Offsets in a string, in every version.
 pub(super) const LENGTH: usize = 16;
 pub(super) const STATE: usize = 32;
 
@@ -100,7 +100,7 @@ const PYTHON_3_12: Layout = Layout {
 
 /// The layout of an interpreter that reports `version` ("3.11.7 (main, ...)") and whose `_PyRuntime` is at `runtime`, 0 if
 /// it has none. `None` for an unknown version.
-pub(super) fn of(version: &str, runtime: usize) -> Option<Layout> {
+pub(super) fn for_version(version: &str, runtime: usize) -> Option<Layout> {
     let mut parts = version.split('.');
     let (major, minor) = (parts.next()?, parts.next()?);
     match (major, minor) {
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn only_known_versions_have_a_layout() {
-        assert_eq!(of("3.11.7 (main, Dec  4 2023, 18:10:11) [GCC 12.2.0]", 0), Some(PYTHON_3_11));
-        assert_eq!(of("3.12.1", 0), Some(PYTHON_3_12));
+        assert_eq!(for_version("3.11.7 (main, Dec  4 2023, 18:10:11) [GCC 12.2.0]", 0), Some(PYTHON_3_11));
+        assert_eq!(for_version("3.12.1", 0), Some(PYTHON_3_12));
         for version in ["3.9.18", "3.13.0", "3.14.0", "3.15.0", "3.1", "2.7.18", "", "4.11.0"] {
-            assert_eq!(of(version, 0), None, "{version}");
+            assert_eq!(for_version(version, 0), None, "{version}");
         }
     }
 
@@ -251,7 +251,7 @@ mod tests {
             ] {
                 table[at] = offset;
             }
-            let of_table = |version: &str, table: &[u64]| of(version, table.as_ptr() as usize);
+            let of_table = |version: &str, table: &[u64]| for_version(version, table.as_ptr() as usize);
             let layout = of_table(version, &table).unwrap();
             assert_eq!((layout.innermost, layout.start, layout.compact), (Innermost::State(72), 200, 56), "{version}");
             assert_eq!((layout.filename, layout.name, layout.line_table), (112, 128, 136), "{version}");

@@ -211,7 +211,7 @@ impl Python {
             let version = CStr::from_ptr(version).to_str().ok()?;
             let finalizing = found(c"Py_IsFinalizing").or_else(|| found(c"_Py_IsFinalizing"))?;
             Some(Self {
-                layout: layout::of(version, symbol(c"_PyRuntime") as usize)?,
+                layout: layout::for_version(version, symbol(c"_PyRuntime") as usize)?,
                 thread: transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(found(
                     c"PyGILState_GetThisThreadState",
                 )?),
@@ -390,7 +390,7 @@ impl Python {
         // SAFETY: a code object, by its type, that a frame of this thread keeps alive; it is only read.
         let line = unsafe { (self.line)(code as *mut c_void, offset) };
         let site = CallSite::new(file, u32::try_from(line).unwrap_or(0), name);
-        Some(site::number(site.at(self.columns(code, offset).unwrap_or(0))))
+        Some(site::number(site.with_place(self.columns(code, offset).unwrap_or(0))))
     }
 
     /// First and last column of an instruction, as one number. Its offset would not do: a `finally` has two copies of its code.

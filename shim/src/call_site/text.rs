@@ -14,7 +14,7 @@ pub(super) fn read(layout: &Layout, address: usize) -> Option<String> {
     }
     let length = usize::from_ne_bytes(head[LENGTH..LENGTH + 8].try_into().ok()?);
     let state = u32::from_ne_bytes(head[STATE..].try_into().ok()?);
-    let State { width, is_compact, is_ascii } = State::of(state);
+    let State { width, is_compact, is_ascii } = State::from_bits(state);
     if !is_compact || !matches!(width, 1 | 2 | 4) || length > LONGEST {
         return None;
     }
@@ -41,7 +41,7 @@ struct State {
 impl State {
     /// Its bits are: whether it is interned, three for the bytes of a character, compact, ASCII. The first takes two bits or, in some
     /// releases of 3.14, sixteen. Its number is at most 3, and no string has characters of 0 bytes, so the two cannot be confused.
-    fn of(state: u32) -> Self {
+    fn from_bits(state: u32) -> Self {
         let rest = if state & 0xffff < 4 { state >> 16 } else { state >> 2 };
         Self { width: (rest & 7) as usize, is_compact: rest >> 3 & 1 == 1, is_ascii: rest >> 4 & 1 == 1 }
     }
@@ -57,8 +57,8 @@ mod tests {
             // One byte per character, compact, ASCII; then two bytes, compact.
             for (rest, width, is_ascii) in [(0b1_1001u32, 1, true), (0b0_1010, 2, false)] {
                 let expected = State { width, is_compact: true, is_ascii };
-                assert_eq!(State::of(rest << 2 | interned), expected);
-                assert_eq!(State::of(rest << 16 | interned), expected);
+                assert_eq!(State::from_bits(rest << 2 | interned), expected);
+                assert_eq!(State::from_bits(rest << 16 | interned), expected);
             }
         }
     }

@@ -63,7 +63,7 @@ impl Accesses {
             return None;
         }
         let site = call_site::of_this_thread().unwrap_or_default();
-        let forward = During::begin(forward::of(operator, site));
+        let forward = During::begin(forward::line_of(operator, site));
         let mut accesses = Self {
             operator,
             lanes: Vec::new(),
@@ -124,7 +124,7 @@ impl Accesses {
     fn fills_pinned(&mut self, arguments: &[IValue]) {
         let target = arguments.first().and_then(Tensor::in_slot).filter(|tensor| tensor.device().kind != Device::CUDA);
         let Some(target) = target else { return };
-        let Some((address, bytes)) = Bytes::of(target).map(|bytes| bytes.hull()) else { return };
+        let Some((address, bytes)) = Bytes::from_tensor(target).map(|bytes| bytes.hull()) else { return };
         if memory::locate_host(address).is_some() {
             self.lanes.iter().for_each(|lane| races::writes_to_host(*lane, address, bytes));
             self.touch(target, true);
@@ -134,7 +134,7 @@ impl Accesses {
 
     /// Adds the bytes of a tensor; nothing for tensors with parts or in too many pieces.
     fn touch(&mut self, tensor: Tensor, writes: bool) {
-        let Some(bytes) = Bytes::of(tensor).filter(|bytes| bytes.rows() <= ROWS) else { return };
+        let Some(bytes) = Bytes::from_tensor(tensor).filter(|bytes| bytes.rows() <= ROWS) else { return };
         self.ranges.extend(bytes.pieces().map(|(address, bytes)| Access { address, bytes, writes }));
     }
 

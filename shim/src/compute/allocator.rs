@@ -114,7 +114,7 @@ unsafe extern "C-unwind" fn destroy(_this: *mut c_void) {}
 static OURS: AtomicPtr<*const *const c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The allocator that [`install`] made.
-pub(super) fn ours() -> Allocator {
+pub(super) fn installed() -> Allocator {
     OURS.load(Ordering::Acquire)
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Bytes {
 
 impl Bytes {
     /// `None` for tensors with parts, without elements, or of an unknown type.
-    pub(super) fn of(tensor: Tensor) -> Option<Self> {
+    pub(super) fn from_tensor(tensor: Tensor) -> Option<Self> {
         if !has_bytes(tensor) {
             return None;
         }

@@ -89,7 +89,7 @@ pub(super) fn watch(libraries: &Libraries) {
 
 /// Records that an operator is called at `site`. Returns the line of the operator whose derivative it is part of, if
 /// known.
-pub(super) fn of(operator: &'static Operator, site: SiteId) -> SiteId {
+pub(super) fn line_of(operator: &'static Operator, site: SiteId) -> SiteId {
     let Some(functions) = FUNCTIONS.get() else { return SiteId::default() };
     if call_site::is_in_backward_pass() {
         return functions.looked_up();

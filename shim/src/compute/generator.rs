@@ -128,7 +128,7 @@ const REMEMBERED: usize = 256;
 pub(super) fn again(seed: u64, offset: u64) -> Value {
     let places = PLACES.lock();
     let known = places.iter().rfind(|place| (place.0, place.1) == (seed, offset));
-    let engine = known.map_or_else(|| Box::new(Engine::at(seed, offset / PER_DRAW)), |place| place.2.clone());
+    let engine = known.map_or_else(|| Box::new(Engine::after_draws(seed, offset / PER_DRAW)), |place| place.2.clone());
     drop(places);
     Value::own(IValue::new(torch().layout.tags.generator, CpuGenerator::with_engine(seed, offset, engine).cpu as u64))
 }
@@ -160,7 +160,7 @@ impl Drop for Unmoved {
 
 impl CpuGenerator {
     fn new(seed: u64, offset: u64) -> Self {
-        Self::with_engine(seed, offset, Box::new(Engine::at(seed, offset / PER_DRAW)))
+        Self::with_engine(seed, offset, Box::new(Engine::after_draws(seed, offset / PER_DRAW)))
     }
 
     fn with_engine(seed: u64, offset: u64, engine: Box<Engine>) -> Self {
@@ -181,7 +181,7 @@ impl CpuGenerator {
 /// The second normal number of the pair that ended at `draws`: by the Box-Muller method, as in
 /// `at::normal_distribution`.
 fn half_pair(seed: u64, draws: u64) -> MaybeDouble {
-    let mut engine = Engine::at(seed, draws.saturating_sub(DRAWS_PER_PAIR));
+    let mut engine = Engine::after_draws(seed, draws.saturating_sub(DRAWS_PER_PAIR));
     let (first, second) = (engine.uniform(), engine.uniform());
     let radius = (-2.0 * (-second).ln_1p()).sqrt();
     MaybeDouble { value: radius * (2.0 * std::f64::consts::PI * first).sin(), is_some: true }
@@ -206,6 +206,6 @@ mod tests {
         let mut engine = Engine::new(0);
         let drawn = [engine.uniform(), engine.uniform(), engine.uniform()];
         assert_eq!(drawn, [0.970_053_001_806_553_1, 0.707_819_864_399_788, 0.459_382_943_127_450_87]);
-        assert_eq!(Engine::at(0, 2 * 5000).uniform(), 0.165_883_895_689_035_94);
+        assert_eq!(Engine::after_draws(0, 2 * 5000).uniform(), 0.165_883_895_689_035_94);
     }
 }

@@ -57,7 +57,7 @@ impl Recording {
             return None;
         }
         let stream = current::stream(index)?;
-        match capture::of(&stream) {
+        match capture::for_stream(&stream) {
             Ok(capture) => capture.map(|capture| Self { capture, stream, index }),
             Err(error) => fail(error),
         }
@@ -198,7 +198,7 @@ impl Viewer {
                 self.twins.push((storage, twin));
                 twin
             });
-            let view = view::of(tensor, twin);
+            let view = view::on_twin(tensor, twin);
             self.views.push((tensor, view));
             view
         });
@@ -236,7 +236,7 @@ impl Viewer {
             return None;
         }
         let twin = storage.twin();
-        let view = view::of(tensor, twin);
+        let view = view::on_twin(tensor, twin);
         let view = Value::own(IValue::new(tag::TENSOR, view.0 as u64));
         Some(Output { view, storage: Twin(twin) })
     }

@@ -38,7 +38,7 @@ struct Callback {
 }
 
 impl Callback {
-    fn of(start: Start) -> Self {
+    fn new(start: Start) -> Self {
         let mut scopes = [false; 10];
         scopes[0] = true;
         let (needs_inputs, end) = (true, std::ptr::null());
@@ -150,7 +150,7 @@ pub(super) fn watch(libraries: &Libraries, symbols: &Symbols, scalar: *mut c_voi
     let places = probe(functions, handle, scalar).ok_or("at::RecordFunction has another layout")?;
     // SAFETY: PyTorch's functions. The callback lives as long as the process.
     let handle = unsafe {
-        let handle = (functions.add)(Callback::of(begins));
+        let handle = (functions.add)(Callback::new(begins));
         (functions.disable)(handle);
         handle
     };
@@ -173,7 +173,7 @@ fn probe(functions: Functions, handle: OperatorHandle, scalar: *mut c_void) -> O
         let tensor = tensor as *mut c_void;
         // SAFETY: PyTorch's functions; a `Tensor` is a pointer to a live tensor.
         unsafe {
-            let added = (functions.add)(Callback::of(probed));
+            let added = (functions.add)(Callback::new(probed));
             (functions.equal)(&raw const tensor, &raw const tensor);
             (functions.remove)(added);
         }
@@ -241,7 +241,7 @@ fn look(entry: usize, values: &[IValue]) {
     // SAFETY: an entry of the dispatcher begins with the operator's name, and is never removed.
     let known = known(entry, || unsafe { (*(entry as *const OperatorName)).text() });
     if is_listed(known.step, touched) {
-        let (address, bytes) = Bytes::of(touched).map_or((0, 0), |bytes| bytes.hull());
+        let (address, bytes) = Bytes::from_tensor(touched).map_or((0, 0), |bytes| bytes.hull());
         return races::host_touches("Tensor.tolist", address, bytes, false);
     }
     let Some(operator) = known.touches else { return };
@@ -254,7 +254,7 @@ fn look(entry: usize, values: &[IValue]) {
         return;
     }
     for ((kind, slot), written) in arguments() {
-        for (address, bytes) in tensors(*kind, slot).filter_map(Bytes::of).map(|bytes| bytes.hull()) {
+        for (address, bytes) in tensors(*kind, slot).filter_map(Bytes::from_tensor).map(|bytes| bytes.hull()) {
             if races::is_coming(address, bytes) {
                 races::host_touches(&operator.name, address, bytes, *written);
             }
@@ -266,7 +266,7 @@ fn look(entry: usize, values: &[IValue]) {
 fn coming(value: &IValue) -> Option<Tensor> {
     let is_coming = |tensor: &Tensor| {
         tensor.device().kind != Device::CUDA
-            && Bytes::of(*tensor)
+            && Bytes::from_tensor(*tensor)
                 .map(|bytes| bytes.hull())
                 .is_some_and(|(address, bytes)| races::is_coming(address, bytes))
     };

@@ -193,7 +193,7 @@ fn registered(key: u16) -> Vec<String> {
 
 /// How the operator with that name is implemented; `None` if it is left alone.
 fn method(name: &str) -> Option<Method> {
-    mapping::of(name).or_else(|| names::has_twin(name).then_some(Method::Twin))
+    mapping::find(name).or_else(|| names::has_twin(name).then_some(Method::Twin))
 }
 
 fn register(operator: &'static Operator, method: Method, key: u16) {

@@ -296,7 +296,7 @@ fn missing(operator: &'static Operator) -> ! {
     ))
 }
 
-/// For a tensor of a kind that has no view.
+/// Refuses a tensor of a kind that has no view.
 fn special(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(

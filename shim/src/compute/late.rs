@@ -143,7 +143,7 @@ impl Late {
 
 /// The bytes of a tensor; empty if it has too many pieces.
 fn pieces(tensor: Tensor) -> Vec<Piece> {
-    let bytes = Bytes::of(tensor).filter(|bytes| bytes.rows() <= ROWS);
+    let bytes = Bytes::from_tensor(tensor).filter(|bytes| bytes.rows() <= ROWS);
     let pieces = bytes.iter().flat_map(Bytes::pieces);
     pieces.map(|(address, bytes)| Piece { address, bytes }).collect()
 }

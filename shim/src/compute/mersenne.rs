@@ -7,7 +7,7 @@ const WORDS: usize = 624;
 const SHIFT: usize = 397;
 
 impl Engine {
-    /// At the start of the sequence of `seed`.
+    /// An engine at the start of the sequence of `seed`.
     pub(super) fn new(seed: u64) -> Self {
         let mut state = [0; WORDS];
         state[0] = seed as u32;
@@ -27,7 +27,7 @@ impl Engine {
     }
 
     /// The engine after `draws` more numbers of 32 bits. It must be at the start.
-    pub(super) fn at(seed: u64, draws: u64) -> Self {
+    pub(super) fn after_draws(seed: u64, draws: u64) -> Self {
         let mut engine = Self::new(seed);
         if draws > 0 {
             let rounds = draws.div_ceil(WORDS as u64);
@@ -81,14 +81,14 @@ mod tests {
     fn the_sequence_is_mt19937() {
         let mut engine = Engine::new(5489);
         assert_eq!([engine.draw(), engine.draw(), engine.draw()], [3_499_211_612, 581_869_302, 3_890_346_734]);
-        let mut engine = Engine::at(5489, 9_999);
+        let mut engine = Engine::after_draws(5489, 9_999);
         assert_eq!(engine.draw(), 4_123_659_995);
     }
 
     #[test]
     fn a_place_is_found_again() {
         for (first, second) in [(0, 0), (0, 1), (1, 2), (623, 625), (624, 625), (0, 5000), (624, 1248), (100, 100)] {
-            let (early, late) = (Engine::at(7, first), Engine::at(7, second));
+            let (early, late) = (Engine::after_draws(7, first), Engine::after_draws(7, second));
             assert_eq!(early.draws_until(&late), second - first, "{first} {second}");
             let mut walked = Engine::new(7);
             (0..second).for_each(|_| {

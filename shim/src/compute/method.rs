@@ -5,7 +5,7 @@ use super::value::{Arguments, Value};
 /// How an operator is implemented.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Method {
-    /// By the CPU's kernel of the same name.
+    /// The CPU's kernel of the same name computes it.
     Twin,
     /// By others.
     Mapped(fn(Arguments) -> Vec<Value>),

@@ -22,8 +22,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(tensor: Tensor) -> Option<Self> {
-        Some(Self { bytes: Bytes::of(tensor)?, format: Format::of(tensor.data_type())? })
+    fn from_tensor(tensor: Tensor) -> Option<Self> {
+        Some(Self { bytes: Bytes::from_tensor(tensor)?, format: Format::from_data_type(tensor.data_type())? })
     }
 
     fn count(&self) -> Count {
@@ -65,7 +65,7 @@ impl NonFinite {
             // `masked_fill_(mask, -inf)` is meant, and so is a division by 0 (as RAdam's first steps do).
             found.is_tainted |= *kind == Kind::Other && is_meant(slot, &operator.name);
             for tensor in tensors(*kind, slot) {
-                let Some(numbers) = Numbers::of(tensor) else { continue };
+                let Some(numbers) = Numbers::from_tensor(tensor) else { continue };
                 if !written {
                     found.inputs.push(numbers);
                     continue;
@@ -105,7 +105,7 @@ impl NonFinite {
         if self.is_tainted {
             return None;
         }
-        let results = results.filter_map(Numbers::of);
+        let results = results.filter_map(Numbers::from_tensor);
         let made = self.written.iter().cloned().chain(results).map(|numbers| numbers.count()).find(Count::is_any)?;
         (!self.inputs.iter().any(|numbers| numbers.count().is_any())).then_some(made)
     }

@@ -456,7 +456,7 @@ impl Storage {
                 &raw mut twin,
                 &raw mut size,
                 &raw mut data,
-                super::allocator::ours(),
+                super::allocator::installed(),
                 resizable,
                 MaybeDevice { device: Device::CPU, is_some: true },
             );

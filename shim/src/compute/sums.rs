@@ -29,6 +29,6 @@ pub(super) fn follow(operator: &'static Operator, arguments: &[IValue]) {
 
 /// Address and length of a GPU tensor, if it is one piece.
 fn whole(tensor: Tensor) -> Option<(usize, usize)> {
-    let bytes = Bytes::of(tensor).filter(|_| tensor.device().kind == Device::CUDA)?;
+    let bytes = Bytes::from_tensor(tensor).filter(|_| tensor.device().kind == Device::CUDA)?;
     (bytes.rows() == 1).then(|| bytes.hull())
 }

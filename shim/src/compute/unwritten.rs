@@ -41,9 +41,9 @@ impl Unwritten {
         for (place, (kind, slot)) in schema.arguments.iter().zip(arguments).enumerate() {
             let written = schema.written[place];
             // What PyTorch's own kernel computes only to be thrown away is not read.
-            let part = if gap::is_muted() { Part::Nothing } else { reads::of(operator, arguments, place) };
+            let part = if gap::is_muted() { Part::Nothing } else { reads::part_read(operator, arguments, place) };
             for tensor in with_parts(tensors(*kind, slot)).filter(|tensor| tensor.device().kind == Device::CUDA) {
-                let Some(bytes) = Bytes::of(tensor) else { continue };
+                let Some(bytes) = Bytes::from_tensor(tensor) else { continue };
                 unwritten.read(&bytes, part);
                 if written {
                     unwritten.written.push(bytes);
@@ -71,7 +71,7 @@ impl Unwritten {
             let mut pieces = self.reads.iter().flat_map(|read| &read.pieces);
             pieces.any(|(address, bytes)| (*address..address + bytes).contains(&start))
         };
-        for bytes in results.iter().flat_map(of_result).filter_map(Bytes::of) {
+        for bytes in results.iter().flat_map(of_result).filter_map(Bytes::from_tensor) {
             if !is_view(&bytes) {
                 write(&bytes);
             }
@@ -95,7 +95,7 @@ impl Unwritten {
 
 /// The bytes of a GPU tensor.
 fn bytes(tensor: Tensor) -> Option<Bytes> {
-    Some(tensor).filter(|tensor| tensor.device().kind == Device::CUDA).and_then(Bytes::of)
+    Some(tensor).filter(|tensor| tensor.device().kind == Device::CUDA).and_then(Bytes::from_tensor)
 }
 
 fn write(bytes: &Bytes) {

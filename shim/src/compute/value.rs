@@ -257,7 +257,7 @@ impl Arguments {
         unsafe { self.operator.on_cpu(&copies) }.into_iter().map(Value::own).collect()
     }
 
-    /// For arguments that are not supported: NotImplementedError, and a gap.
+    /// Refuses arguments that are not supported: NotImplementedError, and a gap.
     pub(super) fn refuse(&self, why: &str) -> ! {
         let name = &self.operator.name;
         gap::record(Library::Torch, name, why);

@@ -10,7 +10,7 @@ use super::{operator, torch};
 use crate::device::address;
 
 /// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU storage over them.
-pub(super) fn of(tensor: Tensor, twin: Storage) -> Tensor {
+pub(super) fn on_twin(tensor: Tensor, twin: Storage) -> Tensor {
     let view = on_cpu(tensor);
     // SAFETY: the reference that the copy has to the tensor's own storage is exchanged for one to the twin.
     unsafe {
@@ -41,7 +41,7 @@ fn over(value: &Value, twin_of: fn(Storage) -> Storage) -> Value {
         return value.clone();
     };
     let twin = twin_of(tensor.storage());
-    let view = of(tensor, twin);
+    let view = on_twin(tensor, twin);
     // SAFETY: the reference that came with the twin; the view has its own.
     unsafe { object::release(twin.0) };
     Value::own(IValue::new(tag::TENSOR, view.0 as u64))
@@ -129,7 +129,7 @@ fn copied(tensor: Tensor, device: Device) -> Tensor {
     let result = Tensor(result);
     debug_assert_eq!(result.device(), device);
     let twin = result.storage().twin();
-    let target = of(result, twin);
+    let target = on_twin(result, twin);
     let arguments = [
         IValue::new(tag::TENSOR, target.0 as u64),
         IValue::new(tag::TENSOR, tensor.0 as u64),

@@ -108,7 +108,7 @@ impl Views {
             unsafe { object::retain(twin.0) };
         }
         let twin = twin.unwrap_or_else(|| storage.twin());
-        let view = view::of(original, twin);
+        let view = view::on_twin(original, twin);
         // SAFETY: the view was just made.
         unsafe { object::retain(view.0) };
         self.tensors.push(Viewed { original, view, twin: Some(twin), is_ours });

@@ -97,7 +97,7 @@ pub(crate) fn synchronize() -> CudaResult {
     let device = context::required()?;
     capture::host_waits_for(device)?;
     stream::synchronize_device(device);
-    delay::at(Place::Wake);
+    delay::wait(Place::Wake);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn synchronize_given(handle: usize) -> CudaResult {
     let device = given(handle)?;
     capture::host_waits_for(device)?;
     stream::synchronize_device(device);
-    delay::at(Place::Wake);
+    delay::wait(Place::Wake);
     Ok(())
 }
 

@@ -435,7 +435,7 @@ fn write(handle: usize, address: usize, value: &[u8], flags: c_uint) -> CudaResu
     if flags > 1 || !address.is_multiple_of(value.len()) || !is_known {
         return Err(CudaError::INVALID_VALUE);
     }
-    if capture::of(&stream)?.is_some() {
+    if capture::for_stream(&stream)?.is_some() {
         gap::record(Library::CudaDriver, "cuStreamWriteValue32", "in a stream capture");
         return capture::refuse(&stream);
     }

@@ -9,7 +9,7 @@ pub(crate) const RULES: Rules = Rules {
     arrive: guard::outside_host_function,
     admit,
     settle: device::current_alive,
-    ..Rules::of(Library::CudaDriver)
+    ..Rules::for_library(Library::CudaDriver)
 };
 
 fn admit(name: &str) -> Result<(), u32> {

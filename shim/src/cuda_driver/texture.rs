@@ -15,7 +15,7 @@ use crate::device::view::View;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceDescription {
     kind: c_uint,
-    /// For an array, its handle.
+    /// The address, or the handle of an array.
     address: usize,
     format: c_uint,
     channels: c_uint,

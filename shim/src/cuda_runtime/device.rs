@@ -51,7 +51,7 @@ pub(crate) fn synchronize() -> CudaResult {
     let device = context::enter()?;
     capture::host_waits_for(device)?;
     stream::synchronize_device(device);
-    delay::at(Place::Wake);
+    delay::wait(Place::Wake);
     Ok(())
 }
 

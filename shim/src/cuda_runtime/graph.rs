@@ -182,7 +182,7 @@ pub(crate) fn add_node(
     graph_node::add(OWN, out, graph, after, count, params)
 }
 
-/// In CUDA 12, the name means the version without edge data.
+/// The function of this name, which in CUDA 12 means the version without edge data.
 pub(crate) fn add_node_by_version(
     out: Out<usize>,
     graph: usize,

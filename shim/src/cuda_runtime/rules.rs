@@ -9,8 +9,13 @@ use crate::device::{self, context, version};
 /// `cudaErrorInsufficientDriver`
 const INSUFFICIENT_DRIVER: u32 = 35;
 
-pub(crate) const RULES: Rules =
-    Rules { arrive, admit, settle: device::current_alive, failed: error::note, ..Rules::of(Library::CudaRuntime) };
+pub(crate) const RULES: Rules = Rules {
+    arrive,
+    admit,
+    settle: device::current_alive,
+    failed: error::note,
+    ..Rules::for_library(Library::CudaRuntime)
+};
 
 fn arrive() -> Result<(), u32> {
     guard::outside_host_function()?;

@@ -16,7 +16,7 @@ use crate::device::view::View;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceDescription {
     kind: c_uint,
-    /// For an array, its handle.
+    /// The address, or the handle of an array.
     address: usize,
     format: ChannelFormat,
     /// Bytes of linear memory, or texels of a row.

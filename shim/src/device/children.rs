@@ -56,7 +56,7 @@ pub(super) struct Children<'a> {
     device: &'static Device,
     accept: &'a dyn Accept<'a>,
     waiting: Mutex<Vec<Waiting<'a>>>,
-    /// By the address of their parameters.
+    /// The prepared launches, by the address of their parameters.
     prepared: Mutex<HashMap<u64, Prepared>>,
     errors: Mutex<HashMap<Caller, CudaError>>,
 }

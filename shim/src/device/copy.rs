@@ -69,7 +69,7 @@ impl Extent {
 pub(crate) enum When {
     /// The caller waits until it is done.
     Now,
-    /// In stream order; the caller continues.
+    /// The copy is done in stream order; the caller continues.
     InOrder,
 }
 

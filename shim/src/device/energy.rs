@@ -49,7 +49,7 @@ pub(crate) struct Spent {
 
 impl Ledger {
     /// The ledger of a GPU among these, starting `now` if it is new; `None` if all are taken by others.
-    pub(super) fn of(ledgers: &[Self], gpu: u32, now: impl Fn() -> u64) -> Option<&Self> {
+    pub(super) fn find(ledgers: &[Self], gpu: u32, now: impl Fn() -> u64) -> Option<&Self> {
         let first = gpu as usize % ledgers.len();
         ledgers[first..].iter().chain(&ledgers[..first]).find(|ledger| {
             // Kernels end often, and a ledger begins once.
@@ -115,10 +115,10 @@ mod tests {
     #[test]
     fn each_gpu_has_a_ledger_of_its_own() {
         let ledgers = [Ledger::default(), Ledger::default()];
-        let [first, second] = [1, 3].map(|gpu| Ledger::of(&ledgers, gpu, || 7).unwrap());
+        let [first, second] = [1, 3].map(|gpu| Ledger::find(&ledgers, gpu, || 7).unwrap());
         assert!(!std::ptr::eq(first, second));
-        assert!(std::ptr::eq(first, Ledger::of(&ledgers, 1, || 9).unwrap()));
-        assert!(Ledger::of(&ledgers, 5, || 9).is_none(), "all are taken");
+        assert!(std::ptr::eq(first, Ledger::find(&ledgers, 1, || 9).unwrap()));
+        assert!(Ledger::find(&ledgers, 5, || 9).is_none(), "all are taken");
         assert_eq!((first.spent(9).all, second.spent(9).all), (2, 2));
     }
 

@@ -181,7 +181,7 @@ fn add(sum: &mut Repairs, more: Option<Repairs>) {
 }
 
 /// The current state of a GPU of the machine.
-pub(crate) fn of(gpu: &Gpu) -> Condition {
+pub(crate) fn condition(gpu: &Gpu) -> Condition {
     Condition::after(so_far(gpu, meter::now()).0.into_iter().map(|(at, event)| (at, &event.health)))
 }
 

@@ -17,11 +17,11 @@ use crate::boundary::handle::Handles;
 /// Where physical memory is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// On this GPU.
+    /// The memory is on this GPU.
     Device(&'static Device),
-    /// On the host.
+    /// The memory is on the host.
     Host,
-    /// On the host's one NUMA node.
+    /// The memory is on the host's one NUMA node.
     HostNode,
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Plain,
     /// `cudaMallocAsync`, from this pool.
     Pool(usize),
-    /// For a graph node, identified by its own number.
+    /// The memory belongs to a graph node, identified by its own number.
     Graph(u64),
     /// `cudaMallocManaged`.
     Managed,

@@ -68,7 +68,7 @@ pub(crate) struct Meter {
     /// Start time of a kernel that still runs, 0 for none.
     since: AtomicU64,
     busy: Window,
-    /// To and from the GPU over PCIe, in units of [`UNIT`].
+    /// Bytes to and from the GPU over PCIe, in units of [`UNIT`].
     received: Window,
     sent: Window,
 }

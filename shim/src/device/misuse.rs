@@ -198,7 +198,7 @@ fn place(what: String, address: usize) -> (FindingKind, String) {
     }
     let (kind, sentence) = if let Some(location) = address::locate(address) {
         let (at, size, device) = (address - location.base, count(location.size), location.device.ordinal);
-        let place = owner::at(address);
+        let place = owner::describe(address);
         (
             FindingKind::OutOfRangeCopy,
             format!("{what} from byte {at} of an allocation of {size} on device {device}{place}"),
@@ -219,7 +219,7 @@ fn place(what: String, address: usize) -> (FindingKind, String) {
                     "{what} on device {device}, {} past the end of an allocation of {}{}",
                     count(distance),
                     count(size),
-                    owner::at(address - distance - 1)
+                    owner::describe(address - distance - 1)
                 ),
             ),
             Some(Trace::Nowhere { device }) => {

@@ -162,7 +162,7 @@ fn number(gpu: &Gpu) -> u32 {
 /// The ledger for the GPU of a device.
 pub(super) fn ledger(device: &Device) -> Option<&Ledger> {
     let ledgers = board().map_or(&device.share.ledger[..], Board::ledgers);
-    Ledger::of(ledgers, number(device.gpu), meter::now)
+    Ledger::find(ledgers, number(device.gpu), meter::now)
 }
 
 /// The machine's board; `None` if processes do not share a machine.
@@ -228,7 +228,7 @@ impl Board {
 
     /// Records in the ledger of a GPU whether some process has an entry for it. Call it under the lock.
     fn note_use(&self, gpu: u32) {
-        if let Some(ledger) = Ledger::of(self.ledgers(), gpu, meter::now) {
+        if let Some(ledger) = Ledger::find(self.ledgers(), gpu, meter::now) {
             let is_used = self.entries()[1..].iter().any(|entry| entry.gpu.load(Ordering::Acquire) == gpu);
             ledger.set_used(is_used, meter::now());
         }
@@ -413,7 +413,7 @@ pub(crate) fn spent(gpu: &Gpu) -> Option<Spent> {
     if let Ok(Some(_turn)) = board.lock_if_free() {
         board.note_use(number(gpu));
     }
-    Ledger::of(board.ledgers(), number(gpu), meter::now).map(|ledger| ledger.spent(meter::now()))
+    Ledger::find(board.ledgers(), number(gpu), meter::now).map(|ledger| ledger.spent(meter::now()))
 }
 
 /// The work of the GPU since a process first used or queried it, including kernels that run at time `at`; `None` beyond the
@@ -425,7 +425,7 @@ pub(crate) fn work(gpu: &Gpu, at: u64) -> Option<Work> {
             (ledger(device)?.work(), device.share.meter.running(at))
         }
         Some(board) => {
-            let work = Ledger::of(board.ledgers(), number(gpu), meter::now)?.work();
+            let work = Ledger::find(board.ledgers(), number(gpu), meter::now)?.work();
             let running = board.living(number(gpu)).into_iter().map(|index| board.entries()[index].meter.running(at));
             (work, running.sum())
         }

@@ -17,7 +17,7 @@ impl Drop for Running {
         if busy > 0
             && let Some(ledger) = neighbors::ledger(self.0)
         {
-            ledger.ran(busy, health::of(self.0.gpu).throttle());
+            ledger.ran(busy, health::condition(self.0.gpu).throttle());
         }
     }
 }

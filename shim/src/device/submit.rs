@@ -16,7 +16,7 @@ use crate::boundary::library::Library;
 /// # Errors
 /// Those of the operation, and of captures.
 pub(crate) fn submit(operation: Operation, stream: &Arc<Stream>) -> CudaResult {
-    match capture::of(stream)? {
+    match capture::for_stream(stream)? {
         Some(capture) => {
             operation.check()?;
             capture.add(&[stream], operation)

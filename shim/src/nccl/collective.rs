@@ -29,7 +29,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn of(operation: Operation, count: usize, datatype: c_int, communicator: usize, stream: usize) -> Self {
+    fn new(operation: Operation, count: usize, datatype: c_int, communicator: usize, stream: usize) -> Self {
         let (send, receive) = (std::ptr::null(), std::ptr::null_mut());
         Self { operation, send, receive, count, datatype, op: None, root: None, peer: None, communicator, stream }
     }
@@ -102,7 +102,7 @@ macro_rules! bodies {
             communicator: usize,
             stream: usize,
         ) -> NcclResult {
-            let arguments = Arguments::of(Operation::$operation, $count, $datatype, communicator, stream);
+            let arguments = Arguments::new(Operation::$operation, $count, $datatype, communicator, stream);
             Arguments { send, receive, op: $op, root: $root, ..arguments }.submit()
         })*
     };
@@ -149,7 +149,7 @@ pub(super) fn transfer(
     communicator: usize,
     stream: usize,
 ) -> NcclResult {
-    let mut arguments = Arguments::of(operation, count, datatype, communicator, stream);
+    let mut arguments = Arguments::new(operation, count, datatype, communicator, stream);
     match operation {
         Operation::Send => arguments.send = buffer.cast_const(),
         _ => arguments.receive = buffer,

@@ -327,7 +327,7 @@ impl Communicator {
             let asked_for = failure.code == ErrorCode::Aborted || self.is_revoked() || is_leaving;
             if !asked_for && !self.reported.swap(true, Ordering::AcqRel) {
                 // In one piece, since other ranks write to the same stream.
-                let called = site::of(failure.site).map_or_else(String::new, |site| format!("; called at {site}"));
+                let called = site::find(failure.site).map_or_else(String::new, |site| format!("; called at {site}"));
                 let line = format!("fakegpu: NCCL operation failed: {}{called}\n", failure.detail);
                 let _ = std::io::stderr().write_all(line.as_bytes());
             }

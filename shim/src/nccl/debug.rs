@@ -63,7 +63,7 @@ pub(crate) fn formed(call: &str, communicator: &Communicator, ranks: &Ranks, pla
         info(Subsystem::Graph, device, || format!("Ring 00 : {previous} -> {rank} -> {next}"));
         info(Subsystem::Init, device, || {
             let ordinal = |rank: u32| ranks.members()[rank as usize].device;
-            let via = way(plan, nodes[rank as usize] == nodes[next as usize]);
+            let via = transport(plan, nodes[rank as usize] == nodes[next as usize]);
             format!("Channel 00/0 : {rank}[{}] -> {next}[{}] via {via}", ordinal(rank), ordinal(next))
         });
         info(Subsystem::Init, device, || "Connected all rings, use ring PXN 0 GDR 1".to_owned());
@@ -122,7 +122,7 @@ fn protocol(bytes: usize, nvlink: bool) -> &'static str {
 }
 
 /// The name of the cluster's fabric in NCCL's list of transports.
-fn way(plan: Option<&ClusterPlan>, within_node: bool) -> &'static str {
+fn transport(plan: Option<&ClusterPlan>, within_node: bool) -> &'static str {
     let kind = plan.map(|plan| if within_node { &plan.intra_node.kind } else { &plan.inter_node.kind });
     match (within_node, kind.map(String::as_str)) {
         (true, Some("pcie" | "shared_memory" | "shm")) => "SHM/direct/direct",

@@ -68,7 +68,7 @@ struct Operation {
 /// A group's operations on one communicator.
 struct Launch {
     communicator: Arc<Communicator>,
-    /// In order of first use.
+    /// The streams in order of first use.
     streams: Vec<Arc<Stream>>,
     calls: Vec<Call>,
 }
@@ -345,7 +345,7 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
     }
     let mut live = Vec::new();
     for launch in launches {
-        let captured = launch.streams.iter().find_map(|stream| capture::of(stream).transpose()).transpose()?;
+        let captured = launch.streams.iter().find_map(|stream| capture::for_stream(stream).transpose()).transpose()?;
         match captured {
             Some(capture) => launch.record(&capture)?,
             None => live.push(launch),
@@ -386,7 +386,7 @@ impl Launch {
         replicas::launched(&calls, ranks.rank(), ranks.size(), || {
             ranks.members().iter().map(|member| member.global_rank).collect()
         });
-        delay::at(Place::Collective);
+        delay::wait(Place::Collective);
         let late = delay::draw(Place::Collective);
         let ticket = ranks.ticket();
         communicator.begin();

@@ -139,7 +139,7 @@ fn begin(
     let (process, participant) = (process()?, participant(device, one_rank)?);
     let is_only = only::is_calling_alone(in_background);
     replicas::watch();
-    delay::at(Place::Start);
+    delay::wait(Place::Start);
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let bytes = id.0;

@@ -38,7 +38,7 @@ pub(crate) fn put_signal(
         call.peer = Some(rank(call.operation, "peer", peer)?);
         only_one(signal, context, flags)?;
         let invalid = |what: String| NcclError::INVALID_ARGUMENT.because(format!("ncclPutSignal: {what}"));
-        let target = window::of(&communicator, handle)?;
+        let target = window::find(&communicator, handle)?;
         if local.is_null() {
             return Err(invalid("the local buffer is null".to_owned()));
         }

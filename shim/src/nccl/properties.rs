@@ -51,7 +51,7 @@ pub(crate) unsafe fn query(communicator: usize, properties: *mut Properties) -> 
         let detail = format!("the program was compiled with NCCL {version}, this library is {own}");
         return Err(NcclError::INVALID_USAGE.because(detail));
     }
-    let lsa = team::of(&communicator)?;
+    let lsa = team::from_communicator(&communicator)?;
     let known = Properties {
         size,
         magic,

@@ -175,7 +175,7 @@ extern "C" fn captured(stream: usize, optimizer: usize) {
     guarded(|| {
         // A capture that fails says so to the program.
         if let Ok(stream) = stream::resolve(stream)
-            && let Ok(Some(capture)) = capture::of(&stream)
+            && let Ok(Some(capture)) = capture::for_stream(&stream)
         {
             let _ = capture.add(&[&stream], Operation::Work(Arc::new(Step(optimizer))));
         }

@@ -27,7 +27,7 @@ impl Nothing for Team {
 }
 
 /// The LSA team of a communicator's rank.
-pub(super) fn of(communicator: &Communicator) -> NcclResult<Team> {
+pub(super) fn from_communicator(communicator: &Communicator) -> NcclResult<Team> {
     let ranks = communicator.ranks()?;
     let size = lsa_size(&ranks, process()?.cluster());
     Ok(Team { ranks: size as c_int, rank: (ranks.rank() % size) as c_int, stride: 1 })
@@ -42,7 +42,7 @@ pub(crate) fn world(communicator: usize) -> Team {
 
 /// Body of `ncclTeamLsa`.
 pub(crate) fn lsa(communicator: usize) -> Team {
-    resolve(communicator).and_then(|communicator| of(&communicator)).unwrap_or_default()
+    resolve(communicator).and_then(|communicator| from_communicator(&communicator)).unwrap_or_default()
 }
 
 /// Body of `ncclTeamRail`: the ranks with the same position in their LSA teams as this rank.

@@ -136,7 +136,7 @@ pub(crate) fn deregister(communicator: usize, handle: usize) -> NcclResult {
     if handle == 0 {
         return Ok(());
     }
-    let window = of(&communicator, handle)?;
+    let window = find(&communicator, handle)?;
     WINDOWS.remove(handle);
     communicator.ranks()?.deregister_window(window.number);
     Ok(())
@@ -154,7 +154,7 @@ pub(super) fn forget_all(communicator: &Communicator) {
 ///
 /// # Errors
 /// `ncclInvalidArgument`.
-pub(super) fn of(communicator: &Communicator, handle: usize) -> NcclResult<Arc<Window>> {
+pub(super) fn find(communicator: &Communicator, handle: usize) -> NcclResult<Arc<Window>> {
     WINDOWS.get(handle).filter(|window| window.serial == communicator.serial).ok_or_else(|| {
         let what = if handle == 0 {
             "the window is null".to_owned()
@@ -173,7 +173,7 @@ pub(super) fn around(communicator: &Communicator, address: usize, bytes: usize) 
 /// Body of `ncclWinGetUserPtr`.
 pub(crate) fn user_pointer(communicator: usize, window: usize, out: Out<usize>) -> NcclResult {
     let communicator = resolve(communicator)?;
-    let base = of(&communicator, window)?.base;
+    let base = find(&communicator, window)?.base;
     Ok(out.set(base)?)
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn peer_pointer(handle: usize, offset: usize, peer: c_int, out: Out<u
 pub(crate) fn lsa_pointer(handle: usize, offset: usize, rank: c_int, out: Out<usize>) -> NcclResult {
     let out = out.required()?;
     let (_, communicator) = found(handle)?;
-    let team = team::of(&communicator)?;
+    let team = team::from_communicator(&communicator)?;
     if !(0..team.ranks).contains(&rank) {
         return Err(NcclError::INVALID_ARGUMENT.because(format!("rank {rank} is not in an LSA team of {}", team.ranks)));
     }

@@ -98,7 +98,7 @@ pub(crate) unsafe fn gpus_near(cpu: c_uint, count: Out<c_uint>, list: *mut Handl
     }
     for index in 0..total.min(room) {
         // SAFETY: the caller vouches for `room` handles.
-        unsafe { list.add(index).write_unaligned(Handle::of(index)) };
+        unsafe { list.add(index).write_unaligned(Handle::from_index(index)) };
     }
     Ok(())
 }

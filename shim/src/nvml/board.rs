@@ -13,7 +13,7 @@ use protocol::gpu::Gpu;
 
 /// Thirteen digits, derived from the UUID; consumer boards have none.
 fn serial_of(gpu: &Gpu) -> NvmlResult<String> {
-    match Market::of(&gpu.profile) {
+    match Market::from_profile(&gpu.profile) {
         Market::DataCenter | Market::Workstation => {
             let uuid = gpu.uuid();
             let number = uuid[8..].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
@@ -77,7 +77,7 @@ pub(crate) fn pci_info(device: Handle, out: Out<PciInfoExt>) -> NvmlResult {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let PciInfo { domain, bus, pci_device_id, pci_subsystem_id, bus_id, .. } = device::pci(device.gpu()?);
-    let sub_class = if Market::of(&device.gpu()?.profile) == Market::DataCenter { 2 } else { 0 };
+    let sub_class = if Market::from_profile(&device.gpu()?.profile) == Market::DataCenter { 2 } else { 0 };
     let base_class = 3;
     Ok(out.set(PciInfoExt {
         version,

@@ -22,7 +22,7 @@ pub(crate) struct Handle(usize);
 
 impl Handle {
     /// The handle of the GPU with this index.
-    pub(crate) fn of(index: usize) -> Self {
+    pub(crate) fn from_index(index: usize) -> Self {
         Self(MARK + (index + 1) * STEP)
     }
 
@@ -59,7 +59,7 @@ impl Handle {
 }
 
 fn reachable(gpu: &'static Gpu) -> NvmlResult<&'static Gpu> {
-    if health::of(gpu).is_lost { Err(NvmlError::GPU_IS_LOST) } else { Ok(gpu) }
+    if health::condition(gpu).is_lost { Err(NvmlError::GPU_IS_LOST) } else { Ok(gpu) }
 }
 
 pub(crate) fn count(count: Out<c_uint>) -> NvmlResult {
@@ -72,7 +72,7 @@ pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
     if index >= gpus()?.len() {
         return Err(NvmlError::INVALID_ARGUMENT);
     }
-    out.set(Handle::of(index))?;
+    out.set(Handle::from_index(index))?;
     reachable(&gpus()?[index]).map(drop)
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn by_index(index: c_uint, out: Out<Handle>) -> NvmlResult {
 /// `NOT_FOUND` if there is none, `GPU_IS_LOST`.
 pub(crate) fn find(out: Out<Handle>, is_it: impl Fn(&Gpu) -> bool) -> NvmlResult {
     let index = gpus()?.iter().position(is_it).ok_or(NvmlError::NOT_FOUND)?;
-    out.set(Handle::of(index))?;
+    out.set(Handle::from_index(index))?;
     reachable(&gpus()?[index]).map(drop)
 }
 

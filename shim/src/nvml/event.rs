@@ -119,10 +119,10 @@ impl EventSet {
         if let Some((_, gpu, slot, kind, data)) = first {
             given.insert((gpu, slot, kind));
             let none = c_uint::MAX;
-            let device = Handle::of(gpu).value();
+            let device = Handle::from_index(gpu).value();
             return Ok(Next::Given(EventData { device, kind, data, gpu_instance: none, compute_instance: none }));
         }
-        let is_lost = registered.iter().any(|registered| health::of(&all[registered.gpu]).is_lost);
+        let is_lost = registered.iter().any(|registered| health::condition(&all[registered.gpu]).is_lost);
         Ok(if is_lost { Next::Lost } else { Next::Later(later) })
     }
 }

@@ -37,13 +37,13 @@ fn on_link(gpu: &Gpu, which: c_uint) -> NvmlResult<u32> {
 
 /// Memory errors: corrected and uncorrected since the driver was loaded, then over the GPU's lifetime.
 fn errors(gpu: &Gpu) -> [u64; 4] {
-    let Condition { corrected, uncorrected, .. } = health::of(gpu);
+    let Condition { corrected, uncorrected, .. } = health::condition(gpu);
     [corrected.volatile, uncorrected.volatile, corrected.aggregate, uncorrected.aggregate]
 }
 
 /// Whether memory is waiting to be remapped or retired.
 fn needs_reset(gpu: &Gpu) -> bool {
-    let Condition { rows, pages, .. } = health::of(gpu);
+    let Condition { rows, pages, .. } = health::condition(gpu);
     (model::remaps_rows(&gpu.profile) && rows.pending) || (model::retires_pages(&gpu.profile) && pages.pending)
 }
 
@@ -73,7 +73,7 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
         }
         // RETIRED_SBE, RETIRED_DBE, RETIRED_PENDING, RETIRED_PENDING_SBE, RETIRED_PENDING_DBE
         29..=31 | 92 | 93 => {
-            let pages = health::of(gpu).pages;
+            let pages = health::condition(gpu).pages;
             let pending = u32::from(pages.pending);
             let number = match field {
                 29 => pages.corrected,
@@ -105,7 +105,7 @@ fn read(gpu: &Gpu, field: c_uint, scope: c_uint) -> NvmlResult<Value> {
         94 | 95 => Ok(unsigned(0)),
         // REMAPPED_COR, REMAPPED_UNC, REMAPPED_PENDING, REMAPPED_FAILURE
         142..=145 => {
-            let rows = health::of(gpu).rows;
+            let rows = health::condition(gpu).rows;
             let numbers = [rows.corrected, rows.uncorrected, u32::from(rows.pending), u32::from(rows.failed)];
             when(model::remaps_rows(profile), unsigned(numbers[(field - 142) as usize]))
         }

@@ -41,7 +41,7 @@ static SAMPLES: Handles<GpmSample> = Handles::new(21);
 /// "For Hopper or newer fully supported devices".
 fn has_it(profile: &GpuProfile) -> bool {
     matches!(profile.architecture, Architecture::Hopper | Architecture::Blackwell)
-        && matches!(Market::of(profile), Market::DataCenter | Market::Workstation)
+        && matches!(Market::from_profile(profile), Market::DataCenter | Market::Workstation)
 }
 
 fn require(device: Handle) -> NvmlResult {
@@ -191,14 +191,17 @@ pub(crate) fn metrics(out: Out<GpmMetrics>) -> NvmlResult {
 mod tests {
     use super::*;
 
-    fn at(at: u64, active: u64, received: u64, sent: u64) -> Counters {
+    fn counters_at(at: u64, active: u64, received: u64, sent: u64) -> Counters {
         Counters { gpu: 0, at, work: Work { active, received, sent } }
     }
 
     #[test]
     fn half_a_second_with_kernels_for_a_fifth_of_it() {
-        let interval =
-            Interval::between(at(1_000_000, 7, 10, 0), at(1_500_000, 100_007, 10 + (8 << 20), 1 << 20)).unwrap();
+        let interval = Interval::between(
+            counters_at(1_000_000, 7, 10, 0),
+            counters_at(1_500_000, 100_007, 10 + (8 << 20), 1 << 20),
+        )
+        .unwrap();
         let values: Vec<_> =
             [1, 2, 10, 20, 21, 35].map(|id| answer(id, interval)).iter().map(|m| (m.status, m.value)).collect();
         assert_eq!(values, [(0, 20.0), (0, 20.0), (0, 10.0), (0, 2.0), (0, 16.0), (0, 0.0)]);
@@ -208,14 +211,17 @@ mod tests {
 
     #[test]
     fn several_processes_are_busy_no_longer_than_the_time() {
-        assert_eq!(Interval::between(at(0, 0, 0, 0), at(10, 20, 0, 0)).unwrap().busy(), 100.0);
+        assert_eq!(Interval::between(counters_at(0, 0, 0, 0), counters_at(10, 20, 0, 0)).unwrap().busy(), 100.0);
     }
 
     #[test]
     fn samples_are_of_one_gpu_and_in_order() {
-        let other = Counters { gpu: 1, ..at(20, 0, 0, 0) };
-        assert_eq!(Interval::between(at(10, 0, 0, 0), other), Err(NvmlError::INVALID_ARGUMENT));
-        assert_eq!(Interval::between(at(10, 0, 0, 0), at(10, 0, 0, 0)), Err(NvmlError::INVALID_ARGUMENT));
+        let other = Counters { gpu: 1, ..counters_at(20, 0, 0, 0) };
+        assert_eq!(Interval::between(counters_at(10, 0, 0, 0), other), Err(NvmlError::INVALID_ARGUMENT));
+        assert_eq!(
+            Interval::between(counters_at(10, 0, 0, 0), counters_at(10, 0, 0, 0)),
+            Err(NvmlError::INVALID_ARGUMENT)
+        );
     }
 
     #[test]

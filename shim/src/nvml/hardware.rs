@@ -58,13 +58,13 @@ pub(crate) fn current_pcie_generation(device: Handle, out: Out<c_uint>) -> NvmlR
 }
 
 fn generation_now(gpu: &Gpu) -> u32 {
-    health::of(gpu).pcie_generation.unwrap_or(gpu.profile.pcie.generation)
+    health::condition(gpu).pcie_generation.unwrap_or(gpu.profile.pcie.generation)
 }
 
 /// As [`current_pcie_generation`].
 pub(crate) fn current_pcie_width(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let gpu = device.gpu()?;
-    Ok(out.set(health::of(gpu).pcie_width.unwrap_or(gpu.profile.pcie.lanes))?)
+    Ok(out.set(health::condition(gpu).pcie_width.unwrap_or(gpu.profile.pcie.lanes))?)
 }
 
 /// Megabits per second of one lane.

@@ -41,7 +41,7 @@ fn check_counter(error: c_int, counter: c_int) -> NvmlResult {
 
 /// The number of such errors.
 fn counted(device: Handle, error: c_int, counter: c_int) -> NvmlResult<u64> {
-    let condition = health::of(device.gpu()?);
+    let condition = health::condition(device.gpu()?);
     let count = if error == 0 { condition.corrected } else { condition.uncorrected };
     Ok(if counter == 0 { count.volatile } else { count.aggregate })
 }
@@ -96,7 +96,7 @@ pub(crate) unsafe fn retired_pages(
     const PAGE: u64 = 64 << 10;
     let gpu = device.gpu()?;
     supported(model::retires_pages(&gpu.profile))?;
-    let pages = health::of(gpu).pages;
+    let pages = health::condition(gpu).pages;
     let (before, number) = match cause {
         0 => (0, pages.corrected),
         1 => (pages.corrected, pages.uncorrected),
@@ -121,7 +121,7 @@ pub(crate) unsafe fn retired_pages(
 pub(crate) fn retirement_pending(device: Handle, out: Out<c_uint>) -> NvmlResult {
     let gpu = device.gpu()?;
     supported(model::retires_pages(&gpu.profile))?;
-    Ok(out.set(u32::from(health::of(gpu).pages.pending))?)
+    Ok(out.set(u32::from(health::condition(gpu).pages.pending))?)
 }
 
 pub(crate) fn remapped_rows(
@@ -133,7 +133,7 @@ pub(crate) fn remapped_rows(
 ) -> NvmlResult {
     let gpu = device.gpu()?;
     supported(model::remaps_rows(&gpu.profile))?;
-    let rows = health::of(gpu).rows;
+    let rows = health::condition(gpu).rows;
     corrected.set(rows.corrected)?;
     uncorrected.set(rows.uncorrected)?;
     pending.set(u32::from(rows.pending))?;

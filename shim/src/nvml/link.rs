@@ -186,7 +186,7 @@ pub(crate) unsafe fn nearest(device: Handle, level: c_int, count: Out<c_uint>, l
         .iter()
         .enumerate()
         .filter(|(_, other)| other.rank != gpu.rank && distance(gpu, other) == level)
-        .map(|(index, _)| Handle::of(index))
+        .map(|(index, _)| Handle::from_index(index))
         .collect();
     count.set(near.len() as c_uint)?;
     if room == 0 {

@@ -25,7 +25,8 @@ use crate::boundary::library::Library;
 
 /// What it adds to the guard: features that GPUs lack return NotSupported between the first init and the last shutdown, and so
 /// does what is unknown of real GPUs.
-pub(crate) const RULES: Rules = Rules { is_initialized: || system::gpus().is_ok(), admit, ..Rules::of(Library::Nvml) };
+pub(crate) const RULES: Rules =
+    Rules { is_initialized: || system::gpus().is_ok(), admit, ..Rules::for_library(Library::Nvml) };
 
 fn admit(name: &str) -> Result<(), u32> {
     if hybrid::is_known(name) {

@@ -148,12 +148,12 @@ pub(crate) fn memory_busy(load: Load) -> u32 {
 
 /// Percent of the fan's maximum speed, if the board has a fan: 30, and 40 more when constantly busy.
 pub(crate) fn fan(profile: &GpuProfile, load: Load) -> Option<u32> {
-    matches!(Market::of(profile), Market::Consumer | Market::Workstation).then(|| 30 + 40 * load.busy / 100)
+    matches!(Market::from_profile(profile), Market::Consumer | Market::Workstation).then(|| 30 + 40 * load.busy / 100)
 }
 
 /// Size of BAR1: all of the memory for data centers (the next power of two), else 256 MiB.
 pub(crate) fn bar1_bytes(profile: &GpuProfile) -> u64 {
-    match Market::of(profile) {
+    match Market::from_profile(profile) {
         Market::DataCenter => profile.memory.bytes.next_power_of_two().max(profile.memory.bytes),
         _ => 256 << 20,
     }

@@ -17,7 +17,7 @@ use protocol::gpu::Gpu;
 pub(crate) fn load(gpu: &Gpu) -> Load {
     let holders = neighbors::holders(gpu);
     let busy = holders.iter().map(|holder| holder.busy).sum::<u32>().min(100);
-    Load { busy, is_used: !holders.is_empty(), throttle: health::of(gpu).throttle() }
+    Load { busy, is_used: !holders.is_empty(), throttle: health::condition(gpu).throttle() }
 }
 
 /// `value`, or NotSupported if the GPU does not have it.
@@ -208,7 +208,7 @@ fn clock_now(gpu: &Gpu, which: c_int) -> NvmlResult<u32> {
 /// MHz that applications get: the highest, if the board lets applications choose.
 fn clock_of_applications(gpu: &Gpu, which: c_int) -> NvmlResult<u32> {
     match which {
-        0..=2 if Market::of(&gpu.profile) != Market::DataCenter => Err(NvmlError::NOT_SUPPORTED),
+        0..=2 if Market::from_profile(&gpu.profile) != Market::DataCenter => Err(NvmlError::NOT_SUPPORTED),
         0 | 1 => Ok(gpu.profile.clocks.sm_mhz),
         2 => Ok(gpu.profile.clocks.memory_mhz),
         3 => Err(NvmlError::NOT_SUPPORTED),
@@ -313,7 +313,7 @@ pub(crate) fn supported_clock_reasons(device: Handle, out: Out<u64>) -> NvmlResu
 
 /// Nanoseconds for which the current throttling has lasted, if its reason is one of `reasons`.
 pub(super) fn slowed_ns(gpu: &Gpu, reasons: &[Throttle]) -> u64 {
-    let since = health::of(gpu).throttle.filter(|(throttle, _)| reasons.contains(throttle));
+    let since = health::condition(gpu).throttle.filter(|(throttle, _)| reasons.contains(throttle));
     since.map_or(0, |(_, at)| meter::now().saturating_sub(at) * 1000)
 }
 

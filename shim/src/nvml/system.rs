@@ -90,7 +90,7 @@ pub(crate) fn unit_count(count: Out<c_uint>) -> NvmlResult {
     Ok(count.set(0)?)
 }
 
-/// For units, which do not exist.
+/// The answer about a unit: there are none.
 pub(crate) fn no_such_unit(_unit: usize) -> NvmlResult {
     gpus()?;
     Err(NvmlError::INVALID_ARGUMENT)

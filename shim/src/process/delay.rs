@@ -34,7 +34,7 @@ const ONE_OF_OPERATORS: u64 = 16;
 struct Thread {
     rank: u64,
     name: u64,
-    /// By place.
+    /// How often each place was visited.
     visits: [u64; 5],
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn draw(place: Place) -> Option<Duration> {
 }
 
 /// Waits for the drawn delay.
-pub(crate) fn at(place: Place) {
+pub(crate) fn wait(place: Place) {
     if let Some(delay) = draw(place) {
         std::thread::sleep(delay);
     }

@@ -71,7 +71,7 @@ fn note(
         sentence,
         comm_id: communicator,
         operation: operation.to_owned(),
-        site: place().and_then(site::of),
+        site: place().and_then(site::find),
         made_at_us: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_micros() as u64),
     };
     let is_loud =

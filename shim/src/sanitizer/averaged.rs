@@ -36,7 +36,7 @@ pub(crate) fn note(address: usize, bytes: usize, ranks: Vec<Rank>) {
 /// The ranks that summed all of these bytes, which an optimizer uses.
 pub(crate) fn used(address: usize, bytes: usize) -> Option<Vec<Rank>> {
     let mut sums = SUMS.lock();
-    let sum = of(&mut sums, address, bytes)?;
+    let sum = sum_of(&mut sums, address, bytes)?;
     sum.is_used = true;
     Some(sum.ranks.clone())
 }
@@ -49,7 +49,7 @@ pub(crate) fn step() {
 /// Called when memory is copied: a sum is then a sum at its new place too, and everything else there is not.
 pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
     let mut sums = SUMS.lock();
-    match of(&mut sums, from, bytes).map(|sum| sum.ranks.clone()) {
+    match sum_of(&mut sums, from, bytes).map(|sum| sum.ranks.clone()) {
         Some(ranks) => note_in(&mut sums, to, bytes, ranks),
         None => forget_in(&mut sums, to, bytes),
     }
@@ -62,7 +62,7 @@ pub(crate) fn forget(address: usize, bytes: usize) {
     }
 }
 
-fn of(sums: &mut Sums, address: usize, bytes: usize) -> Option<&mut Sum> {
+fn sum_of(sums: &mut Sums, address: usize, bytes: usize) -> Option<&mut Sum> {
     let (_, sum) = sums.range_mut(..=address).next_back()?;
     (bytes > 0 && address + bytes <= sum.end).then_some(sum)
 }

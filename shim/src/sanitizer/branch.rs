@@ -9,7 +9,7 @@ use super::races::{self, Clock};
 /// The division of a graph's nodes into branches: within a branch, every node depends on those before it.
 #[derive(Debug, Default)]
 pub(crate) struct Branches {
-    /// For each node, in launch order, its direct dependencies.
+    /// The direct dependencies of each node, in launch order.
     after: Vec<Vec<usize>>,
     /// The branch of each, from 0.
     of: Vec<usize>,

@@ -12,7 +12,7 @@ impl Clock {
     }
 
     /// The number of pieces of work of `stream`.
-    pub(super) fn of(&self, stream: u64) -> u64 {
+    pub(super) fn time_of(&self, stream: u64) -> u64 {
         self.place(stream).map_or(0, |place| self.0[place].1)
     }
 
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!((left.tick(7), left.tick(7), left.tick(3)), (1, 2, 1));
         assert_eq!((right.tick(7), right.tick(5)), (1, 1));
         right.join(&left);
-        assert_eq!([3, 5, 7, 9].map(|stream| right.of(stream)), [1, 1, 2, 0]);
+        assert_eq!([3, 5, 7, 9].map(|stream| right.time_of(stream)), [1, 1, 2, 0]);
         let before = right.clone();
         right.join(&left);
         assert_eq!(right, before);

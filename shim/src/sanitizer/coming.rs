@@ -51,7 +51,7 @@ pub(super) fn add(lane: u64, number: u64, address: usize, bytes: usize) {
 
 /// Records that the host knows that the work of `clock` is done.
 pub(super) fn settle(clock: &Clock) {
-    retain(|piece| piece.number > clock.of(piece.lane));
+    retain(|piece| piece.number > clock.time_of(piece.lane));
 }
 
 /// Called when the memory is freed.

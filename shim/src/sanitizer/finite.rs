@@ -86,7 +86,7 @@ pub(crate) enum Format {
 impl Format {
     /// The format for c10's number of the type (`c10/core/ScalarType.h`); `None` for integers, and for 8-bit types,
     /// which few kernels compute with.
-    pub(crate) fn of(data_type: u16) -> Option<Self> {
+    pub(crate) fn from_data_type(data_type: u16) -> Option<Self> {
         match data_type {
             5 | 8 => Some(Self::Half),
             6 | 9 => Some(Self::Single),
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn of<T>(format: Format, numbers: &[T]) -> Count {
+    fn count<T>(format: Format, numbers: &[T]) -> Count {
         // SAFETY: a live slice of that format.
         unsafe { format.count(numbers.as_ptr() as usize, size_of_val(numbers)) }
     }
@@ -151,14 +151,14 @@ mod tests {
     fn what_is_not_finite_is_counted_in_every_format() {
         let expected = Count { numbers: 6, nan: 2, infinite: 2 };
         let numbers = [1.5, f64::NAN, f64::INFINITY, -0.0, f64::NEG_INFINITY, -f64::NAN];
-        assert_eq!(of(Format::Double, &numbers), expected);
-        assert_eq!(of(Format::Single, &numbers.map(|number| number as f32)), expected);
-        assert_eq!(of(Format::Half, &numbers.map(f16::from_f64)), expected);
-        assert_eq!(of(Format::Bfloat, &numbers.map(bf16::from_f64)), expected);
+        assert_eq!(count(Format::Double, &numbers), expected);
+        assert_eq!(count(Format::Single, &numbers.map(|number| number as f32)), expected);
+        assert_eq!(count(Format::Half, &numbers.map(f16::from_f64)), expected);
+        assert_eq!(count(Format::Bfloat, &numbers.map(bf16::from_f64)), expected);
         let finite = [f64::MAX, f64::MIN, f64::MIN_POSITIVE / 2.0];
-        assert!(!of(Format::Double, &finite).is_any());
-        assert!(!of(Format::Half, &[f16::MAX, f16::MIN]).is_any());
-        assert!(of(Format::Half, &[f16::from_f32(65520.0)]).is_any(), "rounds to Inf");
+        assert!(!count(Format::Double, &finite).is_any());
+        assert!(!count(Format::Half, &[f16::MAX, f16::MIN]).is_any());
+        assert!(count(Format::Half, &[f16::from_f32(65520.0)]).is_any(), "rounds to Inf");
     }
 
     #[test]

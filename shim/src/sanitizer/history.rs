@@ -130,7 +130,7 @@ mod tests {
             let (mut history, mut shadow) = (History::default(), Shadow::default());
             let mut host = Clock::new();
             let mut clocks = vec![Clock::new(); STREAMS as usize];
-            let knows_all = |clock: &Clock, clocks: &[Clock]| (0..STREAMS).all(|s| clock.of(s) >= clocks[s as usize].of(s));
+            let knows_all = |clock: &Clock, clocks: &[Clock]| (0..STREAMS).all(|s| clock.time_of(s) >= clocks[s as usize].time_of(s));
             // A kernel that was submitted and has not run.
             let mut outstanding = None;
             let mut order = 0;

@@ -66,7 +66,7 @@ pub(super) fn launching<T>(node: Node, body: impl FnOnce() -> T) -> T {
 }
 
 /// The lane of work that is submitted to `stream` now.
-pub(crate) fn of(stream: Lane) -> Lane {
+pub(crate) fn current(stream: Lane) -> Lane {
     NODE.get().filter(|node| node.stream == stream).map_or(stream, |node| node.lane)
 }
 

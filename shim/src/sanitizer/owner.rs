@@ -36,7 +36,7 @@ struct Made {
 impl Made {
     /// ` at train.py:31, by aten::mul.Tensor in the backward pass of model.py:12`, or as much of that as is known.
     fn place(self) -> String {
-        let of = place::of(self.forward).map_or_else(String::new, |place| format!(" of {place}"));
+        let of = place::describe(self.forward).map_or_else(String::new, |place| format!(" of {place}"));
         let by = self.by.map_or_else(String::new, |operator| format!(", by {operator} in the backward pass{of}"));
         place::after(self.site) + &by
     }
@@ -157,18 +157,18 @@ fn now() -> Arc<Owners> {
 
 /// `; the memory is of an allocation of 4096 bytes at train.py:12`, or nothing if that is not known.
 pub(super) fn sentence(address: usize) -> String {
-    let Some((bytes, made)) = now().of(address) else { return String::new() };
+    let Some((bytes, made)) = now().find(address) else { return String::new() };
     format!("; the memory is of an allocation of {bytes} bytes{}", made.place())
 }
 
 /// Where the allocation of this byte was made, if that is known.
 pub(crate) fn site(address: usize) -> SiteId {
-    now().of(address).map_or_else(SiteId::default, |(_, made)| made.site)
+    now().find(address).map_or_else(SiteId::default, |(_, made)| made.site)
 }
 
 /// `, allocated at train.py:12`, for the allocation of this byte.
-pub(crate) fn at(address: usize) -> String {
-    now().of(address).map_or_else(String::new, |(_, made)| allocated(made))
+pub(crate) fn describe(address: usize) -> String {
+    now().find(address).map_or_else(String::new, |(_, made)| allocated(made))
 }
 
 /// The same for a line.
@@ -247,7 +247,7 @@ impl Owners {
         }
     }
 
-    fn of(&self, address: usize) -> Option<(usize, Made)> {
+    fn find(&self, address: usize) -> Option<(usize, Made)> {
         let (start, owner) = self.0.range(..=address).next_back()?;
         (address < owner.end).then_some((owner.end - start, owner.made))
     }
@@ -257,30 +257,33 @@ impl Owners {
 mod tests {
     use super::*;
 
-    fn at(line: u32) -> Made {
+    fn made_on(line: u32) -> Made {
         Made { site: SiteId(line), ..Made::default() }
     }
 
     #[test]
     fn the_last_owner_of_a_byte_counts() {
         let mut owners = Owners::default();
-        owners.add(100, 200, at(1), Is::Whole);
-        owners.add(300, 400, at(2), Is::Whole);
-        assert_eq!((owners.of(99), owners.of(100), owners.of(199)), (None, Some((100, at(1))), Some((100, at(1)))));
-        assert_eq!(owners.of(200), None);
-        owners.add(150, 320, at(3), Is::Block);
-        assert_eq!((owners.of(120), owners.of(310), owners.of(330)), (None, Some((170, at(3))), None));
+        owners.add(100, 200, made_on(1), Is::Whole);
+        owners.add(300, 400, made_on(2), Is::Whole);
+        assert_eq!(
+            (owners.find(99), owners.find(100), owners.find(199)),
+            (None, Some((100, made_on(1))), Some((100, made_on(1))))
+        );
+        assert_eq!(owners.find(200), None);
+        owners.add(150, 320, made_on(3), Is::Block);
+        assert_eq!((owners.find(120), owners.find(310), owners.find(330)), (None, Some((170, made_on(3))), None));
         owners.remove(0, 1000);
-        assert_eq!(owners.of(160), None);
+        assert_eq!(owners.find(160), None);
     }
 
     #[test]
     fn a_kernel_may_touch_what_was_handed_out_at_its_launch() {
         let mut owners = Owners::default();
-        owners.add(1000, 1100, at(1), Is::Block);
-        owners.add(1512, 1600, at(1), Is::Back);
-        owners.add(5000, 5100, at(1), Is::Whole);
-        owners.add(9000, 9100, at(1), Is::Graphs);
+        owners.add(1000, 1100, made_on(1), Is::Block);
+        owners.add(1512, 1600, made_on(1), Is::Back);
+        owners.add(5000, 5100, made_on(1), Is::Whole);
+        owners.add(9000, 9100, made_on(1), Is::Graphs);
         let blocks = Blocks(Arc::new(owners));
         let part = |address| blocks.part(address, 1000..3000);
         assert_eq!([1000, 1099].map(part), [Some(1000..1100), Some(1000..1100)]);

@@ -66,7 +66,7 @@ pub(super) fn add(sent: Sent) {
 /// Called by whoever knows that the work of `clock` is done and may write from now on. Nobody may have written earlier: this
 /// returns after all copies were checked, including those that another thread checks.
 pub(super) fn settle(clock: &Clock) {
-    settle_those(|sent| sent.number <= clock.of(sent.lane));
+    settle_those(|sent| sent.number <= clock.time_of(sent.lane));
 }
 
 /// Called when work is about to write these bytes, in any order.

@@ -5,23 +5,23 @@ use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
 /// `train.py:31`, if known.
-pub(super) fn of(site: SiteId) -> Option<String> {
-    let CallSite { file, line, .. } = site::of(site)?;
+pub(super) fn describe(site: SiteId) -> Option<String> {
+    let CallSite { file, line, .. } = site::find(site)?;
     let name = file.rsplit('/').next().unwrap_or_default();
     Some(format!("{name}:{line}"))
 }
 
 /// ` at train.py:31`; ` in main (a.out)` if there are no lines; or nothing.
 pub(super) fn after(site: SiteId) -> String {
-    match site::of(site) {
+    match site::find(site) {
         Some(function) if function.line == 0 => format!(" in {function}"),
-        _ => of(site).map_or_else(String::new, |place| format!(" at {place}")),
+        _ => describe(site).map_or_else(String::new, |place| format!(" at {place}")),
     }
 }
 
 /// ` (WORDS train.py:31)`, or nothing.
 pub(super) fn within(words: &str, site: SiteId) -> String {
-    of(site).map_or_else(String::new, |place| format!(" ({words} {place})"))
+    describe(site).map_or_else(String::new, |place| format!(" ({words} {place})"))
 }
 
 /// ` (called at train.py:31)`; ` (called in main (a.out))` if there are no lines; or nothing.

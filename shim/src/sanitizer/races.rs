@@ -170,7 +170,7 @@ pub(crate) fn reads_pinned(lane: Lane, name: &'static str, address: usize, bytes
     if state.comes(address, bytes).is_some() {
         return;
     }
-    let number = state.enter(lane).of(lane.id);
+    let number = state.enter(lane).time_of(lane.id);
     let stream = state.stream(lane.id);
     drop(state);
     let site = call_site::of_this_thread().unwrap_or_default();
@@ -242,12 +242,12 @@ pub(crate) fn host_touches(name: &'static str, address: usize, bytes: usize, wri
 
 /// The number of the last piece of work submitted to `lane`, from 1.
 pub(crate) fn last_of(lane: Lane) -> u64 {
-    STATE.lock().enter(lane).of(lane.id)
+    STATE.lock().enter(lane).time_of(lane.id)
 }
 
 /// Whether the host has waited for a given piece of work of a stream.
 pub(crate) fn host_knows(lane: u64, number: u64) -> bool {
-    STATE.lock().host.of(lane) >= number
+    STATE.lock().host.time_of(lane) >= number
 }
 
 /// What is known to be done once `lane` has reached everything submitted so far: for an event.
@@ -370,7 +370,7 @@ impl State {
 
     /// Whether `clock` knows of everything submitted so far.
     fn is_all(&self, clock: &Clock) -> bool {
-        self.streams.iter().all(|(id, known)| clock.of(*id) >= known.clock.of(*id))
+        self.streams.iter().all(|(id, known)| clock.time_of(*id) >= known.clock.time_of(*id))
     }
 
     /// Work that writes some of these bytes, and for which the host has not waited.

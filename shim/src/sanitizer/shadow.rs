@@ -45,7 +45,7 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn is_before(&self, clock: &Clock) -> bool {
-        self.number <= clock.of(self.stream)
+        self.number <= clock.time_of(self.stream)
     }
 }
 
@@ -67,7 +67,7 @@ struct Segment {
 
 impl Segment {
     /// Bytes that only `work` has touched.
-    fn of(end: usize, writes: bool, work: Work) -> Self {
+    fn new(end: usize, writes: bool, work: Work) -> Self {
         let (writer, readers) = if writes { (Some(work), Vec::new()) } else { (None, vec![work]) };
         Self { end, writer, readers }
     }
@@ -110,7 +110,7 @@ impl Segment {
 /// The memory of a process.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
-    /// By their first byte; they do not overlap.
+    /// The segments by their first byte; they do not overlap.
     segments: BTreeMap<usize, Segment>,
 }
 
@@ -141,7 +141,7 @@ impl Shadow {
             conflict = conflict.or_else(|| segment.conflict(writes, work, clock));
         }
         self.clear(start, end);
-        self.segments.insert(start, Segment::of(end, writes, work));
+        self.segments.insert(start, Segment::new(end, writes, work));
         conflict
     }
 
@@ -156,7 +156,7 @@ impl Shadow {
             }
             Some((_, segment)) if segment.end > start => {}
             _ => {
-                self.segments.insert(start, Segment::of(end, writes, work));
+                self.segments.insert(start, Segment::new(end, writes, work));
                 return None;
             }
         }
@@ -175,7 +175,7 @@ impl Shadow {
             holes.push((from, end));
         }
         for (from, end) in holes {
-            self.segments.insert(from, Segment::of(end, writes, work));
+            self.segments.insert(from, Segment::new(end, writes, work));
         }
         conflict
     }

@@ -21,7 +21,7 @@ struct Plan {
     work_area: usize,
 }
 
-/// In C, a plan is an int, not a pointer: the smallest free one.
+/// The plans. In C, a plan is an int, not a pointer: the smallest free one.
 static PLANS: Mutex<BTreeMap<c_int, Plan>> = Mutex::new(BTreeMap::new());
 
 exports! {

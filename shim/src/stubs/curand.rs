@@ -145,7 +145,8 @@ fn generate(
         return fill(to);
     }
     let stream = generator.stream.get();
-    let is_captured = capture::of(&*stream_of(stream).map_err(|_| LAUNCH_FAILURE)?).map_err(|_| LAUNCH_FAILURE)?;
+    let is_captured =
+        capture::for_stream(&*stream_of(stream).map_err(|_| LAUNCH_FAILURE)?).map_err(|_| LAUNCH_FAILURE)?;
     if is_captured.is_some() {
         return refuse("numbers that a graph generates anew each time");
     }
@@ -153,8 +154,8 @@ fn generate(
     // Aligned for each kind of number.
     let mut numbers = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
     fill(numbers.as_mut_ptr() as usize)?;
-    let mut job = Job::of(Library::Curand, stream, false);
-    job.at(to, element, Shape::Vector { n: count, step: 1 }, false, true);
+    let mut job = Job::new(Library::Curand, stream, false);
+    job.operand_at(to, element, Shape::Vector { n: count, step: 1 }, false, true);
     job.run(move |_, _| {
         // SAFETY: `run` has checked that so many bytes are there, and they are not those of `numbers`.
         unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr().cast::<u8>(), to as *mut u8, bytes) };

@@ -39,9 +39,9 @@ pub(super) type Answer<T = ()> = Result<T, Code>;
 /// A library's codes for an invalid handle or argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusals {
-    /// For a handle that is not alive.
+    /// The code for a handle that is not alive.
     pub(super) handle: u32,
-    /// For any other argument.
+    /// The code for any other bad argument.
     pub(super) value: u32,
 }
 

@@ -55,8 +55,8 @@ const FIELDS: &str = "
 
     Nobody is root on a simulated machine. What is so already succeeds; what would change a GPU ends with 4.
 
-    -pm, -e, -p, -c, --gom, -r, -vm, -lgc, -rgc, -lmc, -rmc, -lmcd, -rmcd, -ac, -rac, -pl, -cc, -am, -caa,
-    --auto-boost-default, --auto-boost-permission, -mig, -gtt, -dm, -fdm, each also by its long name
+    -pm, -e, -p, -c, -r, -lgc, -rgc, -lmc, -rmc, -ac, -rac, -pl, -am, -caa, -mig, -gtt, each also by its
+    long name
 
     -eow, --error-on-warning    Return a non-zero error for warnings.
 

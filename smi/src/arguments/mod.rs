@@ -13,6 +13,26 @@ use crate::subcommand::{Call, Given};
 use crate::subcommands;
 use crate::{Failure, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, UNKNOWN};
 
+/// Options of NVIDIA's program that no cluster of today has a use for: driver models of Windows, modes of Kepler, vGPU hosts.
+const UNSIMULATED: &[&str] = &[
+    "--dtd",
+    "--gom",
+    "-vm",
+    "--virt-mode",
+    "-lmcd",
+    "--lock-memory-clocks-deferred",
+    "-rmcd",
+    "--reset-memory-clocks-deferred",
+    "-cc",
+    "--cuda-clocks",
+    "--auto-boost-default",
+    "--auto-boost-permission",
+    "-dm",
+    "--driver-model",
+    "-fdm",
+    "--force-driver-model",
+];
+
 /// Parts left out of a CSV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Format {
@@ -135,7 +155,7 @@ impl Arguments {
                 "--version" => seen.alone(Command::Versions),
                 "-L" | "--list-gpus" => seen.alone(Command::List),
                 "-B" | "--list-excluded-gpus" => seen.alone(Command::Excluded),
-                "--dtd" => return Err(unsimulated(option)),
+                option if UNSIMULATED.contains(&option) => return Err(unsimulated(option)),
                 "-t" | "--toggle-led" => {
                     words.value(option, value)?;
                     seen.is_of_leds = true;

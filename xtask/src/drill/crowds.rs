@@ -12,7 +12,7 @@ const RUNS: usize = 8;
 
 /// Eight concurrent runs of native suites: each with half of the cases, or (with `--long`) all of them.
 pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("runs");
+    let mut tally = Tally::new("runs");
     for round in 0..workspace.times(1, 1, 3) {
         let filter = if workspace.quick() { "case(/^(one-sided|streams|memory)/)" } else { "all()" };
         let mut runs = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn eight(workspace: &Workspace) -> Result<Tally, String> {
 
 /// Native ranks that sum over all of them, in shared memory and over sockets.
 pub(super) fn hundreds(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("runs");
+    let mut tally = Tally::new("runs");
     let sizes: &[usize] = if workspace.quick() { &[64] } else { &[64, 256, 1024] };
     for size in sizes {
         let text = format!(

@@ -47,7 +47,7 @@ fn judge(
     // Most of a case is waiting.
     let arguments = ["run", "deaths.yaml", "--no-fail-fast", "-j4", "--runs-dir", "runs"];
     let ended = workspace.run(&mut workspace.ftest(&arguments), 10 * PATIENCE)?;
-    let mut tally = Tally::of("deaths");
+    let mut tally = Tally::new("deaths");
     if let Err(why) = ended.expect(&[1]) {
         tally.fault(why);
     }
@@ -189,7 +189,7 @@ cases:
     workspace.write("workers.yaml", suite)?;
     let ended = workspace
         .run(&mut workspace.ftest(&["run", "workers.yaml", "--no-fail-fast", "--runs-dir", "runs"]), 10 * PATIENCE)?;
-    let mut tally = Tally::of("deaths");
+    let mut tally = Tally::new("deaths");
     if let Err(why) = ended.expect(&[1]) {
         tally.fault(why);
     }

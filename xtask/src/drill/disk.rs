@@ -36,7 +36,7 @@ const SIZES: [usize; 8] = [4, 16, 64, 128, 256, 384, 512, 1024];
 
 pub(super) fn full(workspace: &Workspace) -> Result<Tally, String> {
     workspace.write("full.yaml", SUITE)?;
-    let mut tally = Tally::of("runs");
+    let mut tally = Tally::new("runs");
     let fine = workspace.run(&mut workspace.ftest(&["run", "full.yaml"]), PATIENCE)?;
     fine.expect(&[0])?;
     for command in COMMANDS {

@@ -78,7 +78,7 @@ pub(super) fn all_reports(workspace: &Workspace) -> Result<Tally, String> {
         workspace.write(&format!("payload.{number}"), payload)?;
     }
     workspace.write("injection.yaml", suite())?;
-    let mut tally = Tally::of("payloads in reports");
+    let mut tally = Tally::new("payloads in reports");
     for (round, extra) in [&[][..], &["--github"], &["--no-capture"], &["--color", "always"]].iter().enumerate() {
         let _ = fs::remove_dir_all(workspace.path("runs"));
         let files = ["--junit", "out.xml", "--html", "out.html", "--markdown", "out.md", "--trace", "trace.json"];

@@ -23,7 +23,7 @@ fn stress(workspace: &Workspace, arguments: &[&str], rounds: usize) -> Result<Ta
     let directory = directory.to_string_lossy();
     let words = [arguments, &["--no-fail-fast", "--stress", &rounds, "--runs-dir", &*directory]].concat();
     let ended = workspace.run(workspace.ftest(&words).current_dir(&workspace.root), LIMIT)?;
-    let mut tally = Tally::of("cases");
+    let mut tally = Tally::new("cases");
     if let Err(why) = ended.expect(&[0]) {
         tally.fault(why);
     }
@@ -69,7 +69,7 @@ pub(super) fn orders_of_death(workspace: &Workspace) -> Result<Tally, String> {
     // Programs that the test starts: ftest looks for the coordinator and the shim beside itself.
     cargo(workspace, &["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim"], &[])?.expect(&[0])?;
     test(workspace, &["-p", "runner", "--test", "integration", "--no-run"], &[])?.expect(&[0])?;
-    let mut tally = Tally::of("orders");
+    let mut tally = Tally::new("orders");
     for _ in 0..workspace.times(1, 20, 40) {
         let mut words = vec!["-p", "runner", "--test", "integration", "lifelines::", "--", "--nocapture"];
         if !workspace.quick() {
@@ -91,7 +91,7 @@ pub(super) fn fuzz(workspace: &Workspace) -> Result<Tally, String> {
     let seconds = workspace.times(0, 10, 30).to_string();
     let words = [&arguments[..], &["--", "search", "--nocapture"]].concat();
     let ended = test(workspace, &words, &[("FTEST_FUZZ_SECONDS", &seconds)])?;
-    let mut tally = Tally::of("inputs");
+    let mut tally = Tally::new("inputs");
     if let Err(why) = ended.expect(&[0]) {
         tally.fault(why);
     }
@@ -110,7 +110,7 @@ const REPEATABLE: &str = "not case(/^(cut-link|kill-later|several-gpus-after)/) 
 
 /// Compares cluster reports of several runs, without measured values.
 pub(super) fn same_reports(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("reports");
+    let mut tally = Tally::new("reports");
     let mut first: BTreeMap<String, String> = BTreeMap::new();
     for round in 0..workspace.times(2, 3, 8) {
         let runs = format!("runs-{round}");

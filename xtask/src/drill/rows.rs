@@ -12,7 +12,7 @@ pub(super) struct Drill {
     pub(super) run: fn(&Workspace) -> Result<Tally, String>,
 }
 
-/// In the order of the table.
+/// The rows in the order of the table.
 pub(super) const DRILLS: &[Drill] = &[
     Drill {
         name: "strangers-coordinator",

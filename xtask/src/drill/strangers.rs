@@ -284,7 +284,7 @@ impl<'a> Crowded<'a> {
 
 /// The coordinator's port, before its ranks come and while they work.
 pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("connections");
+    let mut tally = Tally::new("connections");
     let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 25_000, 50_000))?;
     let hosts = crowded.hosts("fakegpu-coordinator", 1)?;
     crowded.crowd(&hosts, workspace.times(1_000, 20_000, 50_000), &mut tally)?;
@@ -297,7 +297,7 @@ pub(super) fn coordinator(workspace: &Workspace) -> Result<Tally, String> {
 
 /// The ports on which ranks exchange their data.
 pub(super) fn ranks(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("connections");
+    let mut tally = Tally::new("connections");
     let mut crowded = Crowded::start(workspace, "tcp", workspace.times(5_000, 50_000, 100_000))?;
     crowded.open()?;
     let hosts = crowded.hosts("fixture-bench", 4)?;

@@ -74,7 +74,7 @@ fn axes(n: usize) -> String {
 
 /// The largest size must be refused with the given message; every size must end in time, within 2 GiB of address space.
 pub(super) fn hostile(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("texts");
+    let mut tally = Tally::new("texts");
     workspace.write("fine.yaml", case("title: nothing special"))?;
     let sizes = if workspace.quick() { &SIZES[3..4] } else { &SIZES[..] };
     for &size in sizes {

@@ -64,7 +64,7 @@ const WAYS: &[(&str, &str)] = &[
 
 pub(super) fn poor(workspace: &Workspace) -> Result<Tally, String> {
     let suite = workspace.write("poor.yaml", SUITE)?;
-    let mut tally = Tally::of("runs");
+    let mut tally = Tally::new("runs");
     let rounds = workspace.times(1, 3, 3);
     let (mut passed, mut broken) = (0, 0);
     for (before, says) in WAYS {

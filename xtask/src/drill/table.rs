@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use super::tally::{self, Row};
 
@@ -52,8 +51,7 @@ fn line(row: &Row) -> String {
 }
 
 fn today() -> String {
-    let output = Command::new("date").args(["-u", "+%F"]).output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    duct::cmd!("date", "-u", "+%F").read().unwrap_or_default()
 }
 
 /// This machine in words.
@@ -87,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_row_takes_its_place_in_the_table() {
-        let mut tally = Tally::of("connections");
+        let mut tally = Tally::new("connections");
         tally.many(219_555);
         let row = Row { name: "b", tries: "x | y", tally, took: Duration::from_secs(61) };
         let new = line(&row);

@@ -25,13 +25,13 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Nothing tried yet.
-    pub(super) fn of(unit: &'static str) -> Tally {
+    pub(super) fn new(unit: &'static str) -> Tally {
         Tally { unit, ..Tally::default() }
     }
 
     /// A row that could not be tried at all, which is not a success.
     pub(super) fn could_not_run(why: String) -> Tally {
-        Tally { faults: vec![why], ..Tally::of("tries") }
+        Tally { faults: vec![why], ..Tally::new("tries") }
     }
 
     /// Counts a try.
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_row_without_tries_or_with_a_fault_fails() {
-        let mut tally = Tally::of("runs");
+        let mut tally = Tally::new("runs");
         assert!(tally.failed() && tally.worst().contains("nothing was tried"));
         tally.add("a", Duration::from_millis(1500), Ok(()));
         assert!(!tally.failed());

@@ -20,7 +20,7 @@ const LEAVE: [&str; 2] = ["findings/fixed[", "findings/backward-fixed"];
 /// A rank dies, and torchrun may end the other one before it reaches the operation that detects the loss
 /// (suites/ddp.yaml).
 const ENDED_BY_TORCHRUN: &str = "ddp/elastic[";
-/// For one run of the suites.
+/// The time for one run of the suites.
 const LIMIT: Duration = PATIENCE.saturating_mul(30);
 
 /// The outcome of a case.
@@ -32,7 +32,7 @@ struct Came {
 
 /// Runs the suites both ways.
 pub(super) fn warm_and_cold(workspace: &Workspace) -> Result<Tally, String> {
-    let mut tally = Tally::of("cases");
+    let mut tally = Tally::new("cases");
     let cold = run(workspace, "0", &mut tally)?;
     let warm = run(workspace, "1", &mut tally)?;
     let (mut forked, mut reasons) = (0, BTreeMap::<String, usize>::new());

@@ -20,7 +20,7 @@ fn a_goodbye_over_a_network_has_arrived_when_it_was_said() {
         scope.spawn(|| {
             let (mut stream, _) = door.accept().unwrap();
             let mut buffer = Vec::new();
-            let mut next = |stream: &mut TcpStream| said(stream, &mut buffer);
+            let mut next = |stream: &mut TcpStream| received(stream, &mut buffer);
             assert!(matches!(next(&mut stream), Some(ToCoordinator::Hello { .. })));
             stream
                 .write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None, clock: Box::default() }))
@@ -37,7 +37,7 @@ fn a_goodbye_over_a_network_has_arrived_when_it_was_said() {
 }
 
 /// What the other end of `stream` says, to its end.
-fn said(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<ToCoordinator> {
+fn received(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<ToCoordinator> {
     loop {
         if let Some(message) = frame::decode(buffer, frame::MAX_TO_COORDINATOR).unwrap() {
             return Some(message);
@@ -63,7 +63,7 @@ fn a_reset_loses_nothing_and_repeats_nothing() {
             loop {
                 let (mut stream, _) = door.accept().unwrap();
                 let mut buffer = Vec::new();
-                let Some(ToCoordinator::Hello { role, .. }) = said(&mut stream, &mut buffer) else { panic!() };
+                let Some(ToCoordinator::Hello { role, .. }) = received(&mut stream, &mut buffer) else { panic!() };
                 let mut say = |message: ToRank| stream.write_all(&frame::encode(&message)).unwrap();
                 match role {
                     Role::Distant { session: key, .. } => {
@@ -80,7 +80,7 @@ fn a_reset_loses_nothing_and_repeats_nothing() {
                 }
                 let until = numbers.len() + 600;
                 loop {
-                    match said(&mut stream, &mut buffer) {
+                    match received(&mut stream, &mut buffer) {
                         Some(ToCoordinator::Flushed { request }) => numbers.push(request),
                         Some(ToCoordinator::FaultFires { request, .. }) => {
                             let noted = ToRank::FaultNoted { request, first: true };

@@ -17,7 +17,7 @@ struct Entry {
     /// 0 if the entry is free.
     number: AtomicU64,
     bytes: AtomicU64,
-    /// In the owner's process.
+    /// Its address in the owner's process.
     address: AtomicU64,
     place: UnsafeCell<Place>,
 }
@@ -45,7 +45,7 @@ impl Board<'_> {
     ///
     /// # Safety
     /// `base` is aligned to 64 bytes, valid for [`Self::bytes`] as long as the board lives, and was initially zero.
-    pub(crate) unsafe fn at(base: *mut u8, size: u32) -> Self {
+    pub(crate) unsafe fn new(base: *mut u8, size: u32) -> Self {
         Self { base, size: size as usize, segment: PhantomData }
     }
 
@@ -118,7 +118,7 @@ mod tests {
         let mut memory = vec![[0u64; 8]; Board::bytes(2).div_ceil(64) + 1];
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: zeroed, long enough after the alignment, and held until the end.
-        let board = unsafe { Board::at(base.add(base.align_offset(64)), 2) };
+        let board = unsafe { Board::new(base.add(base.align_offset(64)), 2) };
         let place = Place { file_id: 7, length: 4096, offset: 64, fd: 3, valid: 1 };
         let window = PeerWindow { place, address: 0x1000, bytes: 128 };
         assert!(board.post(1, 5, &window));

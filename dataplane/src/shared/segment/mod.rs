@@ -96,7 +96,7 @@ impl Segment {
     /// Windows and signals, located after the rings.
     pub(crate) fn board(&self) -> Board<'_> {
         // SAFETY: the file is longer than the layout, as checked when it was mapped, and starts as zero.
-        unsafe { Board::at(self.arena.base().add(Self::rings_end(self.size as usize)), self.size) }
+        unsafe { Board::new(self.arena.base().add(Self::rings_end(self.size as usize)), self.size) }
     }
 
     /// Uses a fresh memory file as the segment of `size` ranks (rank 0 does).

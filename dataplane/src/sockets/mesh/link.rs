@@ -86,7 +86,7 @@ impl Link {
 
     /// The measurements of the connection, if it is over a network.
     pub(super) fn path(&self) -> Option<Path> {
-        self.stream.as_ref().and_then(|stream| Path::of(stream.socket()))
+        self.stream.as_ref().and_then(|stream| Path::measure(stream.socket()))
     }
 
     /// Takes a connection. One that this rank made has yet to be welcomed by the other end; one that came has been welcomed.

@@ -70,7 +70,7 @@ impl Alone {
     ///
     /// # Errors
     /// The job has no such rank.
-    pub(super) fn of(arguments: &AloneArgs, plan: &ClusterPlan) -> Result<Option<Alone>, String> {
+    pub(super) fn from_arguments(arguments: &AloneArgs, plan: &ClusterPlan) -> Result<Option<Alone>, String> {
         let (Some(rank), Some(size)) = (arguments.as_rank, arguments.of) else { return Ok(None) };
         if rank >= size {
             return Err(format!("--as-rank {rank} --of {size}: ranks count from 0 to {}", size.saturating_sub(1)));
@@ -148,7 +148,7 @@ mod tests {
     fn alone(rank: u32, size: u32) -> Result<Option<Alone>, String> {
         let devices = DeviceArguments { device_count: Some("8".into()), profile: Some("h100".into()), devices: None };
         let arguments = AloneArgs { as_rank: Some(rank), of: Some(size), as_rank_report: None };
-        Alone::of(&arguments, &devices.single_node().unwrap())
+        Alone::from_arguments(&arguments, &devices.single_node().unwrap())
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
             targets.push(known.clone());
         }
     }
-    let alone = Alone::of(&arguments.alone, &base).map_err(Trouble::usage)?;
+    let alone = Alone::from_arguments(&arguments.alone, &base).map_err(Trouble::usage)?;
     let mut session = Session { arguments, base, alone, probes, runs: Vec::new() };
     if let Some(code) = session.ask(&targets)? {
         return Ok(code);
@@ -254,7 +254,7 @@ impl Session<'_> {
                 points.push((probe.number, run.needed_bytes));
             }
         }
-        Ok(Probed { variable: probes[0].name.clone(), line: Growth::of(&points), points })
+        Ok(Probed { variable: probes[0].name.clone(), line: Growth::fit(&points), points })
     }
 
     /// A row for every model: first those asked for, then those that were run or are derived from `reference`.

@@ -25,11 +25,11 @@ pub(super) const NOT_KNOWN: &[&str] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    /// With 0.
+    /// It ended with 0.
     Completed,
-    /// With an error, because a GPU ran out of memory.
+    /// It ended with an error, because a GPU ran out of memory.
     OutOfMemory,
-    /// With an error of another kind.
+    /// It ended with an error of another kind.
     Failed,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Preflight {
     pub(super) runs: Vec<Run>,
     /// Every GPU model, requested ones first.
     pub(super) profiles: Vec<Row>,
-    /// With `--probe`.
+    /// How memory grows, if `--probe` asks for that.
     pub(super) growth: Option<Probed>,
     /// [`NOT_KNOWN`].
     pub(super) not_known: &'static [&'static str],
@@ -378,7 +378,7 @@ mod tests {
             growth: Some(Probed {
                 variable: "BATCH".into(),
                 points: vec![(8.0, GIB), (16.0, 2 * GIB)],
-                line: Growth::of(&[(8.0, GIB), (16.0, 2 * GIB)]),
+                line: Growth::fit(&[(8.0, GIB), (16.0, 2 * GIB)]),
             }),
             not_known: NOT_KNOWN,
         };

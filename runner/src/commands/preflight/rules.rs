@@ -94,7 +94,7 @@ pub(super) struct Growth {
 
 impl Growth {
     /// The line through the first and the last of `points`, (value, bytes); `None` if both have the same value.
-    pub(super) fn of(points: &[(f64, u64)]) -> Option<Growth> {
+    pub(super) fn fit(points: &[(f64, u64)]) -> Option<Growth> {
         let (first, last) = (points.first()?, points.last()?);
         let width = last.0 - first.0;
         if width == 0.0 {
@@ -157,12 +157,12 @@ mod tests {
 
     #[test]
     fn two_probes_make_a_line() {
-        let growth = Growth::of(&[(8.0, 10 * GIB), (16.0, 14 * GIB)]).unwrap();
+        let growth = Growth::fit(&[(8.0, 10 * GIB), (16.0, 14 * GIB)]).unwrap();
         assert_eq!(growth, Growth { bytes_per_unit: (GIB / 2) as f64, bytes_at_zero: (6 * GIB) as f64 });
         assert_eq!(growth.most(24 * GIB), Some(36));
         assert_eq!(growth.most(24 * GIB - 1), Some(35));
         assert_eq!(growth.most(5 * GIB), None);
-        assert_eq!(Growth::of(&[(8.0, 1), (8.0, 2)]), None);
-        assert_eq!(Growth::of(&[(8.0, 7), (16.0, 7)]).unwrap().most(GIB), None);
+        assert_eq!(Growth::fit(&[(8.0, 1), (8.0, 2)]), None);
+        assert_eq!(Growth::fit(&[(8.0, 7), (16.0, 7)]).unwrap().most(GIB), None);
     }
 }

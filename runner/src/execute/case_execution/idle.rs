@@ -18,7 +18,7 @@ pub(super) async fn time_to_look(next: Option<Instant>) {
 impl CaseExecution<'_> {
     /// What the processes have done so far.
     pub(super) fn stillness(&self) -> Stillness {
-        Stillness::of(&self.tree.sweep().find())
+        Stillness::measure(&self.tree.sweep().find())
     }
 
     /// When to look whether they still do something.
@@ -30,7 +30,7 @@ impl CaseExecution<'_> {
     /// The hang, if no process has done anything since `still`, and none is going to. `still` begins anew.
     pub(super) async fn stuck(&mut self, still: &mut Stillness) -> Option<Hang> {
         let processes = self.tree.sweep().find();
-        let before = std::mem::replace(still, Stillness::of(&processes));
+        let before = std::mem::replace(still, Stillness::measure(&processes));
         // Somebody is still to be killed, or a link to be cut.
         let is_pending = !self.kills.missed().is_empty() || self.cuts.missed().next().is_some();
         if is_pending || !before.lasted_until(still) || native_state::any_runs(&processes) {

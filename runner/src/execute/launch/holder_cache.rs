@@ -58,7 +58,7 @@ fn directory_in(
 
 /// Where the holders find the library: links in its path are followed, unless that is no path for the loader.
 fn loaded_from(library: &Path) -> Result<PathBuf, String> {
-    let file = std::fs::canonicalize(library).map_err(|error| holders::at(library, error).to_string())?;
+    let file = std::fs::canonicalize(library).map_err(|error| holders::with_path(library, error).to_string())?;
     plain_path::for_loader(&file)
 }
 
@@ -88,7 +88,7 @@ fn made(
     }
     write(&directory)
         .and_then(|()| programs.iter().try_for_each(|(name, path)| link(&directory.join(PROGRAMS), name, path)))
-        .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::at(&complete, error)))
+        .and_then(|()| std::fs::write(&complete, "").map_err(|error| holders::with_path(&complete, error)))
         .map_err(|error| format!("cannot write soname holders: {}; {CACHE_ADVICE}", machine::explained(&error)))?;
     remove_unused(&cache.join("holders"));
     plain_path::for_loader(&directory)
@@ -123,7 +123,7 @@ fn is_older(path: &Path, age: Duration) -> bool {
 
 /// Links `directory/name` to `program` atomically, because several processes may do it at once.
 fn link(directory: &Path, name: &str, program: &Path) -> std::io::Result<()> {
-    let named = |error| holders::at(directory, error);
+    let named = |error| holders::with_path(directory, error);
     std::fs::create_dir_all(directory).map_err(named)?;
     let fresh = tempfile::tempdir_in(directory).map_err(named)?;
     let link = fresh.path().join(name);

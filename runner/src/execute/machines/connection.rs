@@ -24,7 +24,8 @@ pub(super) const MOST_OF_HELLO: usize = frame::MAX_HELLO;
 /// # Errors
 /// One sentence: the TLS library refuses them.
 pub(super) fn keys(token: &str) -> Result<BetweenRanks, String> {
-    BetweenRanks::of(&Secret::of(token).between_machines()).map_err(|error| format!("TLS between machines: {error}"))
+    BetweenRanks::from_secret(&Secret::from_token(token).between_machines())
+        .map_err(|error| format!("TLS between machines: {error}"))
 }
 
 /// The end that receives.

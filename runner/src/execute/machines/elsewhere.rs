@@ -29,7 +29,7 @@ const PIECE: usize = 64 << 10;
 #[derive(Debug)]
 pub(in crate::execute) struct Elsewhere {
     case: u64,
-    /// By node.
+    /// The parts of the case, by node.
     parts: BTreeMap<u32, Part>,
 }
 

@@ -13,7 +13,7 @@ const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
 /// What the sender and the receiver of an IPv4 packet get, if it is a segment of TCP that resets nothing itself.
-pub(super) fn of(packet: &[u8]) -> Option<[Vec<u8>; 2]> {
+pub(super) fn answers_to(packet: &[u8]) -> Option<[Vec<u8>; 2]> {
     let header = usize::from(*packet.first()? & 0x0f) * 4;
     if packet[0] >> 4 != 4 || *packet.get(9)? != PROTOCOL {
         return None;
@@ -87,20 +87,20 @@ mod tests {
 
     #[test]
     fn a_segment_is_answered_at_both_ends() {
-        let [back, on] = of(&segment(ACK, 7)).unwrap();
+        let [back, on] = answers_to(&segment(ACK, 7)).unwrap();
         assert_eq!(back[12..24], [10, 0, 0, 2, 10, 0, 0, 1, 3, 4, 1, 2]);
         assert_eq!((&back[24..28], back[33]), (&5000_u32.to_be_bytes()[..], RST));
         assert_eq!(on[12..24], [10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4]);
         assert_eq!((&on[24..28], on[33]), (&1000_u32.to_be_bytes()[..], RST));
         // The first of a connection has nothing to acknowledge, and counts as a byte.
-        let [back, _] = of(&segment(SYN, 0)).unwrap();
+        let [back, _] = answers_to(&segment(SYN, 0)).unwrap();
         assert_eq!((&back[24..32], back[33]), (&[0, 0, 0, 0, 0, 0, 3, 233][..], RST | ACK));
-        assert_eq!(of(&segment(RST, 0)), None);
+        assert_eq!(answers_to(&segment(RST, 0)), None);
         let mut other = segment(ACK, 0);
         other[9] = 17;
-        assert_eq!(of(&other), None);
-        assert_eq!(of(&segment(ACK, 0)[..30]), None);
-        assert_eq!(of(&[]), None);
+        assert_eq!(answers_to(&other), None);
+        assert_eq!(answers_to(&segment(ACK, 0)[..30]), None);
+        assert_eq!(answers_to(&[]), None);
     }
 
     /// The example of RFC 1071, section 3: its words sum to ddf2.

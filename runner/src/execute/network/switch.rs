@@ -59,7 +59,7 @@ pub(super) fn carry(mut ports: Vec<File>, wires: &Wires, stop: &OwnedFd) {
                 let arrives = match passed {
                     Ok(arrives) => arrives,
                     Err(resets) => {
-                        if let Some([back, on]) = reset::of(bytes).filter(|_| resets) {
+                        if let Some([back, on]) = reset::answers_to(bytes).filter(|_| resets) {
                             deliver(&mut ports[from], &back);
                             deliver(&mut ports[to], &on);
                         }

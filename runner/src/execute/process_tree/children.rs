@@ -4,7 +4,7 @@
 /// The children of `pid`, including unreaped ones; `None` if the kernel keeps no such list.
 ///
 /// While children come and go, one may be missing: callers that must not overlook any look twice.
-pub(super) fn of(pid: i32) -> Option<Vec<i32>> {
+pub(super) fn list(pid: i32) -> Option<Vec<i32>> {
     let mut children = Vec::new();
     // A child belongs to the thread that started it, and orphans to any thread.
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
@@ -26,11 +26,11 @@ mod tests {
     fn a_child_is_listed_until_it_is_taken() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let own = std::process::id() as i32;
-        let listed = || of(own).is_none_or(|children| children.contains(&(child.id() as i32)));
+        let listed = || list(own).is_none_or(|children| children.contains(&(child.id() as i32)));
         assert!(listed(), "alive or dead, it is there");
         child.wait().unwrap();
-        let after = of(own).unwrap_or_default();
+        let after = list(own).unwrap_or_default();
         assert!(!after.contains(&(child.id() as i32)));
-        assert_eq!(of(i32::MAX), None);
+        assert_eq!(list(i32::MAX), None);
     }
 }

@@ -138,7 +138,7 @@ struct Channels {
 }
 
 impl Channels {
-    fn of(plan: &ProcessPlan, failed: impl Fn(io::Error) -> StartError) -> Result<Channels, StartError> {
+    fn open(plan: &ProcessPlan, failed: impl Fn(io::Error) -> StartError) -> Result<Channels, StartError> {
         let (input, lifeline) = if matches!(plan.streams, Streams::Interactive | Streams::Inherited { .. }) {
             (io::stdin().as_fd().try_clone_to_owned().map_err(&failed)?, None)
         } else if plan.lifeline {
@@ -201,8 +201,8 @@ impl ProcessPlan {
     ) -> Result<Running, StartError> {
         let file = self.file()?;
         let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
-        let channels = Channels::of(self, failed)?;
-        let end = End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
+        let channels = Channels::open(self, failed)?;
+        let end = End::open(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
         Ok(self.watch(end, channels, (scratch, events, watched)))
     }
 
@@ -213,9 +213,9 @@ impl ProcessPlan {
     pub(super) fn start_open(&self, events: &UnboundedSender<Event>) -> Result<(Running, [Receiver; 2]), StartError> {
         let file = self.file()?;
         let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
-        let mut channels = Channels::of(self, failed)?;
+        let mut channels = Channels::open(self, failed)?;
         let pipes = channels.captured.take().ok_or_else(|| failed(io::Error::other("its streams are not captured")))?;
-        let end = End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
+        let end = End::open(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?;
         Ok((self.run(end, channels, None, events), pipes))
     }
 
@@ -232,7 +232,7 @@ impl ProcessPlan {
     ) -> Result<Running, StartError> {
         let file = self.file()?;
         let failed = |source: io::Error| StartError::Refused { program: file.clone(), source };
-        let channels = Channels::of(self, failed)?;
+        let channels = Channels::open(self, failed)?;
         let request = Request {
             file: &file,
             arguments: &self.argv,
@@ -245,7 +245,7 @@ impl ProcessPlan {
         };
         let forked = match server.ask(&request).await {
             Ok(asked) => {
-                let end = End::of(asked.pid).map_err(failed)?;
+                let end = End::open(asked.pid).map_err(failed)?;
                 asked.go().await.map(|()| end).map_err(|error| error.to_string())
             }
             Err(why) => Err(why),
@@ -254,7 +254,7 @@ impl ProcessPlan {
             Ok(end) => end,
             Err(why) => {
                 warm::cold(notes, self.role, &why);
-                End::of(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?
+                End::open(self.spawn(&file, &channels).map_err(failed)?).map_err(failed)?
             }
         };
         Ok(self.watch(end, channels, (scratch, events, watched)))
@@ -380,7 +380,7 @@ struct End {
 impl End {
     /// # Errors
     /// No descriptor is left. In that case, the child is gone, too.
-    fn of(pid: i32) -> io::Result<End> {
+    fn open(pid: i32) -> io::Result<End> {
         let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process"))?;
         let open = || -> io::Result<AsyncFd<OwnedFd>> {
             let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?;

@@ -186,7 +186,7 @@ impl Sweep {
         let own = std::process::id() as i32;
         let adopts = ADOPTS.load(Ordering::Relaxed) && !self.scattered;
         for _ in 0..LOOKS {
-            let Some(children) = children::of(own).filter(|_| adopts) else { return self.find() };
+            let Some(children) = children::list(own).filter(|_| adopts) else { return self.find() };
             let found = self.family(children, own);
             if !found.is_empty() || !self.answers() {
                 return found;
@@ -210,7 +210,7 @@ impl Sweep {
             next = all[known..]
                 .iter()
                 .filter(|process| chosen.contains(process))
-                .flat_map(|process| children::of(process.pid).unwrap_or_default())
+                .flat_map(|process| children::list(process.pid).unwrap_or_default())
                 .collect();
         }
         self.belonging(all, own)

@@ -20,7 +20,7 @@ pub enum Cause {
 impl Cause {
     /// From the output of uv or pip. `answers` asks the index, where pip says the same of a package that does not exist as of an
     /// index that cannot be reached.
-    pub(super) fn of(output: &str, answers: impl FnOnce() -> bool) -> Cause {
+    pub(super) fn from_output(output: &str, answers: impl FnOnce() -> bool) -> Cause {
         // Long sentences may be broken into lines.
         let said = output.split_whitespace().collect::<Vec<_>>().join(" ");
         let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
@@ -121,9 +121,9 @@ mod tests {
             ),
             ("No space left on device", Cause::Unknown),
         ] {
-            assert_eq!(Cause::of(said, || true), expected, "{said}");
+            assert_eq!(Cause::from_output(said, || true), expected, "{said}");
         }
-        assert_eq!(Cause::of("(from versions: none)", || false), Cause::Network);
+        assert_eq!(Cause::from_output("(from versions: none)", || false), Cause::Network);
         let other = Cause::OtherPython(vec!["3.11".to_owned()]);
         assert!(other.advice("3.10").starts_with("no wheel of that version for Python 3.10: there is one for 3.11; "));
     }

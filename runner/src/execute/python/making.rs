@@ -125,7 +125,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(requirements: &[String]) -> Wanted {
+    fn parse(requirements: &[String]) -> Wanted {
         let mut wanted = Wanted { options: Vec::new(), limits: Vec::new(), lean: Vec::new(), rest: Vec::new() };
         for line in requirements {
             match line.strip_prefix("-c ") {
@@ -190,7 +190,7 @@ pub(super) fn make(
 }
 
 fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(Said<'_>)) -> Result<(), Error> {
-    let mut wanted = Wanted::of(requirements);
+    let mut wanted = Wanted::parse(requirements);
     let words = site.empty(tools, announce)?;
     let install_step = if let Tools::Uv { .. } = tools { step::step_of_uv } else { step };
     let mut installer = Installer { site, tools, words, options: std::mem::take(&mut wanted.options) };
@@ -319,13 +319,13 @@ mod tests {
     #[test]
     fn requirements_are_told_apart_by_how_they_are_installed() {
         let lines = ["--extra-index-url https://x", "-c numpy<2", "-e /a[test]", "torch==2.15.0", "peft", "/b/c.whl"];
-        let wanted = Wanted::of(&lines.map(str::to_owned));
+        let wanted = Wanted::parse(&lines.map(str::to_owned));
         assert_eq!(wanted.options, ["--extra-index-url https://x"]);
         assert_eq!(wanted.limits, ["numpy<2"]);
         assert_eq!(wanted.lean, ["torch==2.15.0"]);
         assert_eq!(wanted.rest, ["-e /a[test]", "peft", "/b/c.whl"]);
         assert!(!wanted.is_locked());
-        assert!(Wanted::of(&["numpy==2 --hash=sha256:a".to_owned()]).is_locked());
+        assert!(Wanted::parse(&["numpy==2 --hash=sha256:a".to_owned()]).is_locked());
     }
 
     #[test]

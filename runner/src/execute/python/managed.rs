@@ -50,7 +50,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// With the interpreter on `PATH`.
+    /// The plan with the interpreter on `PATH`.
     fn new(requirements: &[String]) -> Result<Plan, Error> {
         Plan::with(requirements, Tools::find()?)
     }
@@ -188,7 +188,7 @@ fn made(plan: &Plan, mark: &str, announce: &dyn Fn(Said<'_>)) -> Result<Python, 
     make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         let cause = match &source {
-            Error::Step { output, .. } => Cause::of(output, || tools.ask_index().is_ok()),
+            Error::Step { output, .. } => Cause::from_output(output, || tools.ask_index().is_ok()),
             _ => Cause::Unknown,
         };
         let advice = cause.advice(&plan.version);

@@ -25,7 +25,7 @@ pub struct Pythons {
 /// An interpreter as a case uses it.
 #[derive(Debug)]
 pub struct Used {
-    /// For the report.
+    /// The interpreter as the report shows it.
     pub python: PythonUsed,
     /// Why it is not what the case declares.
     pub error: Option<PythonError>,

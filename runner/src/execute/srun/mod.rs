@@ -57,7 +57,7 @@ pub(super) fn is_apart(case: &Case) -> bool {
 }
 
 impl Order {
-    pub(super) fn of(case: &Case, srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
+    pub(super) fn new(case: &Case, srun: &Srun, shared: &Shared<'_>, placements: Option<Vec<Placement>>) -> Order {
         let is_torchrun = matches!(srun.program, Program::Torchrun { .. });
         let (machine, host) = here();
         Order {

@@ -55,7 +55,7 @@ impl Preference {
         Ok(if env::WARM.switch(value)? { Preference::Warm } else { Preference::Cold })
     }
 
-    fn of(self, case: &Case) -> bool {
+    fn allows(self, case: &Case) -> bool {
         self != Preference::Cold && case.warm != Warm::Never
     }
 }
@@ -95,7 +95,7 @@ impl Servers {
     /// once.
     pub(super) fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
         let mut processes: HashMap<Option<PythonNeed>, u32> = HashMap::new();
-        for case in cases.iter().filter(|case| self.preference.of(case)) {
+        for case in cases.iter().filter(|case| self.preference.allows(case)) {
             let count = match &case.launch {
                 Launch::Torchrun { nproc_per_node, nnodes, .. } => {
                     nnodes.saturating_mul(nproc_per_node.saturating_add(1))
@@ -136,7 +136,7 @@ impl Servers {
     /// Whether `case` gets a warm process if possible.
     fn is_wanted(&self, case: &Case) -> bool {
         let asked = self.preference == Preference::Warm || matches!(case.warm, Warm::Wanted(_));
-        self.preference.of(case) && (asked || !self.few.lock().contains(&case.python_need()))
+        self.preference.allows(case) && (asked || !self.few.lock().contains(&case.python_need()))
     }
 
     /// The Python from whose warm process those of `case` can be forked: scripts, modules, torchrun, and commands that are
@@ -182,7 +182,7 @@ impl Servers {
     ///
     /// # Errors
     /// One sentence on why there is none. It is not tried again in this run.
-    pub(super) async fn of(
+    pub(super) async fn server_for(
         &self,
         case: &Case,
         python: &Python,

@@ -130,7 +130,7 @@ struct StreamView {
 
 impl CaseView {
     /// The view of a case.
-    pub(super) fn of(index: usize, case: &CaseRun, depth: Depth) -> CaseView {
+    pub(super) fn new(index: usize, case: &CaseRun, depth: Depth) -> CaseView {
         let info = &case.info;
         let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let shown_number = case.shown().map(|attempt| attempt.number);
@@ -148,7 +148,7 @@ impl CaseView {
             matrix: info.matrix.iter().map(|(name, of)| (name.clone(), value(of))).collect(),
             world_size: info.world_size,
             rerun: words::rerun(case),
-            failures: case.policy_failures().iter().map(FailureView::of).collect(),
+            failures: case.policy_failures().iter().map(FailureView::new).collect(),
             reason: super::reason(case),
             started: case.started_ms.map(words::date),
             limits: format!(
@@ -162,7 +162,7 @@ impl CaseView {
                 .into_iter()
                 .map(|attempt| {
                     let id = format!("c{index}a{}", attempt.number);
-                    AttemptView::of(attempt, &id, depth, Some(attempt.number) == shown_number)
+                    AttemptView::new(attempt, &id, depth, Some(attempt.number) == shown_number)
                 })
                 .collect(),
             short: depth == Depth::Short,
@@ -171,7 +171,7 @@ impl CaseView {
 }
 
 impl AttemptView {
-    fn of(attempt: &Attempt, id: &str, depth: Depth, open: bool) -> AttemptView {
+    fn new(attempt: &Attempt, id: &str, depth: Depth, open: bool) -> AttemptView {
         let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
         let mut order: Vec<&Process> = attempt.processes.iter().collect();
         order.sort_by_key(|process| (attempt.culprit != Some(process.role), !bad(&process.exit), process.role));
@@ -179,7 +179,7 @@ impl AttemptView {
         let charts = depth == Depth::Full && (open || attempt.verdict == Verdict::Passed);
         let (cluster, cluster_error) = match charts.then(|| cluster::read(attempt)).flatten() {
             None => (None, None),
-            Some(Ok(report)) => (Some(ClusterView::of(&report, id)), None),
+            Some(Ok(report)) => (Some(ClusterView::new(&report, id)), None),
             Some(Err(error)) => (None, Some(error)),
         };
         let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
@@ -200,8 +200,8 @@ impl AttemptView {
             duration: words::time(attempt.duration_us as f64),
             open,
             slow: attempt.slow,
-            failures: first.into_iter().map(FailureView::of).collect(),
-            follows: follows.into_iter().map(FailureView::of).collect(),
+            failures: first.into_iter().map(FailureView::new).collect(),
+            follows: follows.into_iter().map(FailureView::new).collect(),
             python: attempt.python.as_ref().map(ToString::to_string),
             hang: attempt.hang.as_ref().map(|hang| HangView {
                 sentence: (!told).then(|| hang.story()),
@@ -209,13 +209,13 @@ impl AttemptView {
                 flight_record: hang.flight_record.as_ref().map(|path| path.display().to_string()),
             }),
             notes: attempt.notes.clone(),
-            gaps: attempt.gaps.iter().take(MOST_ROWS).map(GapView::of).collect(),
+            gaps: attempt.gaps.iter().take(MOST_ROWS).map(GapView::new).collect(),
             exits: exits(attempt),
             processes: order
                 .iter()
                 .take(MOST_PROCESSES)
                 .enumerate()
-                .map(|(at, process)| ProcessView::of(process, at == 0 && failed, depth))
+                .map(|(at, process)| ProcessView::new(process, at == 0 && failed, depth))
                 .collect(),
             processes_left_out: order.len().saturating_sub(MOST_PROCESSES),
             cluster,
@@ -250,7 +250,7 @@ fn exits(attempt: &Attempt) -> Vec<(String, String, bool)> {
 }
 
 impl FailureView {
-    pub(super) fn of(failure: &Failure) -> FailureView {
+    pub(super) fn new(failure: &Failure) -> FailureView {
         let is_diff = failure.got.lines().any(|line| line.starts_with("@@ "));
         let class = |line: &str| match line.chars().next() {
             Some('+') if is_diff => "add",
@@ -270,7 +270,7 @@ impl FailureView {
 }
 
 impl GapView {
-    pub(super) fn of(gap: &Gap) -> GapView {
+    pub(super) fn new(gap: &Gap) -> GapView {
         GapView {
             name: format!("{}.{}", gap.library, gap.name),
             detail: gap.detail.clone(),
@@ -281,7 +281,7 @@ impl GapView {
 }
 
 impl ProcessView {
-    fn of(process: &Process, open: bool, depth: Depth) -> ProcessView {
+    fn new(process: &Process, open: bool, depth: Depth) -> ProcessView {
         let limit = match (depth, open) {
             (Depth::Full, true) => LOG_LIMITS[0],
             (Depth::Full, false) => LOG_LIMITS[1],
@@ -302,14 +302,14 @@ impl ProcessView {
             streams: streams
                 .into_iter()
                 .filter(|(_, stream)| stream.bytes > 0)
-                .map(|(name, stream)| StreamView::of(name, stream, limit))
+                .map(|(name, stream)| StreamView::new(name, stream, limit))
                 .collect(),
         }
     }
 }
 
 impl StreamView {
-    fn of(name: &'static str, stream: &Stream, limit: usize) -> StreamView {
+    fn new(name: &'static str, stream: &Stream, limit: usize) -> StreamView {
         let mut text = printable::lines(&stream.head);
         if !stream.tail.is_empty() {
             text = format!("{}\n[...]\n{}", text.trim_end_matches('\n'), printable::lines(&stream.tail));
@@ -372,7 +372,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "first\nlast\n").unwrap();
         let stream = Stream { bytes: 11, truncated: true, file: Some(file.path().to_owned()), ..Stream::default() };
-        assert_eq!(StreamView::of("stdout", &stream, 5).text, "last\n");
+        assert_eq!(StreamView::new("stdout", &stream, 5).text, "last\n");
     }
 
     fn ended(role: Role, exit: Exit, ended: bool) -> Process {
@@ -405,7 +405,7 @@ mod tests {
         let hang = Hang { sentence: "rank 0 waits".into(), details: vec!["rank 0: python".into()], ..Hang::default() };
         let of = |failures: Vec<Failure>| {
             let attempt = Attempt { failures, hang: Some(Box::new(hang.clone())), ..Attempt::default() };
-            let view = AttemptView::of(&attempt, "a", Depth::Full, true);
+            let view = AttemptView::new(&attempt, "a", Depth::Full, true);
             (view.failures.len(), view.follows.len(), view.hang.unwrap().sentence)
         };
         assert_eq!(of(vec![failure("hang"), failure("exit"), failure("exit")]), (1, 2, None));
@@ -417,7 +417,7 @@ mod tests {
     fn lines_of_a_difference_have_their_classes() {
         let failure = |got: &str| Failure { got: got.to_owned(), ..Failure::default() };
         let classes =
-            |got: &str| FailureView::of(&failure(got)).got.iter().map(|(class, _)| *class).collect::<Vec<_>>();
+            |got: &str| FailureView::new(&failure(got)).got.iter().map(|(class, _)| *class).collect::<Vec<_>>();
         assert_eq!(classes("--- accepted\n+++ new\n@@ -1 +1 @@\n-a\n+b\n c"), ["del", "add", "hunk", "del", "add", ""]);
         assert_eq!(classes("-1 is not +1"), [""]);
     }

@@ -30,7 +30,7 @@ pub(super) struct ClusterView {
 
 impl ClusterView {
     /// The view of a report; `id` makes the ids of its drawings unique.
-    pub(super) fn of(report: &ClusterReport, id: &str) -> ClusterView {
+    pub(super) fn new(report: &ClusterReport, id: &str) -> ClusterView {
         let spans = cluster::spans(report);
         let timeline = &report.operation_timeline;
         let time = |us: f64| words::time(us);

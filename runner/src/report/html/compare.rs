@@ -72,7 +72,7 @@ pub struct Retimed {
 
 impl Comparison {
     /// What changed from `before` to `now`; `None` if they have no finished case in common.
-    pub fn of(before: &Run, now: &Run) -> Option<Comparison> {
+    pub fn new(before: &Run, now: &Run) -> Option<Comparison> {
         let both: Vec<(usize, &CaseRun, &CaseRun)> = now
             .cases
             .iter()
@@ -200,7 +200,7 @@ mod tests {
             finished("s/c", Verdict::Broken, 1_000_000),
             finished("s/new", Verdict::Passed, 5),
         ]);
-        let seen = Comparison::of(&before, &now).unwrap();
+        let seen = Comparison::new(&before, &now).unwrap();
         let changed: Vec<(&str, &str, &str)> =
             seen.changed.iter().map(|changed| (changed.case.as_str(), changed.was, changed.is)).collect();
         assert_eq!(changed, [("s/c", "passed", "broken"), ("s/b", "failed", "passed")]);
@@ -212,6 +212,6 @@ mod tests {
     #[test]
     fn runs_without_a_common_case_are_not_compared() {
         let (a, b) = (run(&[finished("s/a", Verdict::Passed, 5)]), run(&[finished("s/b", Verdict::Passed, 5)]));
-        assert_eq!(Comparison::of(&a, &b), None);
+        assert_eq!(Comparison::new(&a, &b), None);
     }
 }

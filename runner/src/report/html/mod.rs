@@ -164,7 +164,7 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
             continue;
         }
         cut.0 += usize::from(depth == Depth::Short);
-        let html = case_html.render(Serde(CaseView::of(index, &run.cases[index], depth)))?;
+        let html = case_html.render(Serde(CaseView::new(index, &run.cases[index], depth)))?;
         used += html.len();
         parts.insert(index, html);
     }
@@ -204,8 +204,8 @@ pub fn page(run: &Run, before: Option<&Run>, limits: Limits) -> Result<String, m
         rerun: rerun(run, &bad),
         open_left_out: bad.len().saturating_sub(open.len()),
         open,
-        comparison: before.and_then(|before| Comparison::of(before, run)),
-        teardowns: run.teardowns.iter().map(|(name, failure)| (name.clone(), FailureView::of(failure))).collect(),
+        comparison: before.and_then(|before| Comparison::new(before, run)),
+        teardowns: run.teardowns.iter().map(|(name, failure)| (name.clone(), FailureView::new(failure))).collect(),
         gaps,
         gaps_left_out,
         skips: skips(run),
@@ -334,7 +334,7 @@ fn gaps(run: &Run) -> (Vec<(GapView, String)>, usize) {
     let mut all: BTreeMap<(String, String), (u64, Vec<&str>)> = BTreeMap::new();
     for case in &run.cases {
         for gap in case.shown().iter().flat_map(|attempt| &attempt.gaps) {
-            let view = GapView::of(gap);
+            let view = GapView::new(gap);
             let (count, cases) = all.entry((view.name, view.detail)).or_default();
             *count += gap.count;
             if cases.last() != Some(&case.info.case.as_str()) {
@@ -497,7 +497,7 @@ pub(crate) mod tests {
         });
         let start = Event::RunStarted(RunInfo { run: "r".into(), cases: cases.collect(), ..RunInfo::default() });
         let end = Event::RunFinished { at_ms: 0, duration_us: 0, interrupted: false, exit_code: 1 };
-        Run::of([&start].into_iter().chain(events.iter().flatten()).chain([&end]))
+        Run::from_events([&start].into_iter().chain(events.iter().flatten()).chain([&end]))
     }
 
     fn render(run: &Run, before: Option<&Run>, limits: Limits) -> String {

@@ -70,7 +70,7 @@ fn read(xml: &str) -> BTreeMap<String, (usize, BTreeMap<String, String>)> {
 }
 
 fn document(events: &[Event], profile: Profile) -> String {
-    super::document(&Run::of(events), profile).unwrap()
+    super::document(&Run::from_events(events), profile).unwrap()
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn what_a_run_lacks_is_an_error_unless_it_is_known() {
     let mut events = vec![started()];
     events.extend(["one", "two", "three[w=2]"].map(|id| ended(id, Verdict::Passed, b"")).concat());
     events.push(Event::RunFinished { at_ms: 0, duration_us: 0, interrupted: false, exit_code: 0 });
-    let whole = Run::of(&events);
+    let whole = Run::from_events(&events);
     let errors = |run: &Run| {
         let seen = read(&super::document(run, Profile::Rich).unwrap());
         let attributes = &seen["testsuites"].1;
@@ -229,7 +229,7 @@ fn the_file_has_a_limit_and_every_case_a_fair_part_of_it() {
         events.push(Event::CaseFinished { case, verdict, flaky: false, failures, notes });
     }
     events.push(Event::RunFinished { at_ms: 0, duration_us: 0, interrupted: false, exit_code: 1 });
-    let run = Run::of(&events);
+    let run = Run::from_events(&events);
     let largest = 1 << 20;
     for profile in [Profile::Rich, Profile::Strict] {
         let text = of_size(&run, profile, largest).unwrap();

@@ -15,7 +15,7 @@ const OF: Key = or(
     "`cluster` with a coordinator, `device` with a cluster",
     "refused: the cluster report without a coordinator",
 ));
-const FATAL: Key = or("fatal", Shape::Bool, "`false`", "if the check fails, no later check is made").always();
+const FATAL: Key = or("fatal", Shape::Bool, "`false`", "if the check fails, no later check is made").everywhere();
 const RANKS: Shape = Shape::List(1, &Shape::Integer(0, u32::MAX));
 const SCALAR: Shape = Shape::Word;
 const SCALARS: Shape = Shape::Either(&[SCALAR, Shape::List(1, &SCALAR)]);
@@ -30,13 +30,13 @@ pub(crate) static EXPECT: Section = Section {
             Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero", "any"]), Shape::Section(&EXIT)]),
             "0 for everything",
             "how processes [end](#exit)",
-        ).always(),
+        ).everywhere(),
         optional(
             "stdout",
             Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]),
             "what they [write](#stdout-stderr)",
-        ).always(),
-        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "the same for stderr").always(),
+        ).everywhere(),
+        optional("stderr", Shape::Either(&[SCALAR, Shape::Section(&OUTPUT), OUTPUTS]), "the same for stderr").everywhere(),
         optional("report", Shape::List(0, &Shape::Section(&REPORT)), "values of [reports](#report)").needs(Needs::Cluster("reports are about simulated GPUs")),
         optional(
             "invariants",
@@ -53,13 +53,13 @@ pub(crate) static EXPECT: Section = Section {
             "within",
             Shape::Duration,
             "longest time from the first start to the last exit: do the survivors of a fault notice it?",
-        ).always(),
+        ).everywhere(),
         or(
             "leaks",
             Shape::Choice(&["none", "allow"]),
             "no process, no socket",
             "what may be [left behind](#verdicts). `none`: nothing in `/dev/shm` or on the GPUs either (device and pinned memory, streams, events, communicators); `allow`: anything; processes are still ended",
-        ).always(),
+        ).everywhere(),
         optional(
             "hang",
             Shape::Either(&[Shape::Text, Shape::List(0, &Shape::Text)]),
@@ -74,7 +74,7 @@ pub(crate) static EXPECT: Section = Section {
             "gaps",
             Shape::List(0, &Shape::Text),
             "patterns of [gaps](gaps.md) that the case must run into, and that do not break it",
-        ).always(),
+        ).everywhere(),
     ]],
     rules: &[],
 };
@@ -104,8 +104,9 @@ const EXIT_WANT: Shape =
 
 /// The keys of one exit.
 static CODE_OR_SIGNAL: &[Key] = &[
-    optional("code", Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero"])]), "an exit code").always(),
-    optional("signal", Shape::Text, "`SIGKILL`, ... or `any`").always(),
+    optional("code", Shape::Either(&[Shape::Integer(0, 255), Shape::Choice(&["nonzero"])]), "an exit code")
+        .everywhere(),
+    optional("signal", Shape::Text, "`SIGKILL`, ... or `any`").everywhere(),
 ];
 
 pub(crate) static ONE_EXIT: Section = Section {
@@ -126,7 +127,7 @@ pub(crate) static EXIT: Section = Section {
                 "all",
                 EXIT_WANT,
                 "every rank and launcher without its own rule: a code, `nonzero`, `any`, `{code: ...}` or `{signal: ...}`",
-            ).always(),
+            ).everywhere(),
             optional("rank", Shape::Names(&EXIT_WANT), "by global rank").needs(Needs::Ranks),
             optional("others", EXIT_WANT, "the ranks not in `rank`").needs(Needs::Ranks),
             optional("launcher", EXIT_WANT, "torchrun, srun, or the one plain process").needs(Needs::Launcher),

@@ -1,4 +1,4 @@
-//! The keys of the suite language, once: the reader knows no other, and the JSON Schema and the tables of docs/suites.md are made from here.
+//! The keys of the suite language, once: the reader knows no other, and the JSON Schema and docs/suites-reference.md are made from here.
 //!
 //! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, or the file of its name), its reading
 //! (`mapping.get("key")`), a use of it in `WHOLE` (the tests of `suite`), and `cargo xtask regen docs`.
@@ -19,7 +19,7 @@ pub(crate) mod srun;
 pub(crate) mod when;
 
 pub use needs::Needs;
-pub use reference::{sections, table_of};
+pub use reference::page as reference_page;
 pub use schema::{json_schema, text as schema_text};
 
 /// A mapping with fixed keys.
@@ -62,7 +62,7 @@ impl Key {
     }
 
     /// The key, which every case honors.
-    const fn always(self) -> Key {
+    const fn everywhere(self) -> Key {
         self.needs(Needs::Nothing)
     }
 }

@@ -1,4 +1,4 @@
-//! What a case must have for a key to be honored, and the table of that in docs/suites.md. The reader refuses a key without it.
+//! What a case must have for a key to be honored, and the table of that in docs/suites-reference.md. The reader refuses a key without it.
 
 use super::{Key, Rule, Section, all};
 

@@ -1,15 +1,49 @@
-//! The tables of docs/suites.md.
+//! The page docs/suites-reference.md: every key of the suite language, section by section.
 
-use super::{Key, Section, Shape, Unless, all};
+use super::{Key, Section, Shape, Unless, all, needs};
 
-/// The table of the section `name`.
-pub fn table_of(name: &str) -> Option<String> {
-    all().into_iter().find(|section| section.name == name).map(table)
+const START: &str = "# All keys of a suite
+
+This page lists every key of the [suite language](suites.md), section by section: its value, its meaning, and what leaving it out
+means. It is generated from the tables that the parser itself uses. The guide says what the keys are for, with examples.
+
+";
+
+const HONORED: &str = "## Where keys are honored
+
+What a case declares is honored, refused by `ftest check` and every run, or noted; never dropped. *Its section* is the key that the
+table belongs to. A key that `defaults` have and a case cannot honor does not concern that case; if no case honors it, it is refused.
+
+";
+
+/// The whole page.
+pub fn page() -> String {
+    let sections = all();
+    let mut names: Vec<&str> = sections.iter().map(|section| section.name).collect();
+    names.sort_unstable();
+    let contents: Vec<String> = names.iter().map(|name| format!("[{name}](#keys-of-{name})")).collect();
+    let mut out = format!("{START}{} · [where keys are honored](#where-keys-are-honored)\n\n", contents.join(" · "));
+    for section in sections {
+        out += &format!("## Keys of `{}`\n\n{}\n\n", section.name, section.about);
+        if section.name == "defaults" {
+            out += "They are those of [`case`](#keys-of-case), from `cluster` on.\n\n";
+        } else {
+            out += &(table(section) + "\n");
+        }
+    }
+    link_to_guide(&(out + HONORED + &needs::table()))
 }
 
-/// The names of all sections that have a table; the keys of `defaults` are keys of a case.
-pub fn sections() -> Vec<&'static str> {
-    all().into_iter().map(|section| section.name).filter(|name| *name != "defaults").collect()
+/// `text` with its links to sections of the guide, which the tables name by their anchors alone.
+fn link_to_guide(text: &str) -> String {
+    let mut parts = text.split("](#");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_here = part.starts_with("keys-of-") || part.starts_with("where-keys-");
+        out += if is_here { "](#" } else { "](suites.md#" };
+        out += part;
+    }
+    out
 }
 
 /// One section as a table.

@@ -498,7 +498,7 @@ fn every_rule_of_the_verdict_has_an_example_that_fails() {
 
 fn conclusion(verdict: Verdict) -> Conclusion {
     let (failures, perf, observation) = (Vec::new(), Vec::new(), observation(0));
-    Conclusion::of(Outcome { verdict, failures, perf, observation, slow: false, kept: false })
+    Conclusion::from_outcome(Outcome { verdict, failures, perf, observation, slow: false, kept: false })
 }
 
 fn passing_is_a_failure_where_it_is_expected() -> Failure {
@@ -529,7 +529,7 @@ fn every_verdict_has_the_exit_code_that_is_documented() {
             Verdict::Failed | Verdict::Timeout => 1,
             Verdict::Broken => 3,
         };
-        assert_eq!(ExitCode::of(&verdict) as u8, expected, "{}", verdict.word());
+        assert_eq!(ExitCode::from_verdict(&verdict) as u8, expected, "{}", verdict.word());
         assert_eq!(verdict.is_neutral(), expected == 0, "{}", verdict.word());
     }
 }

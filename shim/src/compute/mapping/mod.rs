@@ -154,7 +154,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// How an operator in the table is computed.
-pub(super) fn of(name: &str) -> Option<Method> {
+pub(super) fn find(name: &str) -> Option<Method> {
     TABLE.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
 }
 
@@ -210,7 +210,7 @@ mod tests {
     fn an_operator_has_one_mapping() {
         let all: BTreeSet<_> = names().collect();
         assert_eq!(all.len(), names().count());
-        assert!(all.iter().all(|name| name.contains("::") && of(name).is_some()));
-        assert!(of("aten::add.Tensor").is_none());
+        assert!(all.iter().all(|name| name.contains("::") && find(name).is_some()));
+        assert!(find("aten::add.Tensor").is_none());
     }
 }

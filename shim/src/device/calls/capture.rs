@@ -9,7 +9,7 @@ use crate::device::{context, stream, version};
 
 pub(crate) fn begin(handle: usize, mode: c_uint) -> CudaResult {
     context::enter()?;
-    capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, None)
+    capture::begin(&stream::resolve(handle)?, Mode::from_number(mode)?, None)
 }
 
 /// Edge data is for programmatic launches, which are ordinary launches here.
@@ -23,7 +23,7 @@ pub(crate) fn begin_to_graph(
 ) -> CudaResult {
     context::enter()?;
     let into = capture::into(graph, nodes.list(count)?)?;
-    capture::begin(&stream::resolve(handle)?, Mode::of(mode)?, into)
+    capture::begin(&stream::resolve(handle)?, Mode::from_number(mode)?, into)
 }
 
 pub(crate) fn end(handle: usize, out: Out<usize>) -> CudaResult {
@@ -129,7 +129,7 @@ pub(crate) fn update_v2(handle: usize, nodes: Out<usize>, _edges: usize, count: 
     update(handle, nodes, count, flags)
 }
 
-/// In CUDA 13, the name has the layout of [`update_v2`].
+/// The function of this name, which in CUDA 13 has the layout of [`update_v2`].
 pub(crate) fn update_by_version(
     handle: usize,
     nodes: Out<usize>,

@@ -190,7 +190,7 @@ pub(crate) struct MemsetParams {
     pitch: usize,
     value: c_uint,
     element: c_uint,
-    /// In elements.
+    /// The width in elements.
     width: usize,
     height: usize,
 }

@@ -39,7 +39,7 @@ pub(crate) fn add_allocation(
 }
 
 pub(crate) fn add_free(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, address: usize) -> CudaResult {
-    add(out, graph, after, count, || Ok(Operation::Free(allocation::at(address)?)))
+    add(out, graph, after, count, || Ok(Operation::Free(allocation::find(address)?)))
 }
 
 /// The pool is described as at creation: pinned memory of the device.

@@ -20,7 +20,7 @@ pub(crate) fn malloc_async(out: Out<usize>, size: usize, handle: usize) -> CudaR
 pub(crate) fn malloc_from_pool(out: Out<usize>, size: usize, pool: usize, handle: usize) -> CudaResult {
     context::enter()?;
     let (out, stream) = (out.required()?, stream::resolve(handle)?);
-    if let Some(capture) = capture::of(&stream)? {
+    if let Some(capture) = capture::for_stream(&stream)? {
         let device = device::get(pool::resolve(pool)?.device as c_int)?;
         return Ok(out.set(if size == 0 { 0 } else { capture.allocate(&stream, device, size)? })?);
     }
@@ -33,7 +33,7 @@ pub(crate) fn free_async(address: usize, handle: usize) -> CudaResult {
     if address == 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    match capture::of(&stream)? {
+    match capture::for_stream(&stream)? {
         Some(capture) => capture.free(&stream, address),
         None => pool::free(address, &stream),
     }

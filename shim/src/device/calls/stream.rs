@@ -43,7 +43,7 @@ pub(crate) fn synchronize(handle: usize) -> CudaResult {
     capture::host_waits(&stream)?;
     stream.synchronize();
     races::host_waited_for(stream.lane());
-    delay::at(Place::Wake);
+    delay::wait(Place::Wake);
     Ok(())
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     capture::unsafe_call()?;
     event.synchronize();
     races::host_waited(&event.knowledge());
-    delay::at(Place::Wake);
+    delay::wait(Place::Wake);
     Ok(())
 }
 

@@ -112,7 +112,7 @@ impl Drop for Allocation {
 ///
 /// # Errors
 /// `INVALID_VALUE` if none does.
-pub(crate) fn at(address: usize) -> CudaResult<Arc<Allocation>> {
+pub(crate) fn find(address: usize) -> CudaResult<Arc<Allocation>> {
     KNOWN.lock().get(&address).and_then(Weak::upgrade).ok_or(CudaError::INVALID_VALUE)
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Exec {
 #[derive(Debug)]
 struct State {
     plan: Arc<Plan>,
-    /// For nodes on devices other than that of the launch.
+    /// The streams of nodes on devices other than that of the launch.
     streams: BTreeMap<u32, Arc<Stream>>,
 }
 
@@ -74,7 +74,7 @@ fn conditions(entries: &[Entry], found: &mut Vec<Arc<Condition>>) {
 }
 
 impl Plan {
-    fn of(graph: &Graph) -> CudaResult<Arc<Self>> {
+    fn new(graph: &Graph) -> CudaResult<Arc<Self>> {
         let Sequence { entries, after } = graph.sequence()?;
         let mark = |entry: &Entry| match &entry.operation {
             Operation::Work(work) => work.mark(),
@@ -124,7 +124,7 @@ pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
     graph.sequence()?;
     let instance = graph.instance()?;
     let (copy, _) = graph.copy(true);
-    let plan = Plan::of(&copy)?;
+    let plan = Plan::new(&copy)?;
     let state = Mutex::new(State { plan, streams: BTreeMap::new() });
     Ok(EXECS.insert(Arc::new(Exec { flags, graph: copy, _instance: instance, state })))
 }
@@ -158,7 +158,7 @@ impl Exec {
     /// # Errors
     /// Those of captures, and of the first operation that fails. Earlier operations are then already submitted.
     pub(crate) fn launch(&self, stream: &Arc<Stream>) -> CudaResult {
-        if let Some(capture) = capture::of(stream)? {
+        if let Some(capture) = capture::for_stream(stream)? {
             self.graph.must_not_have_memory()?;
             return capture.add(&[stream], Operation::Child(self.graph.copy(true).0));
         }
@@ -211,7 +211,7 @@ impl Exec {
             Ok(node.condition.value() as usize)
         };
         let run = |body: usize| match node.bodies.get(body) {
-            Some(body) => self.issue(&*Plan::of(body)?, stream),
+            Some(body) => self.issue(&*Plan::new(body)?, stream),
             None => Ok(()),
         };
         match node.choice {
@@ -238,7 +238,7 @@ impl Exec {
     /// `INVALID_VALUE` if there is none, and errors of `change`.
     pub(crate) fn change(&self, node: usize, change: impl FnOnce(&mut Entry) -> CudaResult) -> CudaResult {
         self.graph.change(node, change)?;
-        self.state.lock().plan = Plan::of(&self.graph)?;
+        self.state.lock().plan = Plan::new(&self.graph)?;
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl Exec {
     /// The first difference that cannot be taken over; then nothing is changed.
     pub(crate) fn update(&self, graph: &Graph) -> Result<(), Difference> {
         update(&self.graph, graph)?;
-        if let Ok(plan) = Plan::of(&self.graph) {
+        if let Ok(plan) = Plan::new(&self.graph) {
             self.state.lock().plan = plan;
         }
         Ok(())

@@ -118,7 +118,7 @@ impl Held {
         object.map_or(Ok(()), |object| object.release(count))
     }
 
-    /// For a copy of the graph: as many references again.
+    /// The references of a copy of the graph: as many again.
     pub(crate) fn copy(&self) -> Self {
         let held = self.0.lock();
         for (object, count) in held.values() {

@@ -26,7 +26,7 @@ impl Transpose {
     }
 
     /// An element after the operation.
-    pub(crate) fn of<T: Number>(self, value: T) -> T {
+    pub(crate) fn apply<T: Number>(self, value: T) -> T {
         if self == Self::Conjugate { value.conj() } else { value }
     }
 }
@@ -44,7 +44,7 @@ impl<T: Number> Dense<T> {
         Self { rows, columns, data: vec![T::zero(); rows * columns] }
     }
 
-    pub(crate) fn at(&self, row: usize, column: usize) -> T {
+    pub(crate) fn get(&self, row: usize, column: usize) -> T {
         self.data[column * self.rows + row]
     }
 
@@ -64,7 +64,7 @@ impl<T: Number> Dense<T> {
         let mut result = Self::zero(self.columns, self.rows);
         for column in 0..self.columns {
             for (row, value) in self.column(column).iter().enumerate() {
-                result.set(column, row, operation.of(*value));
+                result.set(column, row, operation.apply(*value));
             }
         }
         result

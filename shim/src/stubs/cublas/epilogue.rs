@@ -19,7 +19,7 @@ pub(crate) enum Activation {
 const ROOT: f64 = 0.797_884_560_802_865_4;
 
 impl Activation {
-    fn of(self, value: f64) -> f64 {
+    fn apply(self, value: f64) -> f64 {
         match self {
             Self::None => value,
             // Not `max`, which would hide a NaN.
@@ -216,7 +216,7 @@ impl Running<'_> {
             None => {}
         }
         if !backward {
-            value = activation.of(value);
+            value = activation.apply(value);
         }
         if self.epilogue.gradient.is_some_and(|(_, _, of)| of == GradientOf::D) {
             self.totals[row] += value;

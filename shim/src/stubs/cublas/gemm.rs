@@ -45,7 +45,7 @@ struct Side {
 }
 
 impl Side {
-    fn at(address: usize, datatype: c_int, leading: impl Into<i64>, stride: i64) -> Self {
+    fn at_address(address: usize, datatype: c_int, leading: impl Into<i64>, stride: i64) -> Self {
         Self { base: Base::At { address, stride }, datatype, leading: leading.into() }
     }
 
@@ -198,7 +198,7 @@ fn gemm_ex<I: Into<i64>>(
     compute: c_int,
     _algorithm: c_int,
 ) -> Answer {
-    let sides = [Side::at(a, ta, lda, 0), Side::at(b, tb, ldb, 0), Side::at(c, tc, ldc, 0)];
+    let sides = [Side::at_address(a, ta, lda, 0), Side::at_address(b, tb, ldb, 0), Side::at_address(c, tc, ldc, 0)];
     let size = [m.into(), n.into(), k.into()];
     Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: 1, compute }.run(handle)
 }
@@ -281,7 +281,11 @@ fn strided_ex<I: Into<i64>>(
     compute: c_int,
     _algorithm: c_int,
 ) -> Answer {
-    let sides = [Side::at(a, ta, lda, stride_a), Side::at(b, tb, ldb, stride_b), Side::at(c, tc, ldc, stride_c)];
+    let sides = [
+        Side::at_address(a, ta, lda, stride_a),
+        Side::at_address(b, tb, ldb, stride_b),
+        Side::at_address(c, tc, ldc, stride_c),
+    ];
     let size = [m.into(), n.into(), k.into()];
     Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
 }

@@ -22,7 +22,7 @@ type C64 = Complex<f64>;
 /// How a square matrix is stored in C.
 #[derive(Clone, Copy)]
 enum Storage {
-    /// With this leading dimension.
+    /// A whole matrix with this leading dimension.
     Full(i64),
     Packed,
     /// The number of diagonals besides the main one, and the leading dimension.
@@ -83,11 +83,11 @@ fn gbmv<T: Number, I: Into<i64>>(
     let band = Shape::Band { rows, columns, below, above, leading, strict: false };
     job.input(a, T::ELEMENT, band);
     job.input(x.0, T::ELEMENT, Shape::Vector { n: inner, step: x.1 });
-    job.at(y.0, T::ELEMENT, Shape::Vector { n: outer, step: y.1 }, beta.is_known(), true);
+    job.operand_at(y.0, T::ELEMENT, Shape::Vector { n: outer, step: y.1 }, beta.is_known(), true);
     job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory; y is read where beta is not 0.
         unsafe {
-            let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
+            let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
             let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
             let mut sums = vec![T::zero(); outer];
             // With alpha 0 what A and x hold does not matter.
@@ -96,7 +96,7 @@ fn gbmv<T: Number, I: Into<i64>>(
                     if operation == Transpose::No {
                         sums[row] += value * x.data[place];
                     } else {
-                        sums[place] += operation.of(value) * x.data[row];
+                        sums[place] += operation.apply(value) * x.data[row];
                     }
                 }
             }
@@ -125,11 +125,11 @@ fn multiply<T: Number>(
     let (alpha, beta) = (job.scale(alpha, T::ELEMENT)?, job.scale(beta, T::ELEMENT)?);
     job.input(a, T::ELEMENT, storage.half(n, upper, false)?);
     job.input(x.0, T::ELEMENT, Shape::Vector { n, step: x.1 });
-    job.at(y.0, T::ELEMENT, Shape::Vector { n, step: y.1 }, beta.is_known(), true);
+    job.operand_at(y.0, T::ELEMENT, Shape::Vector { n, step: y.1 }, beta.is_known(), true);
     job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory; y is read where beta is not 0.
         unsafe {
-            let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
+            let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
             let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
             let mut sums = vec![T::zero(); n];
             // With alpha 0 what A and x hold does not matter.
@@ -185,7 +185,7 @@ fn triangle_times<T: Number>(a: &Stored<T>, unit: bool, operation: Transpose, x:
             if operation == Transpose::No {
                 sums[row] += value * x[place];
             } else {
-                sums[place] += operation.of(value) * x[row];
+                sums[place] += operation.apply(value) * x[row];
             }
         }
     }
@@ -197,10 +197,10 @@ fn solve<T: Number>(a: &Stored<T>, upper: bool, operation: Transpose, mut x: Vec
     let order: Vec<usize> =
         if upper == (operation == Transpose::No) { (0..x.len()).rev().collect() } else { (0..x.len()).collect() };
     for place in order {
-        let diagonal = column(a, place).find(|(row, _)| *row == place).map(|(_, value)| operation.of(value));
+        let diagonal = column(a, place).find(|(row, _)| *row == place).map(|(_, value)| operation.apply(value));
         if operation != Transpose::No {
             for (row, value) in column(a, place).filter(|(row, _)| *row != place) {
-                let part = operation.of(value) * x[row];
+                let part = operation.apply(value) * x[row];
                 x[place] -= part;
             }
         }
@@ -239,7 +239,7 @@ fn add<T: Number>(
     job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let alpha = T::of(alpha.get(0));
+            let alpha = T::from_wide(alpha.get(0));
             let (x, y, mut a) = (at[0].load::<T>().data, at[1].load::<T>().data, at[2].load::<T>());
             let turned = |value: T| if hermitian { value.conj() } else { value };
             // With alpha 0 nothing is added, whatever x and y hold.

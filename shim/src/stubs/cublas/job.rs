@@ -49,7 +49,7 @@ pub(crate) struct Job {
 pub(crate) enum Scale {
     /// Read already.
     Value(Wide),
-    /// In memory that is read when the routine runs.
+    /// The scalar is in memory that is read when the routine runs.
     At(usize, Element),
     /// The same, one for each row of the result.
     ByRow(usize, Element),
@@ -89,7 +89,7 @@ pub(crate) fn size(number: i64) -> Answer<usize> {
     usize::try_from(number).map_err(|_| Code(REFUSALS.value))
 }
 
-/// For an unsupported routine: a gap, and the library's "not supported".
+/// Refuses an unsupported routine: a gap, and the library's "not supported".
 pub(crate) fn refuse<T>(library: Library, name: &'static str, why: &str) -> Answer<T> {
     gap::record(library, name, why);
     Err(Code(library.not_supported()))
@@ -99,16 +99,16 @@ impl Job {
     /// The current call from C, with a cuBLAS handle.
     pub(crate) fn begin(handle: usize) -> Answer<Self> {
         let (stream, on_device) = handle::working(handle)?;
-        Ok(Self::of(Library::Cublas, stream, on_device))
+        Ok(Self::new(Library::Cublas, stream, on_device))
     }
 
     /// The current call from C, in a stream.
-    pub(crate) fn of(library: Library, stream: usize, on_device: bool) -> Self {
+    pub(crate) fn new(library: Library, stream: usize, on_device: bool) -> Self {
         let name = finding::function();
         Self { library, name, stream, on_device, operands: Vec::new(), scalars: Vec::new(), batch: 1, waits: false }
     }
 
-    /// For an unsupported call.
+    /// Refuses an unsupported call.
     pub(crate) fn refuse<T>(&self, why: &str) -> Answer<T> {
         refuse(self.library, self.name, why)
     }
@@ -171,7 +171,7 @@ impl Job {
     }
 
     /// Adds an argument at an address.
-    pub(crate) fn at(&mut self, address: usize, element: Element, shape: Shape, reads: bool, writes: bool) {
+    pub(crate) fn operand_at(&mut self, address: usize, element: Element, shape: Shape, reads: bool, writes: bool) {
         self.push(Base::At { address, stride: 0 }, element, shape, reads, writes);
     }
 

@@ -11,7 +11,7 @@ use crate::stubs::objects::Answer;
 pub(super) struct Vector(pub(super) usize, pub(super) Element, pub(super) i64);
 
 impl Vector {
-    pub(super) fn of<T: Number>(address: usize, step: impl Into<i64>) -> Self {
+    pub(super) fn new<T: Number>(address: usize, step: impl Into<i64>) -> Self {
         Self(address, T::ELEMENT, step.into())
     }
 
@@ -55,7 +55,7 @@ pub(super) fn axpy(handle: usize, compute: Element, n: i64, alpha: Scalar, x: Ve
     with_number!(compute, T => job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let (alpha, x, mut y) = (T::of(alpha.get(0)), at[0].load::<T>(), at[1].load::<T>());
+            let (alpha, x, mut y) = (T::from_wide(alpha.get(0)), at[0].load::<T>(), at[1].load::<T>());
             add_multiple(&mut y.data, alpha, &x.data);
             at[1].store(&y);
         }
@@ -73,7 +73,7 @@ pub(super) fn scal(handle: usize, compute: Element, n: i64, alpha: Scalar, x: Ve
             let (alpha, mut x) = (alpha.get(0), at[0].load::<T>());
             for value in &mut x.data {
                 // A real factor scales both parts, also of what is not finite.
-                *value = if is_real { T::of(value.wide() * alpha.re) } else { *value * T::of(alpha) };
+                *value = if is_real { T::from_wide(value.wide() * alpha.re) } else { *value * T::from_wide(alpha) };
             }
             at[0].store(&x);
         }
@@ -145,7 +145,7 @@ pub(super) enum Reduction {
 }
 
 impl Reduction {
-    fn of<T: Number>(self, x: &[T]) -> f64 {
+    fn apply<T: Number>(self, x: &[T]) -> f64 {
         let index = |is_better: fn(f64, f64) -> bool| {
             let mut best: Option<(usize, f64)> = None;
             for (index, size) in x.iter().map(|value| value.size()).enumerate() {
@@ -194,7 +194,7 @@ pub(super) fn reduce(
     let result = job.result(result.0, result.1, 1, false)?;
     with_number!(compute, T => job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
-        unsafe { result.write(0, Wide::new(reduction.of(&at[0].load::<T>().data), 0.0)) };
+        unsafe { result.write(0, Wide::new(reduction.apply(&at[0].load::<T>().data), 0.0)) };
     }))
 }
 
@@ -205,7 +205,7 @@ pub(super) fn rot(handle: usize, compute: Element, n: i64, x: Vector, y: Vector,
     with_number!(compute, T => job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let (c, s) = (T::of(c.get(0)), T::of(s.get(0)));
+            let (c, s) = (T::from_wide(c.get(0)), T::from_wide(s.get(0)));
             let (mut x, mut y) = (at[0].load::<T>(), at[1].load::<T>());
             for (x, y) in x.data.iter_mut().zip(&mut y.data) {
                 (*x, *y) = (c * *x + s * *y, c * *y - s.conj() * *x);
@@ -233,7 +233,7 @@ pub(super) fn rotm(handle: usize, compute: Element, n: i64, x: Vector, y: Vector
         // SAFETY: the job's arguments are in memory.
         unsafe {
             let one = <T as num_traits::One>::one();
-            let [h11, h21, h12, h22] = h.map(|value| T::of(value.get(0)));
+            let [h11, h21, h12, h22] = h.map(|value| T::from_wide(value.get(0)));
             let flag = flag.get(0).re;
             let (h11, h21, h12, h22) = match flag {
                 -2.0 => return,

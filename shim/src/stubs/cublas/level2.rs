@@ -22,7 +22,7 @@ type C64 = Complex<f64>;
 /// A matrix or vector in C: its location, and its leading dimension or step.
 type Argument = (Base, i64);
 
-fn at(address: usize, step: impl Into<i64>) -> Argument {
+fn at_address(address: usize, step: impl Into<i64>) -> Argument {
     (Base::At { address, stride: 0 }, step.into())
 }
 
@@ -60,7 +60,7 @@ fn multiply(
     with_number!(compute, T => job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory; y is read where beta is not 0.
         unsafe {
-            let (alpha, beta) = (T::of(alpha.get(0)), beta.get(0));
+            let (alpha, beta) = (T::from_wide(alpha.get(0)), beta.get(0));
             let (a, x) = (at[0].load::<T>(), at[1].load::<T>());
             let mut y = if beta == Wide::new(0.0, 0.0) { at[2].blank() } else { at[2].load::<T>() };
             let mut sums = vec![T::zero(); outer];
@@ -70,12 +70,12 @@ fn multiply(
                     add_multiple(&mut sums, x.data[column], a.column(column));
                 } else {
                     for (value, x) in a.column(column).iter().zip(&x.data) {
-                        sums[column] += operation.of(*value) * *x;
+                        sums[column] += operation.apply(*value) * *x;
                     }
                 }
             }
             for (y, sum) in y.data.iter_mut().zip(sums) {
-                *y = alpha * sum + T::of(beta) * *y;
+                *y = alpha * sum + T::from_wide(beta) * *y;
             }
             at[2].store(&y);
         }
@@ -103,7 +103,7 @@ fn add_outer(
     with_number!(element, T => job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let alpha = T::of(alpha.get(0));
+            let alpha = T::from_wide(alpha.get(0));
             let (x, y, mut a) = (at[0].load::<T>(), at[1].load::<T>(), at[2].load::<T>());
             // With alpha 0 nothing is added, whatever x and y hold.
             for (column, y) in y.data.iter().enumerate().filter(|_| !alpha.is_zero()) {
@@ -129,7 +129,7 @@ fn gemv<T: Number, I: Into<i64>>(
     y: usize,
     sy: I,
 ) -> Answer {
-    let arguments = [at(a, lda), at(x, sx), at(y, sy)];
+    let arguments = [at_address(a, lda), at_address(x, sx), at_address(y, sy)];
     multiply(handle, [T::ELEMENT; 3], code, [m.into(), n.into()], (alpha, beta), arguments, 1)
 }
 

@@ -23,7 +23,7 @@ type C64 = Complex<f64>;
 /// A matrix in C: its location, and its leading dimension.
 type Argument = (Base, i64);
 
-fn at(address: usize, leading: impl Into<i64>) -> Argument {
+fn at_address(address: usize, leading: impl Into<i64>) -> Argument {
     (Base::At { address, stride: 0 }, leading.into())
 }
 
@@ -90,13 +90,13 @@ fn multiply_symmetric<T: Number>(
     job.run_product(product([m, n, order]), move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
+            let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
             if alpha.is_zero() {
                 return update(&at[2], beta, false, |_, _| T::zero());
             }
             let (a, b) = (symmetric::<T>(&at[0], hermitian), Dense::load(&at[1], Transpose::No));
             let sums = if right { b.times(&a) } else { a.times(&b) };
-            update(&at[2], beta, false, |row, column| alpha * sums.at(row, column));
+            update(&at[2], beta, false, |row, column| alpha * sums.get(row, column));
         }
     })
 }
@@ -140,7 +140,7 @@ fn update_rank<T: Number>(
     job.run_product(product([n, n, k]), move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
+            let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
             if alpha.is_zero() || k == 0 {
                 return update(&at[2], beta, hermitian, |_, _| T::zero());
             }
@@ -148,11 +148,11 @@ fn update_rank<T: Number>(
             let second = if operation == Transpose::No { turned } else { Transpose::No };
             let sums = Dense::<T>::load(&at[0], operation).times(&Dense::load(&at[1], second));
             update(&at[2], beta, hermitian, |row, column| {
-                let value = alpha * sums.at(row, column);
+                let value = alpha * sums.get(row, column);
                 match (both, hermitian) {
                     (false, _) => value,
-                    (true, false) => value + alpha * sums.at(column, row),
-                    (true, true) => value + (alpha * sums.at(column, row)).conj(),
+                    (true, false) => value + alpha * sums.get(column, row),
+                    (true, true) => value + (alpha * sums.get(column, row)).conj(),
                 }
             });
         }
@@ -187,7 +187,7 @@ fn by_triangle<T: Number>(
     job.run_product(product([m, n, order]), move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
-            let alpha = T::of(alpha.get(0));
+            let alpha = T::from_wide(alpha.get(0));
             if alpha.is_zero() {
                 return update(&at[2], T::zero(), false, |_, _| T::zero());
             }
@@ -206,7 +206,7 @@ fn by_triangle<T: Number>(
             if right {
                 result = result.after(Transpose::Yes);
             }
-            update(&at[2], T::zero(), false, |row, column| result.at(row, column));
+            update(&at[2], T::zero(), false, |row, column| result.get(row, column));
         }
     })
 }
@@ -226,7 +226,7 @@ fn symm<T: Number, I: Into<i64>>(
     c: usize,
     ldc: I,
 ) -> Answer {
-    let arguments = [at(a, lda), at(b, ldb), at(c, ldc)];
+    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
     multiply_symmetric::<T>(handle, false, [side, fill], [m.into(), n.into()], (alpha, beta), arguments)
 }
 
@@ -245,7 +245,7 @@ fn hemm<T: Number, I: Into<i64>>(
     c: usize,
     ldc: I,
 ) -> Answer {
-    let arguments = [at(a, lda), at(b, ldb), at(c, ldc)];
+    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
     multiply_symmetric::<T>(handle, true, [side, fill], [m.into(), n.into()], (alpha, beta), arguments)
 }
 
@@ -264,8 +264,8 @@ fn rank_k<T: Number, const HERMITIAN: bool, I: Into<i64>>(
     ldc: I,
 ) -> Answer {
     let rank = Rank { hermitian: HERMITIAN, both: false, alpha: if HERMITIAN { T::REAL } else { T::ELEMENT } };
-    let a = at(a, lda);
-    update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), [a, a, at(c, ldc)])
+    let a = at_address(a, lda);
+    update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), [a, a, at_address(c, ldc)])
 }
 
 /// `syr2k` and `her2k` (`BOTH`), `syrkx` and `herkx`.
@@ -285,7 +285,7 @@ fn rank_two<T: Number, const HERMITIAN: bool, const BOTH: bool, I: Into<i64>>(
     ldc: I,
 ) -> Answer {
     let rank = Rank { hermitian: HERMITIAN, both: BOTH, alpha: T::ELEMENT };
-    let arguments = [at(a, lda), at(b, ldb), at(c, ldc)];
+    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
     update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), arguments)
 }
 
@@ -305,7 +305,7 @@ fn trmm<T: Number, I: Into<i64>>(
     c: usize,
     ldc: I,
 ) -> Answer {
-    let arguments = [at(a, lda), at(b, ldb), at(c, ldc)];
+    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
     by_triangle::<T>(handle, false, [side, fill, code, diagonal], [m.into(), n.into()], alpha, arguments, 1)
 }
 
@@ -323,7 +323,7 @@ fn trsm<T: Number, I: Into<i64>>(
     b: usize,
     ldb: I,
 ) -> Answer {
-    let (a, b) = (at(a, lda), at(b, ldb));
+    let (a, b) = (at_address(a, lda), at_address(b, ldb));
     by_triangle::<T>(handle, true, [side, fill, code, diagonal], [m.into(), n.into()], alpha, [a, b, b], 1)
 }
 
@@ -376,18 +376,18 @@ fn geam<T: Number, I: Into<i64>>(
     // Where its factor is 0, a matrix may be anything, also no memory.
     for (address, leading, operation, factor) in [(a, lda, left, alpha), (b, ldb, right, beta)] {
         let shape = if factor.is_zero() { Shape::Vector { n: 0, step: 1 } } else { full(stored(operation), leading)? };
-        job.push(at(address, leading).0, T::ELEMENT, shape, factor.is_known(), false);
+        job.push(at_address(address, leading).0, T::ELEMENT, shape, factor.is_known(), false);
     }
-    job.push(at(c, ldc).0, T::ELEMENT, full((m, n), ldc)?, false, true);
+    job.push(at_address(c, ldc).0, T::ELEMENT, full((m, n), ldc)?, false, true);
     job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
             let part = |place, factor: T, operation| (!factor.is_zero()).then(|| Dense::<T>::load(place, operation));
-            let (alpha, beta) = (T::of(alpha.get(0)), T::of(beta.get(0)));
+            let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
             let (a, b) = (part(&at[0], alpha, left), part(&at[1], beta, right));
             update(&at[2], T::zero(), false, |row, column| {
                 let of = |part: &Option<Dense<T>>, factor: T| {
-                    part.as_ref().map_or(T::zero(), |part| factor * part.at(row, column))
+                    part.as_ref().map_or(T::zero(), |part| factor * part.get(row, column))
                 };
                 of(&a, alpha) + of(&b, beta)
             });
@@ -411,16 +411,16 @@ fn dgmm<T: Number, I: Into<i64>>(
     let mut job = Job::begin(handle)?;
     let right = flag(side)?;
     let (m, n) = (size(m.into())?, size(n.into())?);
-    job.push(at(a, 0).0, T::ELEMENT, full((m, n), lda.into())?, true, false);
+    job.push(at_address(a, 0).0, T::ELEMENT, full((m, n), lda.into())?, true, false);
     let length = if right { n } else { m };
-    job.push(at(x, 0).0, T::ELEMENT, Shape::Vector { n: length, step: step.into() }, true, false);
-    job.push(at(c, 0).0, T::ELEMENT, full((m, n), ldc.into())?, false, true);
+    job.push(at_address(x, 0).0, T::ELEMENT, Shape::Vector { n: length, step: step.into() }, true, false);
+    job.push(at_address(c, 0).0, T::ELEMENT, full((m, n), ldc.into())?, false, true);
     job.run(move |_, at| {
         // SAFETY: the job's arguments are in memory.
         unsafe {
             let (a, x) = (Dense::<T>::load(&at[0], Transpose::No), at[1].load::<T>());
             update(&at[2], T::zero(), false, |row, column| {
-                a.at(row, column) * x.data[if right { column } else { row }]
+                a.get(row, column) * x.data[if right { column } else { row }]
             });
         }
     })

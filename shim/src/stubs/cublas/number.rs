@@ -16,7 +16,7 @@ pub(crate) trait Number: Copy + NumAssign + Neg<Output = Self> + Send + Sync + '
     const REAL: Element;
 
     /// Rounded to this type; the real part of it for real numbers.
-    fn of(value: Wide) -> Self;
+    fn from_wide(value: Wide) -> Self;
 
     fn wide(self) -> Wide;
 
@@ -24,7 +24,7 @@ pub(crate) trait Number: Copy + NumAssign + Neg<Output = Self> + Send + Sync + '
 
     /// Its real part.
     fn real(self) -> Self {
-        Self::of(Wide::new(self.wide().re, 0.0))
+        Self::from_wide(Wide::new(self.wide().re, 0.0))
     }
 
     /// C (m x n) += A (m x k) B (k x n), all contiguous and column-major: sums in the order of k, the same for any size.
@@ -51,7 +51,7 @@ macro_rules! number {
             const ELEMENT: Element = Element::$element;
             const REAL: Element = Element::$real_element;
 
-            fn of(value: Wide) -> Self {
+            fn from_wide(value: Wide) -> Self {
                 $of(value)
             }
 

@@ -323,7 +323,7 @@ unsafe fn read_into<T: Number>(element: Element, first: usize, to: &mut [T]) {
                 $(Element::$name => {
                     for (index, value) in to.iter_mut().enumerate() {
                         // SAFETY: as the caller promises.
-                        *value = T::of(unsafe { Element::$name.read(first + index * Element::$name.size()) });
+                        *value = T::from_wide(unsafe { Element::$name.read(first + index * Element::$name.size()) });
                     }
                 })*
             }

@@ -93,7 +93,7 @@ impl Product {
             for column in 0..n {
                 for (row, &alpha) in alphas.iter().enumerate() {
                     let before = c.map(|c| c.read_at(index(&self.c, row, column)));
-                    let sum = sums.at(row, column).wide();
+                    let sum = sums.get(row, column).wide();
                     let value = if self.d.element == Element::I32 {
                         integer(sum.re, alpha.re, before.map_or(0.0, |before| beta.re * before.re))
                     } else if self.a.element.is_integer() {

@@ -30,11 +30,11 @@ pub(crate) unsafe fn symmetric<T: Number>(place: &Place, hermitian: bool) -> Den
     for column in 0..n {
         for row in 0..column {
             let (stored, other) = if upper { ((row, column), (column, row)) } else { ((column, row), (row, column)) };
-            let value = whole.at(stored.0, stored.1);
+            let value = whole.get(stored.0, stored.1);
             whole.set(other.0, other.1, if hermitian { value.conj() } else { value });
         }
         if hermitian {
-            whole.set(column, column, whole.at(column, column).real());
+            whole.set(column, column, whole.get(column, column).real());
         }
     }
     whole
@@ -87,12 +87,12 @@ impl<T: Number> Triangle<T> {
             let rest = self.rest_times(&block, other);
             for column in 0..other.columns {
                 for row in block.clone() {
-                    let value = other.at(row, column);
-                    let mut sum = if self.is_unit { value } else { self.whole.at(row, row) * value };
+                    let value = other.get(row, column);
+                    let mut sum = if self.is_unit { value } else { self.whole.get(row, row) * value };
                     for inner in self.within(&block, row) {
-                        sum += self.whole.at(row, inner) * other.at(inner, column);
+                        sum += self.whole.get(row, inner) * other.get(inner, column);
                     }
-                    result.set(row, column, sum + rest.at(row - block.start, column));
+                    result.set(row, column, sum + rest.get(row - block.start, column));
                 }
             }
         }
@@ -111,11 +111,11 @@ impl<T: Number> Triangle<T> {
                 let rows: Vec<usize> =
                     if self.is_upper { block.clone().rev().collect() } else { block.clone().collect() };
                 for row in rows {
-                    let mut value = other.at(row, column) - rest.at(row - block.start, column);
+                    let mut value = other.get(row, column) - rest.get(row - block.start, column);
                     for inner in self.within(&block, row) {
-                        value -= self.whole.at(row, inner) * other.at(inner, column);
+                        value -= self.whole.get(row, inner) * other.get(inner, column);
                     }
-                    other.set(row, column, if self.is_unit { value } else { value / self.whole.at(row, row) });
+                    other.set(row, column, if self.is_unit { value } else { value / self.whole.get(row, row) });
                 }
             }
         }

@@ -17,39 +17,39 @@ type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
 fn axpy<T: Number, I: Into<i64>>(handle: usize, n: I, alpha: usize, x: usize, sx: I, y: usize, sy: I) -> Answer {
-    let (x, y) = (Vector::of::<T>(x, sx), Vector::of::<T>(y, sy));
+    let (x, y) = (Vector::new::<T>(x, sx), Vector::new::<T>(y, sy));
     level1::axpy(handle, T::ELEMENT, n.into(), (alpha, T::ELEMENT), x, y)
 }
 
 fn scal<A: Number, T: Number, I: Into<i64>>(handle: usize, n: I, alpha: usize, x: usize, sx: I) -> Answer {
-    level1::scal(handle, T::ELEMENT, n.into(), (alpha, A::ELEMENT), Vector::of::<T>(x, sx))
+    level1::scal(handle, T::ELEMENT, n.into(), (alpha, A::ELEMENT), Vector::new::<T>(x, sx))
 }
 
 fn copy<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, y: usize, sy: I) -> Answer {
-    level1::copy(handle, n.into(), Vector::of::<T>(x, sx), Vector::of::<T>(y, sy))
+    level1::copy(handle, n.into(), Vector::new::<T>(x, sx), Vector::new::<T>(y, sy))
 }
 
 fn swap<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, y: usize, sy: I) -> Answer {
-    level1::swap(handle, n.into(), Vector::of::<T>(x, sx), Vector::of::<T>(y, sy))
+    level1::swap(handle, n.into(), Vector::new::<T>(x, sx), Vector::new::<T>(y, sy))
 }
 
 fn dot<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, y: usize, sy: I, result: usize) -> Answer {
-    let (x, y) = (Vector::of::<T>(x, sx), Vector::of::<T>(y, sy));
+    let (x, y) = (Vector::new::<T>(x, sx), Vector::new::<T>(y, sy));
     level1::dot(handle, T::ELEMENT, false, n.into(), x, y, (result, T::ELEMENT))
 }
 
 fn dotc<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, y: usize, sy: I, result: usize) -> Answer {
-    let (x, y) = (Vector::of::<T>(x, sx), Vector::of::<T>(y, sy));
+    let (x, y) = (Vector::new::<T>(x, sx), Vector::new::<T>(y, sy));
     level1::dot(handle, T::ELEMENT, true, n.into(), x, y, (result, T::ELEMENT))
 }
 
 fn asum<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, result: usize) -> Answer {
-    let x = Vector::of::<T>(x, sx);
+    let x = Vector::new::<T>(x, sx);
     level1::reduce(handle, T::ELEMENT, Reduction::Sum, n.into(), x, (result, T::REAL))
 }
 
 fn nrm2<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, result: usize) -> Answer {
-    let x = Vector::of::<T>(x, sx);
+    let x = Vector::new::<T>(x, sx);
     level1::reduce(handle, T::ELEMENT, Reduction::Norm, n.into(), x, (result, T::REAL))
 }
 
@@ -59,12 +59,12 @@ fn index_type<I>() -> Element {
 }
 
 fn amax<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, result: usize) -> Answer {
-    let x = Vector::of::<T>(x, sx);
+    let x = Vector::new::<T>(x, sx);
     level1::reduce(handle, T::ELEMENT, Reduction::Largest, n.into(), x, (result, index_type::<I>()))
 }
 
 fn amin<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, result: usize) -> Answer {
-    let x = Vector::of::<T>(x, sx);
+    let x = Vector::new::<T>(x, sx);
     level1::reduce(handle, T::ELEMENT, Reduction::Smallest, n.into(), x, (result, index_type::<I>()))
 }
 
@@ -78,12 +78,12 @@ fn rot<T: Number, S: Number, I: Into<i64>>(
     c: usize,
     s: usize,
 ) -> Answer {
-    let (x, y) = (Vector::of::<T>(x, sx), Vector::of::<T>(y, sy));
+    let (x, y) = (Vector::new::<T>(x, sx), Vector::new::<T>(y, sy));
     level1::rot(handle, T::ELEMENT, n.into(), x, y, (c, T::REAL), (s, S::ELEMENT))
 }
 
 fn rotm<T: Number, I: Into<i64>>(handle: usize, n: I, x: usize, sx: I, y: usize, sy: I, parameters: usize) -> Answer {
-    let (x, y) = (Vector::of::<T>(x, sx), Vector::of::<T>(y, sy));
+    let (x, y) = (Vector::new::<T>(x, sx), Vector::new::<T>(y, sy));
     level1::rotm(handle, T::ELEMENT, n.into(), x, y, (parameters, T::ELEMENT))
 }
 

@@ -355,7 +355,7 @@ pub(crate) unsafe fn multiply(
     };
     check_integers(&described, compute, scale_type)?;
     let mode = product.number(product_attribute::POINTER_MODE, 0);
-    let mut job = Job::of(Library::CublasLt, stream, mode == pointer_mode::DEVICE);
+    let mut job = Job::new(Library::CublasLt, stream, mode == pointer_mode::DEVICE);
     job.batch(batch as i64)?;
     (described.alpha, described.beta) = match mode {
         pointer_mode::HOST | pointer_mode::DEVICE => {

@@ -13,7 +13,7 @@ use object::endian::Endianness;
 use object::read::elf::FileHeader as _;
 use object::write::elf::{FileHeader, ProgramHeader, SectionHeader, Sym, Verdef, Writer};
 
-use crate::execute::launch::holders::at;
+use crate::execute::launch::holders::with_path;
 
 /// Segments lie this far apart, the largest page size of the machines that Linux runs on.
 const PAGE: u64 = 0x1_0000;
@@ -29,10 +29,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn of(shim: &Path) -> io::Result<Target> {
-        let invalid = |what: String| at(shim, io::Error::new(io::ErrorKind::InvalidData, what));
+    pub(super) fn from_shim(shim: &Path) -> io::Result<Target> {
+        let invalid = |what: String| with_path(shim, io::Error::new(io::ErrorKind::InvalidData, what));
         let mut head = [0_u8; size_of::<elf::FileHeader64<Endianness>>()];
-        File::open(shim).and_then(|mut file| file.read_exact(&mut head)).map_err(|error| at(shim, error))?;
+        File::open(shim).and_then(|mut file| file.read_exact(&mut head)).map_err(|error| with_path(shim, error))?;
         let header = elf::FileHeader64::<Endianness>::parse(&head[..])
             .map_err(|error| invalid(format!("not a 64-bit ELF library: {error}")))?;
         let endian = header.endian().map_err(|error| invalid(error.to_string()))?;

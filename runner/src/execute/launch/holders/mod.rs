@@ -66,11 +66,11 @@ const NODES: &[(&str, &str)] = &[("libnvshmem_host.so.3", "NVSHMEM")];
 /// # Errors
 /// File system errors, or `InvalidData` for a shim that is not a 64-bit ELF file; the message names the path.
 pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> io::Result<()> {
-    let target = Target::of(shim)?;
+    let target = Target::from_shim(shim)?;
     let holders = holders(torch_libraries)?;
-    fs::create_dir_all(directory).map_err(|error| at(directory, error))?;
+    fs::create_dir_all(directory).map_err(|error| with_path(directory, error))?;
     let draw = |soname: &str| {
-        let symbols = symbols::of(soname);
+        let symbols = symbols::exported_by(soname);
         let nodes = &holders[soname].nodes;
         image::draw(Holder { soname, nodes, symbols: &symbols, shim: shim.as_os_str().as_bytes() }, target)
     };
@@ -88,9 +88,9 @@ pub fn write(directory: &Path, shim: &Path, torch_libraries: Option<&Path>) -> i
 /// # Errors
 /// As for [`write()`].
 pub fn write_nvml(directory: &Path, library: &Path) -> io::Result<()> {
-    let target = Target::of(library)?;
-    fs::create_dir_all(directory).map_err(|error| at(directory, error))?;
-    let (nodes, symbols) = (BTreeSet::from([NVML.to_owned()]), symbols::of(NVML));
+    let target = Target::from_shim(library)?;
+    fs::create_dir_all(directory).map_err(|error| with_path(directory, error))?;
+    let (nodes, symbols) = (BTreeSet::from([NVML.to_owned()]), symbols::exported_by(NVML));
     let holder = Holder { soname: NVML, nodes: &nodes, symbols: &symbols, shim: library.as_os_str().as_bytes() };
     put(directory, NVML, &image::draw(holder, target)?)
 }
@@ -114,7 +114,7 @@ fn holders(torch_libraries: Option<&Path>) -> io::Result<BTreeMap<String, Held>>
     }
     if let Some(directory) = torch_libraries {
         for library in libraries(directory)? {
-            let needs = Needs::read(&library).map_err(|error| at(&library, error))?;
+            let needs = Needs::read(&library).map_err(|error| with_path(&library, error))?;
             for soname in needs.sonames {
                 holders.entry(soname).or_default().is_needed = true;
             }
@@ -160,7 +160,7 @@ fn one_of_each(holders: &BTreeMap<String, Held>) -> Vec<String> {
 /// The shared libraries in `directory`, sorted.
 fn libraries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut libraries = Vec::new();
-    for entry in fs::read_dir(directory).map_err(|error| at(directory, error))? {
+    for entry in fs::read_dir(directory).map_err(|error| with_path(directory, error))? {
         let path = entry?.path();
         let is_library = path.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
@@ -256,14 +256,14 @@ fn put(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::Builder::new()
         .permissions(fs::Permissions::from_mode(0o644))
         .tempfile_in(directory)
-        .map_err(|error| at(directory, error))?;
+        .map_err(|error| with_path(directory, error))?;
     io::Write::write_all(&mut file, bytes)?;
-    file.persist(&path).map_err(|error| at(&path, error.error))?;
+    file.persist(&path).map_err(|error| with_path(&path, error.error))?;
     Ok(())
 }
 
 /// `error` with `path` added.
-pub(super) fn at(path: &Path, error: io::Error) -> io::Error {
+pub(super) fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -278,7 +278,7 @@ mod tests {
 
     fn holder(soname: &str, nodes: &[&str], shim: &str) -> Vec<u8> {
         let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
-        let symbols = symbols::of(soname);
+        let symbols = symbols::exported_by(soname);
         image::draw(Holder { soname, nodes: &nodes, symbols: &symbols, shim: shim.as_bytes() }, TARGET).unwrap()
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let endian = file.endian();
         assert_eq!(file.architecture(), object::Architecture::X86_64);
         let linked: Vec<_> = file.dynamic_symbol_table().unwrap().symbols().map(|one| one.name().unwrap()).collect();
-        assert_eq!(linked, symbols::of("libnvshmem_host.so.3"));
+        assert_eq!(linked, symbols::exported_by("libnvshmem_host.so.3"));
 
         let dynamic = file.elf_section_table().dynamic_table(endian, &bytes[..]).unwrap();
         let text = |tag| -> Vec<String> {

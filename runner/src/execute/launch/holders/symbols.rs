@@ -23,7 +23,7 @@ const LISTS: &[(&str, &str)] = &[
 ];
 
 /// The symbols of the library with this soname; empty if only its name is held.
-pub(super) fn of(soname: &str) -> Vec<&'static str> {
+pub(super) fn exported_by(soname: &str) -> Vec<&'static str> {
     let stem = soname.split(".so").next().unwrap_or(soname);
     let list = LISTS.iter().find(|(library, _)| *library == stem).map_or("", |(_, list)| list);
     list.lines().filter_map(|line| line.split(' ').next()).collect()
@@ -57,7 +57,7 @@ pub(super) fn missing_from(name: &str) -> Option<&'static str> {
     // A capital must follow: cuInit, but neither LAPACK's cungqr_ nor a program's cuda_helper.
     let is_nvidias = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(char::is_uppercase));
     let (_, library) = PREFIXES.iter().find(|(prefix, _)| is_nvidias(prefix))?;
-    (!of(library).contains(&name)).then_some(library)
+    (!exported_by(library).contains(&name)).then_some(library)
 }
 
 #[cfg(test)]
@@ -79,8 +79,10 @@ mod tests {
 
     #[test]
     fn a_soname_has_its_librarys_names() {
-        assert!(of("libcuda.so.1").contains(&"cuInit") && !of("libcuda.so.1").contains(&"cudaMalloc"));
-        assert!(of("libcudart.so.12").contains(&"cudaMalloc"));
-        assert!(of("libcudnn_ops.so.9").is_empty());
+        assert!(
+            exported_by("libcuda.so.1").contains(&"cuInit") && !exported_by("libcuda.so.1").contains(&"cudaMalloc")
+        );
+        assert!(exported_by("libcudart.so.12").contains(&"cudaMalloc"));
+        assert!(exported_by("libcudnn_ops.so.9").is_empty());
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn run(
     loop {
         let order = tokio::select! {
             event = case.tree.next() => {
-                case.see(event).await;
+                case.observe(event).await;
                 continue;
             }
             order = orders.recv() => order,
@@ -102,7 +102,7 @@ impl Case {
         self.report(Report::Answer(answer)).await;
     }
 
-    async fn see(&self, event: Event) {
+    async fn observe(&self, event: Event) {
         if let Event::Ended(role, exit) = event {
             self.report(Report::Ended { role, exit }).await;
         }
@@ -245,10 +245,10 @@ impl Case {
         };
         let limit = Instant::now() + deadline::KILLED;
         while let Some(event) = self.tree.next_while_alive(limit).await {
-            self.see(event).await;
+            self.observe(event).await;
         }
         while let Some(event) = self.tree.try_next() {
-            self.see(event).await;
+            self.observe(event).await;
         }
         let limit = Instant::now() + deadline::LEAVING;
         for stream in &mut self.streams {
@@ -261,7 +261,7 @@ impl Case {
 
     async fn close(&self) {
         if let Ok(scratch) = &self.scratch {
-            for answer in files::of(scratch, self.node) {
+            for answer in files::answers(scratch, self.node) {
                 self.answer(answer).await;
             }
         }

@@ -11,7 +11,7 @@ const PIECE: usize = 64 << 10;
 
 /// The files in `scratch` as messages, one after the other. Device reports get names of their own: processes of different
 /// machines can have the same id.
-pub(super) fn of(scratch: &Path, node: u32) -> impl Iterator<Item = Answer> {
+pub(super) fn answers(scratch: &Path, node: u32) -> impl Iterator<Item = Answer> {
     let mut names = Vec::new();
     list(scratch, "", &mut names);
     let scratch = scratch.to_owned();
@@ -83,7 +83,7 @@ mod tests {
         std::fs::write(scratch.path().join("shared/big"), "no").unwrap();
         std::fs::write(scratch.path().join("device-7.json"), "{}").unwrap();
         std::os::unix::fs::symlink("no room", scratch.path().join("device-8.json.refused")).unwrap();
-        let mut seen: Vec<String> = of(scratch.path(), 1)
+        let mut seen: Vec<String> = answers(scratch.path(), 1)
             .map(|answer| match answer {
                 Answer::File { name, bytes } => format!("{name} {}", bytes.len()),
                 Answer::Link { name, text } => format!("{name} -> {text}"),

@@ -24,7 +24,7 @@ struct Band {
 /// Attention of sequences of equal length; all tensors are (batch, heads, length, width).
 struct Attention {
     query: Value,
-    /// With one head per query head.
+    /// The keys, with one head per query head.
     key: Value,
     value: Value,
     /// Heads of keys and of values, as given.

@@ -69,9 +69,9 @@ struct CaseExecution<'a> {
     context: &'a RunContext,
     scratch: PathBuf,
     tree: ProcessTree,
-    /// What srun started.
+    /// The tasks that srun started, in a case that it launches.
     tasks: Option<Tasks>,
-    /// What runs on other machines.
+    /// The part of the case on other machines, if it has one.
     elsewhere: Option<Elsewhere>,
     endpoint: Option<Endpoint>,
     kills: Kills<'a>,
@@ -84,7 +84,7 @@ struct CaseExecution<'a> {
     limit: Option<Limit>,
     /// Memory state when the case began.
     memory: machine::Memory,
-    /// For the descriptors of its processes.
+    /// The share of the run's descriptors that its processes take.
     room: Option<OwnedSemaphorePermit>,
     observation: Observation,
 }
@@ -171,7 +171,7 @@ impl CaseExecution<'_> {
         // case.
         let started = *self.started.insert(Instant::now());
         let own = started + self.case.timeout.kill;
-        self.limit = self.context.limits.of(self.case).filter(|limit| limit.at < own);
+        self.limit = self.context.limits.for_case(self.case).filter(|limit| limit.at < own);
         let deadline = self.limit.as_ref().map_or(own, |limit| limit.at);
         let base = self.environment(python.as_ref()).map_err(|error| error.to_string())?;
         self.prepare_machines(python.as_ref())?;
@@ -318,7 +318,7 @@ impl CaseExecution<'_> {
                 event = self.tree.next() => {
                     let hangs = matches!(&event, Event::Line(Role::Coordinator, line)
                         if matches!(coordinator::announcement(line), Some(Announcement::Hang(_))));
-                    self.see(event);
+                    self.observe(event);
                     if hangs {
                         match self.hang(true).await {
                             // A late rank has arrived in the meantime.
@@ -369,7 +369,7 @@ impl CaseExecution<'_> {
     /// Handles the events that have arrived.
     fn see_all(&mut self) {
         while let Some(event) = self.tree.try_next() {
-            self.see(event);
+            self.observe(event);
         }
     }
 
@@ -388,11 +388,11 @@ impl CaseExecution<'_> {
         Ok(hang)
     }
 
-    fn see(&mut self, event: Event) {
+    fn observe(&mut self, event: Event) {
         let coordinator = self.tree.running_coordinator().map(|running| running.pid);
-        self.kills.see(&event, (self.tree.sweep(), coordinator), self.elsewhere.as_ref());
+        self.kills.observe(&event, (self.tree.sweep(), coordinator), self.elsewhere.as_ref());
         if let Some(network) = &self.network {
-            self.cuts.see(&event, network);
+            self.cuts.observe(&event, network);
         }
         let (role, exit) = match event {
             Event::Ended(role, exit) => (role, exit),
@@ -415,7 +415,7 @@ impl CaseExecution<'_> {
         if self.tree.is_alive() {
             let heard = coordinator.is_some() && self.is_heard(role);
             let endpoint = self.endpoint.as_ref().filter(|_| heard);
-            self.deaths.see(self.case, (role, pid), &exit, endpoint);
+            self.deaths.observe(self.case, (role, pid), &exit, endpoint);
         }
     }
 
@@ -430,7 +430,7 @@ impl CaseExecution<'_> {
     /// Handles events until no rank is left or `deadline` passes.
     async fn pump(&mut self, deadline: Instant) {
         while let Some(event) = self.tree.next_while_alive(deadline).await {
-            self.see(event);
+            self.observe(event);
         }
     }
 
@@ -481,7 +481,7 @@ impl CaseExecution<'_> {
         let (report, journal) = (coordinator::report_path(&self.scratch), reports::journal(&self.scratch));
         let mut noted = Journal::read(&journal);
         let added = noted.add_to(&report);
-        let need = if self.case.is_compared { Need::ALL } else { Need::of(&self.case.expect) };
+        let need = if self.case.is_compared { Need::ALL } else { Need::from_expectations(&self.case.expect) };
         let cluster = reports::cluster(&report, need);
         let devices = reports::devices(&self.scratch);
         for error in [added.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {

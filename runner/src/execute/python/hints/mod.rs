@@ -15,12 +15,12 @@ const SCRIPT: &str = "#!/bin/sh\nexec \"$(dirname \"$0\")/python\" -m pip \"$@\"
 /// An environment that cannot be written to gets no hints.
 pub(super) fn put(directory: &Path, requirements: &[String]) {
     for site in sites(directory) {
-        let _ = write(&site.join(MODULE), include_str!("hints/_ftest_hint.py"));
+        let _ = write(&site.join(MODULE), include_str!("_ftest_hint.py"));
         let _ = write(&site.join(START.0), START.1);
         if site.join("pip").exists() {
             continue;
         }
-        let text = include_str!("hints/pip.py").replace("{requirements}", &requirements.join(" "));
+        let text = include_str!("pip.py").replace("{requirements}", &requirements.join(" "));
         let _ = write(&site.join("pip.py"), &text.replace("{listed}", &requirements.join(", ")));
         for name in ["pip", "pip3"] {
             let script = directory.join("bin").join(name);

@@ -40,7 +40,7 @@ fn interpreters() -> BTreeMap<String, PathBuf> {
 }
 
 /// What `call_site.py` says on stderr with `plan`.
-fn said(python: &Path, plan: &str) -> String {
+fn printed(python: &Path, plan: &str) -> String {
     let work = tempfile::tempdir().unwrap();
     let packages = work.path().join("site-packages");
     std::fs::create_dir(&packages).unwrap();
@@ -68,7 +68,7 @@ fn said(python: &Path, plan: &str) -> String {
 
 /// The number of the line of `call_site.py` that is marked as that of `call`.
 fn marked(call: &str) -> usize {
-    let script = include_str!("python/call_site.py");
+    let script = include_str!("call_site.py");
     1 + script.lines().position(|line| line.ends_with(&format!("# {call}"))).expect("a line is marked")
 }
 
@@ -83,7 +83,7 @@ fn every_version_gives_the_line_that_a_traceback_would() {
     for (version, python) in known {
         // Functions have a qualified name since 3.11.
         let name = |short: &'static str, long: &'static str| if version == "3.10" { short } else { long };
-        let text = said(python, "forms");
+        let text = printed(python, "forms");
         for (call, function) in [
             ("rank 0 in forms", name("generated", "forms.<locals>.generated")),
             ("rank 1 in forms", name("call", "Rank.call")),
@@ -91,7 +91,7 @@ fn every_version_gives_the_line_that_a_traceback_would() {
             let place = format!("/call_site.py:{} ({function})\n", marked(call));
             assert_eq!(text.matches(&place).count(), 1, "Python {version}, {place}: {text}");
         }
-        let text = said(python, "strange");
+        let text = printed(python, "strange");
         for place in ["called at <zelle 日>:3 (größe_é日)\n", "/site-packages/package.py:2 (all_reduce)\n"] {
             assert_eq!(text.matches(place).count(), 1, "Python {version}, {place}: {text}");
         }
@@ -108,7 +108,7 @@ fn a_version_that_is_not_known_has_no_line() {
         eprintln!("not tested: every Python of this machine is one of {VERSIONS:?}");
         return;
     };
-    let text = said(python, "forms");
+    let text = printed(python, "forms");
     assert_eq!(text.matches("; called at ").count(), 2, "Python {version}: {text}");
     assert!(!text.contains("call_site.py:"), "Python {version}: {text}");
 }

@@ -1,5 +1,30 @@
 # Python processes that a forked program starts itself: torchrun's workers, those of other launchers, and multiprocessing's.
+import ctypes
+import os
+import re
 import shutil
+import signal
+import socket
+import sys
+import threading
+
+from .checks import Cold
+from .forks import Door, serve
+from .kernel import (
+    MOST_DESCRIPTORS,
+    PR_SET_CHILD_SUBREAPER,
+    STREAMS,
+    die_with,
+    fork_unseen,
+    libc,
+    nothing_on,
+    prctl,
+    send,
+    show,
+    takes_orphans,
+)
+from .programs import interpreter_of, is_this_interpreter, program_of
+from .request import Request, note
 
 # Of /proc/thread-self/status, and files and links of /proc/self: what a process inherits, besides what it is given
 # explicitly.
@@ -11,32 +36,6 @@ INHERITED = re.compile(
 PATIENCE = 30
 FILES = ("limits", "personality", "oom_score_adj", "cgroup")
 LINKS = ("root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid_for_children", "ns/time_for_children", "ns/user", "ns/uts")
-
-
-class Door:
-    """Where a program requests its own processes, under a name chosen by the kernel, so that the program needs no descriptor for
-    it."""
-
-    def __init__(self):
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind("")
-        self.listener.listen()
-        self.name = self.listener.getsockname()
-
-    def receive(self):
-        """The next message from this process's parent, and nobody else, with its descriptors."""
-        while True:
-            caller, _ = self.listener.accept()
-            with caller:
-                process, _, _ = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-                message, descriptors = receive(caller) if process == os.getppid() else (None, [])
-            if message is not None:
-                return message, descriptors
-            for number in descriptors:
-                os.close(number)
-
-    def close(self):
-        self.listener.close()
 
 
 def serve_children(warm, request):

@@ -21,20 +21,20 @@ use crate::execute::process_tree::kernel::Spawn;
 use crate::execute::python::Python;
 use crate::host::deadline;
 
-/// The file that the interpreter loads by itself; it loads the parts.
-const FIRST: (&str, &str) = ("sitecustomize.py", include_str!("server/sitecustomize.py"));
-/// The server, in the order in which its parts build on each other.
-const PARTS: [(&str, &str); 7] = [
-    ("kernel.py", include_str!("server/kernel.py")),
-    ("checks.py", include_str!("server/checks.py")),
-    ("sources.py", include_str!("server/sources.py")),
-    ("programs.py", include_str!("server/programs.py")),
-    ("child.py", include_str!("server/child.py")),
-    ("workers.py", include_str!("server/workers.py")),
-    ("server.py", include_str!("server/server.py")),
+/// The package of the server, and the file that the interpreter loads by itself, which imports it.
+const FILES: [(&str, &str); 11] = [
+    ("sitecustomize.py", include_str!("sitecustomize.py")),
+    ("ftest_warm/__init__.py", include_str!("ftest_warm/__init__.py")),
+    ("ftest_warm/kernel.py", include_str!("ftest_warm/kernel.py")),
+    ("ftest_warm/checks.py", include_str!("ftest_warm/checks.py")),
+    ("ftest_warm/sources.py", include_str!("ftest_warm/sources.py")),
+    ("ftest_warm/programs.py", include_str!("ftest_warm/programs.py")),
+    ("ftest_warm/request.py", include_str!("ftest_warm/request.py")),
+    ("ftest_warm/forks.py", include_str!("ftest_warm/forks.py")),
+    ("ftest_warm/workers.py", include_str!("ftest_warm/workers.py")),
+    ("ftest_warm/child.py", include_str!("ftest_warm/child.py")),
+    ("ftest_warm/server.py", include_str!("ftest_warm/server.py")),
 ];
-/// The file with the names of the parts, in their order.
-const ORDER: &str = "parts";
 /// Maximum length of the first message, bytes.
 const GREETING: u32 = 1 << 20;
 
@@ -73,11 +73,10 @@ impl Server {
     ) -> Result<Server, String> {
         let failed = |error: io::Error| format!("the warm process cannot be started: {error}");
         let (code, empty) = (directory.join("server"), directory.join("empty"));
-        for directory in [&code, &empty, &directory.join("tmp")] {
+        for directory in [&code.join("ftest_warm"), &empty, &directory.join("tmp")] {
             fs::create_dir_all(directory).map_err(failed)?;
         }
-        let order = PARTS.map(|(name, _)| name).join("\n");
-        for (name, text) in PARTS.into_iter().chain([FIRST, (ORDER, &*order)]) {
+        for (name, text) in FILES {
             fs::write(code.join(name), text).map_err(failed)?;
         }
         environment.prepend("PYTHONPATH", &code);

@@ -29,7 +29,7 @@ impl Mode {
     ///
     /// # Errors
     /// `INVALID_VALUE`.
-    pub(crate) fn of(number: u32) -> CudaResult<Self> {
+    pub(crate) fn from_number(number: u32) -> CudaResult<Self> {
         match number {
             0 => Ok(Self::Global),
             1 => Ok(Self::ThreadLocal),
@@ -105,7 +105,7 @@ thread_local! {
 /// # Errors
 /// `INVALID_VALUE` for a number that is not a mode.
 pub(crate) fn exchange_mode(mode: u32) -> CudaResult<u32> {
-    Mode::of(mode)?;
+    Mode::from_number(mode)?;
     Ok(MODE.replace(mode))
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn handed_out(stream: &Stream, (address, bytes): (usize, usize), is_n
 ///
 /// # Errors
 /// `CAPTURE_INVALIDATED`; `CAPTURE_IMPLICIT` for work in the legacy stream that would come after a stream that captures.
-pub(crate) fn of(stream: &Stream) -> CudaResult<Option<Arc<Capture>>> {
+pub(crate) fn for_stream(stream: &Stream) -> CudaResult<Option<Arc<Capture>>> {
     if !is_any() {
         return Ok(None);
     }
@@ -217,9 +217,9 @@ fn invalidate(captures: impl Iterator<Item = Arc<Capture>>) -> bool {
 /// Called when work that cannot be captured is submitted to a stream.
 ///
 /// # Errors
-/// As [`of`]; `CAPTURE_UNSUPPORTED` if the stream captures; the capture is then invalid.
+/// As [`for_stream`]; `CAPTURE_UNSUPPORTED` if the stream captures; the capture is then invalid.
 pub(crate) fn refuse(stream: &Stream) -> CudaResult {
-    match of(stream)? {
+    match for_stream(stream)? {
         None => Ok(()),
         Some(capture) => {
             capture.invalidate();
@@ -256,7 +256,7 @@ pub(crate) fn unsafe_call() -> CudaResult {
     if !is_any() || is_hidden() {
         return Ok(());
     }
-    let (thread, mode) = (this_thread(), Mode::of(MODE.get())?);
+    let (thread, mode) = (this_thread(), Mode::from_number(MODE.get())?);
     let forbids = |capture: &Arc<Capture>| {
         let is_own = capture.thread == thread && capture.mode != Mode::Relaxed;
         match mode {
@@ -341,7 +341,7 @@ pub(crate) fn info(stream: &Stream) -> Option<Info> {
 /// # Errors
 /// `ILLEGAL_STATE` for a stream that does not capture, `INVALID_VALUE` for nodes that are not in its graph.
 pub(crate) fn depend(stream: &Stream, nodes: &[usize], only: bool) -> CudaResult {
-    let capture = of(stream)?.ok_or(CudaError::ILLEGAL_STATE)?;
+    let capture = for_stream(stream)?.ok_or(CudaError::ILLEGAL_STATE)?;
     if !nodes.iter().all(|node| capture.graph.has(*node)) {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -358,9 +358,9 @@ pub(crate) fn depend(stream: &Stream, nodes: &[usize], only: bool) -> CudaResult
 /// Called when an event is recorded in a stream; `None` if the stream does not capture.
 ///
 /// # Errors
-/// As [`of`].
+/// As [`for_stream`].
 pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
-    let Some(capture) = of(stream)? else { return Ok(None) };
+    let Some(capture) = for_stream(stream)? else { return Ok(None) };
     let state = capture.state.lock();
     let after = state.place(stream).map_or_else(Vec::new, |place| state.members[place].after.clone());
     drop(state);
@@ -371,10 +371,10 @@ pub(crate) fn record(stream: &Stream) -> CudaResult<Option<Captured>> {
 /// is part of a capture, and handled.
 ///
 /// # Errors
-/// As [`of`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
+/// As [`for_stream`]; `CAPTURE_MERGE` between two captures, `CAPTURE_ISOLATION` for an event of work that is not captured,
 /// `CAPTURED_EVENT` for one whose capture is over, `CAPTURE_UNSUPPORTED` for the legacy stream.
 pub(crate) fn wait(stream: &Arc<Stream>, captured: Option<Captured>, is_fresh: bool) -> CudaResult<bool> {
-    let own = of(stream)?;
+    let own = for_stream(stream)?;
     let Some(Captured { capture, after }) = captured else {
         return match own {
             None => Ok(false),
@@ -519,7 +519,7 @@ impl Capture {
     /// As [`Capture::add`]; `INVALID_VALUE` for memory that does not belong to a graph, or is already freed. The capture is then
     /// invalid.
     pub(crate) fn free(&self, stream: &Arc<Stream>, address: usize) -> CudaResult {
-        let added = allocation::at(address).and_then(|allocation| self.add(&[stream], Operation::Free(allocation)));
+        let added = allocation::find(address).and_then(|allocation| self.add(&[stream], Operation::Free(allocation)));
         added.inspect_err(|_| self.invalidate())
     }
 

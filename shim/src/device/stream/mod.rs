@@ -66,9 +66,9 @@ pub(crate) struct Stream {
     /// Whether it is listed among the device's busy streams.
     is_listed: AtomicBool,
     queue: Mutex<Queue>,
-    /// For the worker: there is work, or the end.
+    /// Wakes the worker: there is work, or the end.
     work: Condvar,
-    /// For the waiters: a task is done.
+    /// Wakes the waiters: a task is done.
     changed: Condvar,
 }
 
@@ -212,7 +212,7 @@ impl Stream {
             Kind::Blocking => Order::Blocking,
             Kind::NonBlocking => Order::NonBlocking,
         };
-        lane::of(Lane { id: self.id, device: self.device, order })
+        lane::current(Lane { id: self.id, device: self.device, order })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

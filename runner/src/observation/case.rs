@@ -1,9 +1,5 @@
-//! Everything observed while a case ran: the only input of the checks, besides the case itself.
+//! What was seen of one run of a case.
 
-mod python;
-
-use crate::host::machine::Machine;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +10,9 @@ use protocol::report::Finding;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::host::{lossy_path, signal};
+use super::{Gap, Hang, ProcessObservation, PythonUsed, Role};
+use crate::host::machine::Machine;
 use crate::source::SourceLocation;
-
-pub use python::PythonUsed;
 
 /// The directory below [`Observation::scratch`] that the processes of a case share (FTEST_SCRATCH).
 pub const SHARED: &str = "shared";
@@ -148,39 +143,6 @@ pub struct PythonError {
     pub next: String,
 }
 
-/// Ranks that waited for ranks that did not come.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Hang {
-    /// The coordinator noticed it before the kill deadline: nothing moved for `timeout.idle`.
-    pub idle: bool,
-    /// Which ranks wait for which, and what the missing ones did last.
-    pub sentence: String,
-    /// Ranks whose processes others waited for and that waited for none.
-    pub missing: Vec<u32>,
-    /// Where in the program the missing ranks were when they were ended, if Python said so.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub at: Vec<String>,
-    /// Where in the program these ranks wait, and where the missing ones were last.
-    #[serde(default)]
-    pub lines: Vec<String>,
-    /// Each wait with its duration, and each rank's processes with the state they were in.
-    pub details: Vec<String>,
-    /// The directory of the flight record, if one could be written.
-    #[serde(serialize_with = "lossy_path::optional")]
-    #[schemars(with = "Option<PathBuf>")]
-    pub flight_record: Option<PathBuf>,
-}
-
-impl Hang {
-    /// Where the missing ranks are, as it is what the reader looks for; the message; and, each on its own line, the places in
-    /// the program.
-    pub fn story(&self) -> String {
-        let at = if self.at.is_empty() { String::new() } else { format!("{}: ", self.at.join(", ")) };
-        let parts: Vec<&str> = std::iter::once(&self.sentence).chain(&self.lines).map(String::as_str).collect();
-        at + &parts.join("\n")
-    }
-}
-
 /// How many processes were forked from a warm process, and why others were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Starts {
@@ -191,134 +153,4 @@ pub struct Starts {
     /// Modules that the suite wants imported before, and that cannot be, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
-}
-
-/// One process.
-#[derive(Clone, Debug)]
-pub struct ProcessObservation {
-    /// What it was.
-    pub role: Role,
-    /// How it ended.
-    pub exit: Exit,
-    /// Its standard output.
-    pub stdout: Captured,
-    /// Its standard error.
-    pub stderr: Captured,
-}
-
-impl ProcessObservation {
-    /// Messages about the streams that could not be written to their files.
-    pub fn write_errors(&self) -> impl Iterator<Item = String> {
-        [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter().filter_map(|(name, stream)| {
-            let error = stream.write_error.as_ref()?;
-            Some(format!("not all of {name} of {} could be kept: {error}", self.role))
-        })
-    }
-}
-
-/// What a process was in the case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// A global rank.
-    Rank(u32),
-    /// torchrun of a node, by the node's index; or the one plain process of a case without ranks (index 0).
-    Launcher(u32),
-    /// Slurm's srun, which started the ranks or the torchruns.
-    Srun,
-    /// fakegpu-coordinator.
-    Coordinator,
-}
-
-impl Role {
-    /// Name of the files that hold a process's streams.
-    pub fn file_stem(self) -> String {
-        match self {
-            Role::Rank(rank) => format!("rank-{rank}"),
-            Role::Launcher(node) => format!("launcher-{node}"),
-            Role::Srun => "srun".to_owned(),
-            Role::Coordinator => "coordinator".to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Role::Rank(rank) => write!(f, "rank {rank}"),
-            Role::Launcher(node) => write!(f, "launcher {node}"),
-            Role::Srun => f.write_str("srun"),
-            Role::Coordinator => f.write_str("coordinator"),
-        }
-    }
-}
-
-/// How a process ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Exit {
-    /// It returned this code.
-    Code(i32),
-    /// A signal ended it.
-    Signal(i32),
-    /// It never ran: why.
-    NotStarted(String),
-    /// It did not go away after SIGKILL.
-    Unkillable,
-    /// It ran, but how it ended is not known (a worker of torchrun or a task of srun that was not reaped by us).
-    Unknown,
-}
-
-impl Exit {
-    /// How it ended, phrased to follow a name: `ended with code 1`, `was ended by SIGKILL`.
-    pub fn clause(&self) -> String {
-        match self {
-            Exit::Code(code) => format!("ended with code {code}"),
-            Exit::Signal(number) => format!("was ended by {}", signal::name(*number)),
-            Exit::NotStarted(why) => format!("never started: {why}"),
-            Exit::Unkillable => "is still there after SIGKILL".to_owned(),
-            Exit::Unknown => "ended in an unknown way".to_owned(),
-        }
-    }
-}
-
-/// One stream of one process. The whole of it is in `path`; memory keeps both ends.
-#[derive(Clone, Debug, Default)]
-pub struct Captured {
-    /// The file with the whole stream.
-    pub path: PathBuf,
-    /// Bytes written in all.
-    pub bytes: u64,
-    /// The first bytes: all of them unless `truncated`.
-    pub head: Vec<u8>,
-    /// The last bytes if `head` is not all; otherwise empty.
-    pub tail: Vec<u8>,
-    /// Something between head and tail is only in the file, or was dropped.
-    pub truncated: bool,
-    /// Texts that were searched for in the whole stream as it arrived, and the byte offset of each first match.
-    pub searched: BTreeMap<String, Option<u64>>,
-    /// Why the file is incomplete, if it could not be written.
-    pub write_error: Option<String>,
-}
-
-/// A use of something we do not implement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Gap {
-    /// `libcudart`, `libnccl`, ...
-    pub library: String,
-    /// The function or operation.
-    pub name: String,
-    /// What distinguishes uses of one name: a kernel, a datatype. Empty if nothing does.
-    pub detail: String,
-    /// How often.
-    pub count: u64,
-    /// Whose, where known.
-    pub rank: Option<u32>,
-}
-
-impl Gap {
-    /// The detail for a function that does not exist at all: the loader did not find it.
-    pub const NO_FUNCTION: &str = "undefined symbol";
-    /// The detail for a library that does not exist at all.
-    pub const NO_LIBRARY: &str = "no such library";
 }

@@ -1,11 +1,24 @@
 # The warm process: imports, then forks a process for each request.
 import atexit
+import ctypes
+import gc
 import importlib
 import inspect
 import json
+import os
 import shutil
+import socket
+import sys
 import threading
 
+from .checks import Recorder
+from .child import Warm
+from .forks import Line, serve
+from .kernel import STREAMS, libc, nothing_on, open_descriptors, send
+from .programs import AGENT, ending_early
+
+# What has to be in PYTHONPATH for this package to be found.
+DIRECTORY = os.path.dirname(os.path.dirname(__file__))
 # Modules that PyTorch's launcher imports, and that DDP and the optimizers import when first used.
 MODULES = ("torch", "torch.distributed", "torch.distributed.run", "torch.nn.parallel", "torch.optim", "torch._dynamo")
 
@@ -52,19 +65,6 @@ def main():
     without = ["%s: %s" % (name, left_out[name]) for name in wanted if name in left_out]
     send(control, json.dumps({"ready": without}).encode(), [])
     return serve(warm, Line(control))
-
-
-class Line:
-    """Where ftest requests processes."""
-
-    def __init__(self, control):
-        self.control = control
-
-    def receive(self):
-        return receive(self.control)
-
-    def close(self):
-        self.control.close()
 
 
 def load(wanted, left_out, control):
@@ -224,55 +224,3 @@ def begin_again(wanted, left_out, control, variables):
         shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
     arguments = [sys.executable, "-m", "ftest_warm", " ".join(wanted), *map(" ".join, left_out.items())]
     os.execve(sys.executable, arguments, {**variables, b"PYTHONPATH": path})
-
-
-def serve(warm, door):
-    """Forks until nobody can request any more. Returns only in the forks, with what the interpreter calls."""
-    while True:
-        message, descriptors = door.receive()
-        if message is None:
-            os._exit(0)
-        request = Request(message, descriptors)
-        start = fork(warm, door, request)
-        if start is not None:
-            return start
-        request.close()
-
-
-def fork(warm, door, request):
-    """A process whose parent is the requester: its own parent ends immediately, and the kernel gives an orphan to the nearest
-    ancestor that adopts orphans."""
-    moved, move = os.pipe()
-    try:
-        middle = os.fork()
-    except OSError as error:
-        request.report.sendall(b"error 0 %s\n" % os.fsencode(str(error)))
-        os.close(moved)
-        os.close(move)
-        return None
-    if middle == 0:
-        try:
-            child = os.fork()
-        except OSError as error:
-            request.report.sendall(b"error 0 %s\n" % os.fsencode(str(error)))
-            os._exit(1)
-        if child != 0:
-            os._exit(0)
-        os.close(move)
-        door.close()
-        # Not before its parent is gone for good, and never if this server is gone.
-        if os.read(moved, 1) != b"m":
-            os._exit(127)
-        os.close(moved)
-        try:
-            return warm.become(request)
-        except Exception as error:
-            request.fail("%s: %s" % (type(error).__name__, error))
-    os.close(moved)
-    os.waitpid(middle, 0)
-    try:
-        os.write(move, b"m")
-    except BrokenPipeError:
-        pass
-    os.close(move)
-    return None

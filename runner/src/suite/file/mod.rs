@@ -29,7 +29,7 @@ pub struct Suite {
     pub file: PathBuf,
     /// Things that are allowed in it but are probably mistakes.
     pub warnings: Warnings,
-    /// In file order; expansions of a matrix are in the order of its axes.
+    /// The cases in file order; expansions of a matrix are in the order of its axes.
     pub cases: Vec<Arc<Case>>,
 }
 

@@ -214,7 +214,7 @@ pub(crate) struct Entry {
 pub(crate) struct Sequence {
     /// Its nodes, with child graphs replaced by their nodes.
     pub(crate) entries: Vec<Entry>,
-    /// For each, the indices of its direct dependencies.
+    /// The indices of the direct dependencies of each node.
     pub(crate) after: Vec<Vec<usize>>,
 }
 

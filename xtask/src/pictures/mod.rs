@@ -4,7 +4,8 @@ mod terminal;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use duct::cmd;
 
 /// The suite that is shown; its last case fails on purpose.
 const SUITE: &str = "docs/example/training.yaml";
@@ -18,14 +19,10 @@ pub fn run(root: &Path) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let page = directory.path().join("report.html");
     let program = std::env::var_os("FTEST").map_or_else(|| root.join("ftest"), PathBuf::from);
-    let output = Command::new(&program)
-        .args([SUITE, "--no-fail-fast", "--color", "always", "--html"])
-        .arg(&page)
-        .arg("--runs-dir")
-        .arg(directory.path().join("runs"))
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("./ftest: {error}"))?;
+    let runs = directory.path().join("runs");
+    let command = cmd!(&program, SUITE, "--no-fail-fast", "--color", "always", "--html", &page, "--runs-dir", runs);
+    let output = command.dir(root).stdout_capture().stderr_capture().unchecked().run();
+    let output = output.map_err(|error| format!("./ftest: {error}"))?;
     // The suite has one case that fails.
     if output.status.code() != Some(1) {
         return Err(format!("./ftest {SUITE}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
@@ -74,15 +71,15 @@ fn browser() -> Option<PathBuf> {
 
 fn photograph(browser: &Path, page: &Path, picture: &Path) -> Result<(), String> {
     println!("{}", picture.display());
-    let done = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,2460"])
-        .arg(format!("--screenshot={}", picture.display()))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .map_err(|error| format!("{}: {error}", browser.display()))?;
+    let (picture, page) = (format!("--screenshot={}", picture.display()), format!("file://{}", page.display()));
+    let size = "--window-size=1000,2460";
+    let command =
+        cmd!(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, picture, page);
+    let done = command.stderr_to_stdout().stdout_capture().unchecked().run();
+    let done = done.map_err(|error| format!("{}: {error}", browser.display()))?;
     if done.status.success() {
         Ok(())
     } else {
-        Err(format!("{}: {}\n{}", browser.display(), done.status, String::from_utf8_lossy(&done.stderr)))
+        Err(format!("{}: {}\n{}", browser.display(), done.status, String::from_utf8_lossy(&done.stdout)))
     }
 }

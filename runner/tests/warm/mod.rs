@@ -33,7 +33,7 @@ const TORCH: [(&str, &str); 8] = [
          early = os.environ.get('READ_AT_IMPORT')\n",
     ),
     ("distributed/__init__.py", ""),
-    ("distributed/run.py", include_str!("warm/launcher.py")),
+    ("distributed/run.py", include_str!("launcher.py")),
     ("nn/parallel.py", ""),
     ("optim.py", ""),
     ("_inductor/__init__.py", ""),
@@ -110,11 +110,11 @@ impl Machine {
             fs::create_dir_all(torch.join(file).parent().unwrap()).unwrap();
             fs::write(torch.join(file), text).unwrap();
         }
-        fs::write(machine.path("probe.py"), include_str!("warm/probe.py")).unwrap();
-        fs::write(machine.path("family.py"), include_str!("warm/family.py")).unwrap();
+        fs::write(machine.path("probe.py"), include_str!("probe.py")).unwrap();
+        fs::write(machine.path("family.py"), include_str!("family.py")).unwrap();
         // As pip installs the commands of packages.
         let tool = machine.path("venv/bin/tool");
-        let text = format!("#!{}\n{}", machine.path("venv/bin/python").display(), include_str!("warm/probe.py"));
+        let text = format!("#!{}\n{}", machine.path("venv/bin/python").display(), include_str!("probe.py"));
         fs::write(&tool, text).unwrap();
         fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
         machine

@@ -25,7 +25,7 @@ struct Requirement<'a> {
 }
 
 impl<'a> Requirement<'a> {
-    fn of(line: &'a str) -> Option<Requirement<'a>> {
+    fn parse(line: &'a str) -> Option<Requirement<'a>> {
         let line = line.split(" --").next().unwrap_or_default().trim();
         let name = package(line);
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
@@ -87,11 +87,11 @@ pub(super) fn has_hashes(requirements: &[String]) -> bool {
 /// The packages that these lines name.
 pub(super) fn named(requirements: &[String]) -> impl Iterator<Item = String> {
     let names = requirements.iter().filter(|line| !line.starts_with(['-', '/', '.']));
-    names.filter_map(|line| Requirement::of(line)).map(|requirement| requirement.name)
+    names.filter_map(|line| Requirement::parse(line)).map(|requirement| requirement.name)
 }
 
 fn of_package(line: &str, limit: bool, inventory: &Inventory, depth: usize) -> Vec<String> {
-    let Some(wanted) = Requirement::of(line) else {
+    let Some(wanted) = Requirement::parse(line) else {
         return vec![format!("`{line}`, which cannot be checked")];
     };
     match wanted.marker.map(|marker| marker::holds(marker, &inventory.markers)) {
@@ -126,7 +126,7 @@ fn compiler_of_torch(wanted: &Requirement<'_>, inventory: &Inventory) -> Option<
     let open = wanted.name == COMPILER && wanted.range.is_empty() && wanted.url.is_none();
     let torch = inventory.packages.as_ref()?.get("torch").filter(|_| open)?;
     let entry = torch.requires.iter().find(|entry| package(entry) == COMPILER)?;
-    Requirement::of(entry).map(|entry| entry.range.to_owned()).filter(|range| !range.is_empty())
+    Requirement::parse(entry).map(|entry| entry.range.to_owned()).filter(|range| !range.is_empty())
 }
 
 /// What the extras of an installed package ask for.
@@ -137,7 +137,7 @@ fn of_extras(extras: &[&str], package: &Package, inventory: &Inventory, depth: u
         let mut asked = inventory.clone();
         asked.markers.insert("extra".to_owned(), (*extra).to_owned());
         let of_extra = package.requires.iter().filter(|entry| {
-            let marker = Requirement::of(entry).and_then(|entry| entry.marker);
+            let marker = Requirement::parse(entry).and_then(|entry| entry.marker);
             marker.is_some_and(|marker| marker.contains("extra")) && !is_replaced(entry)
         });
         found.extend(of_extra.flat_map(|entry| of_package(entry, false, &asked, depth)));
@@ -227,5 +227,4 @@ fn is_from(package: &Package, url: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "unmet/tests.rs"]
 mod tests;

@@ -54,7 +54,7 @@ pub(crate) enum GemmMode {
 /// Whether PyTorch's operators compute (`FAKEGPU_COMPUTE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Compute {
-    /// On the CPU, over the GPU's memory.
+    /// The CPU computes, over the GPU's memory.
     #[default]
     Cpu,
     /// Not at all: kernels are recorded, memory stays untouched.

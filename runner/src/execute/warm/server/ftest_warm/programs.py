@@ -1,6 +1,16 @@
 # What an interpreter's command line makes it run, and how a fork runs that.
 import atexit
+import ctypes
 import functools
+import importlib.machinery as machinery
+import os
+import re
+import sys
+import threading
+
+from .checks import Cold
+from .kernel import libc
+from .sources import own_sources
 
 # PyTorch's launcher, and others that start ranks: what they set is meant for the ranks.
 AGENT = b"torch.distributed.run"

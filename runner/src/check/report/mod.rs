@@ -93,7 +93,7 @@ pub fn is_singular(path: &str) -> bool {
 }
 
 impl ReportKind {
-    /// For messages.
+    /// The quantifier as messages name it.
     pub fn name(self) -> &'static str {
         match self {
             ReportKind::Cluster => "cluster report",

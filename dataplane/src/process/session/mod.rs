@@ -234,7 +234,7 @@ impl Session {
             return;
         }
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0
-            && let Some(site) = crate::site::of(id)
+            && let Some(site) = crate::site::find(id)
         {
             self.send(&ToCoordinator::Site { id, site });
         }

@@ -3,6 +3,8 @@ import ast
 import os
 import re
 
+from .checks import Cold, is_bound
+
 # Bytes: examining more takes as long as a cold start.
 MOST_SOURCE = 2 << 20
 SETS_VARIABLES = re.compile(rb"environ|putenv|setenv")

@@ -57,7 +57,7 @@ pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shar
     let now = SystemTime::now();
     let mark = case.xfail.as_ref().filter(|mark| mark.counts(now));
     shared.fixtures.begin(case);
-    let mut conclusion = Conclusion::of(attempts.make(1).await);
+    let mut conclusion = Conclusion::from_outcome(attempts.make(1).await);
     if !conclusion.verdict.is_neutral() && mark.is_none() {
         shared.failed.set(shared.failed.get() + 1);
         if let Some(retries) = &case.retries {
@@ -168,7 +168,7 @@ impl Attempts<'_> {
         }
         // Without the fixture outputs of the first run.
         let fresh = case.deterministic.is_some().then(|| case.clone());
-        let limit = self.resources.execution.limits.of(&case).filter(|limit| limit.has_passed());
+        let limit = self.resources.execution.limits.for_case(&case).filter(|limit| limit.has_passed());
         let mut observation = match requirement::unmet(&case) {
             _ if limit.is_some() => {
                 Observation { past: limit.map(|limit| limit.whose), timed_out: true, ..Observation::default() }

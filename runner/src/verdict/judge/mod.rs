@@ -25,7 +25,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     if observation.cancelled {
         return (Verdict::Skipped { reason: "interrupted while it ran".to_owned() }, Vec::new());
     }
-    let mut broken = ours(case, observation);
+    let mut broken = not_the_programs(case, observation);
     let not_run = [observation.fixture_error.is_some(), observation.python_error.is_some()];
     if observation.infra_error.is_some() || not_run.contains(&true) {
         return (Verdict::Broken, broken);
@@ -34,7 +34,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
         let got = "it was not started".to_owned();
         return (Verdict::Timeout, vec![out_of_time(case, whose, got)]);
     }
-    let mut failures = always(case, observation);
+    let mut failures = in_every_case(case, observation);
     let stopped = expected(case, observation, &mut failures);
     if let (Some(deterministic), Some(again)) = (&case.deterministic, &observation.again) {
         match judge(case, again, SnapshotMode::CompareOnly) {
@@ -64,7 +64,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
 }
 
 /// Failures that are our fault and not the program's.
-fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
+fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |kind: &'static str, expected: &str, got: String, next: &str| Failure {
         place: None,
         kind: kind.into(),
@@ -118,7 +118,7 @@ fn ours(case: &Case, observation: &Observation) -> Vec<Failure> {
 }
 
 /// Checks that every case must satisfy.
-fn always(case: &Case, observation: &Observation) -> Vec<Failure> {
+fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |kind: &'static str, expected: String, got: String, next: String| Failure {
         place: Some(case.place.clone()),
         kind: kind.into(),
