@@ -1,5 +1,9 @@
 //! Command lines of torchrun and its relatives, as READMEs, shell scripts and docstrings show them.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 /// The launchers; each may also be the end of a path.
 const LAUNCHERS: &[&str] = &["torchrun", "torch.distributed.run", "torch.distributed.launch"];
 /// What ends a command.
@@ -86,7 +90,10 @@ fn arguments(words: &[String]) -> (Vec<String>, usize) {
 }
 
 fn is_placeholder(word: &str) -> bool {
+    // `{0000..2175}` are the parts of a data set.
+    static RANGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{\d+\.\.\d+\}").expect("a constant"));
     let value = word.split_once('=').map_or(word, |(_, value)| value);
+    let value = RANGE.replace_all(value, "0");
     value.contains(['$', '<', '>', '{', '}']) || value.contains("...") || value.starts_with('[') || value.contains('…')
 }
 
@@ -129,6 +136,13 @@ mod tests {
                 false,
                 "",
                 0,
+            ),
+            (
+                "torchrun a.py --data '/data/part-{0000..2175}.tar' --out={name} --size {small,large}",
+                "a.py",
+                false,
+                "--data /data/part-{0000..2175}.tar",
+                2,
             ),
             ("accelerate launch --multi_gpu train.py --steps 3 && echo done", "train.py", false, "--steps 3", 0),
             ("OMP_NUM_THREADS=1 /opt/bin/torchrun x.py \"two words\"", "x.py", false, "two words", 0),
