@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((last_error(agent), last_error(failed), last_error("no")), (agent, failed, "no"));
         let ended =
             "curl: (6) Could not resolve host: example.org\nTraceback (most recent call last)\n  x\n".to_owned();
-        let said = |text: &String, is_timeout| of_outputs(&[text.clone()], is_timeout, root.path());
+        let said = |text: &String, is_timeout| of_outputs(std::slice::from_ref(text), is_timeout, root.path());
         assert!(said(&ended, true).unwrap().contains("something from example.org"));
         assert_eq!(said(&ended, false), None);
         assert!(said(&failed.to_owned(), true).unwrap().contains("not over in time"));

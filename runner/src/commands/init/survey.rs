@@ -78,7 +78,7 @@ impl Survey {
             let best = best_line(file, &lines);
             // A library makes these calls, too, but cannot be started; a demonstration at its end is no program.
             let shows = file.demonstrates && is_in_a_package(root, &file.path);
-            if best.is_none() && (shows || !(file.is_program && file.marks > 0) && !file.uses_a_gpu) {
+            if best.is_none() && (shows || !(file.uses_a_gpu || file.is_program && file.marks > 0)) {
                 continue;
             }
             let score = score(file, best.as_ref().map(|(line, _)| *line));
