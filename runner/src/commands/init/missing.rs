@@ -34,11 +34,23 @@ fn download(text: &str, root: &Path) -> String {
         let before = r"(?i)(?:host='|connect to '(?:https?://)?|resolve host(?: address)?:? ['\u{2018}]?)([\w.-]+)";
         Regex::new(before).expect("a constant")
     });
-    let from = HOST.captures(text).map(|found| format!(" from {}", &found[1])).unwrap_or_default();
+    let what = HOST.captures(text).map_or("something".to_owned(), |found| {
+        let host = &found[1];
+        file_of(text, host).unwrap_or_else(|| format!("something from {host}"))
+    });
     fixture(
-        &format!("The program{} downloads something{from}, which this machine cannot reach.", place(text, root)),
+        &format!("The program{} downloads {what}, which this machine cannot reach.", place(text, root)),
         "COMMAND that puts a small data set where the program looks for it",
     )
+}
+
+/// The file that the program wanted of this host.
+fn file_of(text: &str, host: &str) -> Option<String> {
+    static URL: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"https?://([^\s/'")]+)/[^\s'")]+"#).expect("a constant"));
+    static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"with url: (/[^\s')]+)").expect("a constant"));
+    let named = PATH.captures(text).map(|found| format!("https://{host}{}", &found[1]));
+    named.or_else(|| URL.captures_iter(text).find(|found| found[1] == *host).map(|found| found[0].to_owned()))
 }
 
 fn too_long() -> String {
@@ -124,6 +136,7 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
 fn place(text: &str, root: &Path) -> String {
     static FRAME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"File "([^"]+\.py)", line (\d+)"#).expect("a constant"));
+    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     let Ok(root) = root.canonicalize() else { return String::new() };
     let of = |frame: regex::Captures<'_>| {
         let file = Path::new(&frame[1]).strip_prefix(&root).ok()?;
@@ -210,6 +223,16 @@ mod tests {
                 "wget: unable to resolve host address \u{2018}example.net\u{2019}",
                 ["downloads something from example.net", "small data set"],
             ),
+            (
+                "HTTPSConnectionPool(host='example.com', port=443): Max retries exceeded with url: /a/b.json (Caused by \
+                 NameResolutionError(\"Failed to resolve 'example.com'\"))",
+                ["downloads https://example.com/a/b.json, which", "small data set"],
+            ),
+            (
+                "See https://example.net/help\nDownloading https://example.org/a.zip to a.zip\n\
+                 curl: (6) Could not resolve host: example.org",
+                ["downloads https://example.org/a.zip, which", "small data set"],
+            ),
             ("OSError: CUDA_HOME environment variable is not set. Please", ["compiles CUDA code", "kernels#compilers"]),
         ] {
             let said = of_output(text, root.path()).unwrap();
@@ -236,6 +259,8 @@ mod tests {
             root.display()
         );
         assert_eq!(place(&text, &root), " (get.py:3)");
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(place(&format!("File \"{}/x.py\", line 1", here.display()), Path::new("")), " (x.py:1)");
         let root = tempfile::tempdir().unwrap();
         assert_eq!(of_output("RuntimeError: shapes differ", root.path()), None);
     }

@@ -127,7 +127,7 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     if is_example {
         let example = root.join(EXAMPLE);
         println!(
-            "no program found in {} that torchrun could start: none of its Python files uses torch.distributed or a GPU",
+            "no program found in {} that torchrun could start: none of its programs uses torch.distributed or a GPU",
             looked_at.display()
         );
         put(&example, EXAMPLE_PROGRAM)?;
