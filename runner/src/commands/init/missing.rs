@@ -21,36 +21,35 @@ pub(super) fn advice(runs: &Runs, root: &Path) -> Option<String> {
 
 fn of_outputs(texts: &[String], is_timeout: bool, root: &Path) -> Option<String> {
     let of = |part: fn(&str) -> &str| texts.iter().map(|text| part(text)).collect::<Vec<_>>().join("\n");
+    let whole = of(|text| text);
     if !is_timeout {
-        return of_output(&of(last_error), root);
+        return of_output(&of(last_error), &whole, root);
     }
     // It may repeat what does not work for as long as it runs; its last traceback says where it was when it was ended.
-    let repeated = of(|text| text);
-    Some(if NETWORK.is_match(&repeated) { download(&repeated, root) } else { too_long() })
+    Some(if NETWORK.is_match(&whole) { download(&whole, &whole, root) } else { too_long() })
 }
 
-fn download(text: &str, root: &Path) -> String {
+/// `error` is what it said last, `whole` what it said in all.
+fn download(error: &str, whole: &str, root: &Path) -> String {
     static HOST: LazyLock<Regex> = LazyLock::new(|| {
         let before = r"(?i)(?:host='|connect to '(?:https?://)?|resolve host(?: address)?:? ['\u{2018}]?)([\w.-]+)";
         Regex::new(before).expect("a constant")
     });
-    let what = HOST.captures(text).map_or("something".to_owned(), |found| {
-        let host = &found[1];
-        file_of(text, host).unwrap_or_else(|| format!("something from {host}"))
-    });
+    // Of the lines that programs write before they download a file, the last.
+    static URL: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"(?i)downloading\b[^\n]*?(https?://[^\s'")]*[\w/])"#).expect("a constant"));
+    static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"with url: (/[^\s')]+)").expect("a constant"));
+    let host = HOST.captures(error).map(|found| found[1].to_owned());
+    let what = match (host, PATH.captures(error), URL.captures_iter(whole).last()) {
+        (Some(host), Some(path), _) => format!("https://{host}{}", &path[1]),
+        (_, _, Some(url)) => url[1].to_owned(),
+        (Some(host), ..) => format!("something from {host}"),
+        _ => "something".to_owned(),
+    };
     fixture(
-        &format!("The program{} downloads {what}, which this machine cannot reach.", place(text, root)),
+        &format!("The program{} downloads {what}, which this machine cannot reach.", place(error, root)),
         "COMMAND that puts a small data set where the program looks for it",
     )
-}
-
-/// The file that the program wanted of this host.
-fn file_of(text: &str, host: &str) -> Option<String> {
-    static URL: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"https?://([^\s/'")]+)/[^\s'")]+"#).expect("a constant"));
-    static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"with url: (/[^\s')]+)").expect("a constant"));
-    let named = PATH.captures(text).map(|found| format!("https://{host}{}", &found[1]));
-    named.or_else(|| URL.captures_iter(text).find(|found| found[1] == *host).map(|found| found[0].to_owned()))
 }
 
 fn too_long() -> String {
@@ -77,7 +76,7 @@ static NETWORK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(words).expect("a constant")
 });
 
-fn of_output(text: &str, root: &Path) -> Option<String> {
+fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
     static RULES: LazyLock<[Regex; 5]> = LazyLock::new(|| {
         [
             r"ModuleNotFoundError: No module named '([\w.]+)'",
@@ -119,7 +118,7 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
         ));
     }
     if NETWORK.is_match(text) {
-        return Some(download(text, root));
+        return Some(download(text, whole, root));
     }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
     let command = match preparation(root, &missing) {
@@ -235,7 +234,7 @@ mod tests {
             ),
             ("OSError: CUDA_HOME environment variable is not set. Please", ["compiles CUDA code", "kernels#compilers"]),
         ] {
-            let said = of_output(text, root.path()).unwrap();
+            let said = of_output(text, text, root.path()).unwrap();
             assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         }
         let failed = "Traceback (most recent call last)\nModuleNotFoundError: No module named 'a'\n";
@@ -247,13 +246,17 @@ mod tests {
         let said = |text: &String, is_timeout| of_outputs(std::slice::from_ref(text), is_timeout, root.path());
         assert!(said(&ended, true).unwrap().contains("something from example.org"));
         assert_eq!(said(&ended, false), None);
+        let loads =
+            "Downloading: \"https://example.org/a.pth\" to /x\nTraceback (most recent call last)\nurlopen error"
+                .to_owned();
+        assert!(said(&loads, false).unwrap().contains("downloads https://example.org/a.pth, which"));
         assert!(said(&failed.to_owned(), true).unwrap().contains("not over in time"));
         let root = root.path().canonicalize().unwrap();
         let text = format!(
             "  File \"{}/a/train.py\", line 7, in f\n  File \"/lib/x.py\", line 9\nurlopen error",
             root.display()
         );
-        assert!(of_output(&text, &root).unwrap().starts_with("The program (a/train.py:7) downloads something"));
+        assert!(of_output(&text, &text, &root).unwrap().starts_with("The program (a/train.py:7) downloads something"));
         let text = format!(
             "Thread 1 (most recent call first):\n  File \"/lib/x.py\", line 9 in f\n  File \"{0}/get.py\", line 3 in g\n  File \"{0}/train.py\", line 7 in h",
             root.display()
@@ -262,6 +265,6 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         assert_eq!(place(&format!("File \"{}/x.py\", line 1", here.display()), Path::new("")), " (x.py:1)");
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(of_output("RuntimeError: shapes differ", root.path()), None);
+        assert_eq!(of_output("RuntimeError: shapes differ", "", root.path()), None);
     }
 }
