@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of the repository's own files that are read for one program.
-const MOST: usize = 60;
+const MOST: usize = 400;
 
 /// What a program imports, directly and through the repository's own modules.
 #[derive(Clone, Debug, Default)]

@@ -77,17 +77,18 @@ static NETWORK: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
-    static RULES: LazyLock<[Regex; 5]> = LazyLock::new(|| {
+    static RULES: LazyLock<[Regex; 6]> = LazyLock::new(|| {
         [
-            r"ModuleNotFoundError: No module named '([\w.]+)'",
+            r"No module named '([\w.]+)'",
             r"ImportError: cannot import name '\w+' from '(\w+)",
             r"the following arguments are required: (.+)",
             r"No such file or directory: '([^']+)'",
+            r"pip3? install (?:-U |--upgrade )?['\u{60}\u{22}]?([A-Za-z][\w.-]*\w)(?:['\u{60}\u{22}\s]|$)",
             r"(?m)^(?:\[rank\d+\]: )?(?:AssertionError|FileNotFoundError|ValueError|RuntimeError|OSError|NotADirectoryError)\b.*?([\w~.-]*/[\w./~-]+)",
         ]
         .map(|rule| Regex::new(rule).expect("a constant"))
     });
-    let [module, version, arguments, file, path] = &*RULES;
+    let [module, version, arguments, file, hint, path] = &*RULES;
     let first = |rule: &Regex| {
         let found = rule.captures(text)?;
         Some(found.iter().skip(1).flatten().next().map(|part| part.as_str().trim().to_owned()).unwrap_or_default())
@@ -119,6 +120,9 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
     }
     if NETWORK.is_match(text) {
         return Some(download(text, whole, root));
+    }
+    if let Some(package) = first(hint).filter(|_| text.contains("Error")) {
+        return Some(format!("The program lacks the package {package}: add it to `python` in {SUITE}."));
     }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
     let command = match preparation(root, &missing) {
@@ -200,6 +204,14 @@ mod tests {
             (
                 "ImportError: cannot import name '_pil_interp' from 'timm.data.transforms' (/x/timm)",
                 ["another version of `timm`", "`python` in suites/training.yaml"],
+            ),
+            (
+                "ImportError: requests package is required by x :: No module named 'requests'",
+                ["imports `requests`", "to `python`"],
+            ),
+            (
+                "ModuleNotFoundError: Neither is available. Try `pip install`ing either.\nTry running `pip install -U 'mine'`",
+                ["lacks the package mine", "to `python`"],
             ),
             ("ModuleNotFoundError: No module named 'torch._six'", ["imports `torch._six`", "for another version"]),
             (
