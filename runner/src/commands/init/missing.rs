@@ -1,6 +1,6 @@
 //! What a first run lacked: a file, a download, a module or an argument, by what the program said, and what to do about it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -82,7 +82,7 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
             r"No module named '([\w.]+)'",
             r"ImportError: cannot import name '\w+' from '(\w+)",
             r"the following arguments are required: (.+)",
-            r"No such file or directory: '([^']+)'",
+            r"(?:No such file or directory:|Unable to find) '([^']*[./][^']*)'",
             r"pip3? install (?:-U |--upgrade )?['\u{60}\u{22}]?([A-Za-z][\w.-]*\w)(?:['\u{60}\u{22}\s]|$)",
             r"(?m)^(?:\[rank\d+\]: )?(?:AssertionError|FileNotFoundError|ValueError|RuntimeError|OSError|NotADirectoryError)\b.*?([\w~.-]*/[\w./~-]+)",
         ]
@@ -125,6 +125,8 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
         return Some(format!("The program lacks the package {package}: add it to `python` in {SUITE}."));
     }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
+    let own = absolute(root).and_then(|root| Some(Path::new(&missing).strip_prefix(root).ok()?.display().to_string()));
+    let missing = own.unwrap_or(missing);
     let command = match preparation(root, &missing) {
         Some(script) => format!("python3 {script}"),
         None => format!("COMMAND that makes {missing}"),
@@ -139,8 +141,7 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
 fn place(text: &str, root: &Path) -> String {
     static FRAME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"File "([^"]+\.py)", line (\d+)"#).expect("a constant"));
-    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-    let Ok(root) = root.canonicalize() else { return String::new() };
+    let Some(root) = absolute(root) else { return String::new() };
     let of = |frame: regex::Captures<'_>| {
         let file = Path::new(&frame[1]).strip_prefix(&root).ok()?;
         Some(format!(" ({}:{})", file.display(), &frame[2]))
@@ -151,6 +152,11 @@ fn place(text: &str, root: &Path) -> String {
         None => FRAME.captures_iter(text).filter_map(of).last(),
     };
     own.unwrap_or_default()
+}
+
+/// The repository; an empty path is the working directory.
+fn absolute(root: &Path) -> Option<PathBuf> {
+    if root.as_os_str().is_empty() { Path::new(".") } else { root }.canonicalize().ok()
 }
 
 fn exists(root: &Path, path: &str) -> bool {
@@ -196,6 +202,10 @@ mod tests {
             (
                 "FileNotFoundError: [Errno 2] No such file or directory: '/path/to/coco/train2017'",
                 ["needs /path/to/coco/train2017", "COMMAND that makes /path/to/coco/train2017"],
+            ),
+            (
+                "No such file or directory: 'lspci'\nFileNotFoundError: Unable to find '/nowhere/data.json'",
+                ["needs /nowhere/data.json,", "COMMAND that makes /nowhere/data.json"],
             ),
             (
                 "AssertionError: provided COCO path /path/to/coco does not exist",
@@ -274,6 +284,8 @@ mod tests {
             root.display()
         );
         assert_eq!(place(&text, &root), " (get.py:3)");
+        let text = format!("FileNotFoundError: Unable to find '{}/data/x.json'", root.display());
+        assert!(of_output(&text, &text, &root).unwrap().contains(" needs data/x.json, "));
         let here = std::env::current_dir().unwrap();
         assert_eq!(place(&format!("File \"{}/x.py\", line 1", here.display()), Path::new("")), " (x.py:1)");
         let root = tempfile::tempdir().unwrap();
