@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::no_capture;
 use super::process_tree::ProcessPlan;
 use super::show::Streams;
+use super::torchrun;
 use crate::case::{Case, Launch};
 use crate::observation::Role;
 
@@ -97,11 +98,13 @@ impl DebugRank {
             return;
         }
         no_capture::tee(case, arguments, process);
-        let mut script = process.argv.split_off(process.argv.len().saturating_sub(arguments + 1));
+        let end = torchrun::end_of_options(&process.argv, arguments);
+        let mut script = process.argv.split_off(end);
+        script.remove(0);
         // The way torchrun itself starts a script.
         let python = process.argv.first().cloned().unwrap_or_default();
         script.splice(0..0, [python, "-u".into()]);
-        process.argv.push("--no-python".into());
+        process.argv.extend(["--no-python", torchrun::END].map(OsString::from));
         let rank = self.rank.to_string();
         if self.debugger.is_empty() {
             // torchrun reads its arguments as templates, in which `$$` means `$`.
@@ -176,7 +179,7 @@ mod tests {
         let suite = crate::suite::parse(&PathBuf::from("s.yaml"), text, directory.path()).unwrap();
         let mut planned = [ProcessPlan {
             role: Role::Launcher(0),
-            argv: words(&["py", "-m", "torch.distributed.run", "--redirects=3", "t.py", "x", "y"]),
+            argv: words(&["py", "-m", "torch.distributed.run", "--redirects=3", "--", "t.py", "x", "y"]),
             environment: Environment::new(),
             directory: PathBuf::new(),
             lifeline: false,
@@ -188,9 +191,9 @@ mod tests {
         }];
         DebugRank { rank: 1, debugger: Vec::new() }.apply(&suite.cases[0], &mut planned);
         let argv = &planned[0].argv;
-        assert_eq!(argv[3..7], words(&["--redirects=3", "--tee=3", "--no-python", "sh"]));
-        assert!(argv[8].to_string_lossy().contains("kill -STOP $$$$"));
-        assert_eq!(argv[9..], words(&["ftest-debug", "1", "py", "-u", "t.py", "x", "y"]));
+        assert_eq!(argv[3..8], words(&["--redirects=3", "--tee=3", "--no-python", "--", "sh"]));
+        assert!(argv[9].to_string_lossy().contains("kill -STOP $$$$"));
+        assert_eq!(argv[10..], words(&["ftest-debug", "1", "py", "-u", "t.py", "x", "y"]));
         assert!(matches!(planned[0].streams, Streams::Interactive));
     }
 }

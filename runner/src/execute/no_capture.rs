@@ -2,6 +2,7 @@
 
 use super::process_tree::ProcessPlan;
 use super::show::{Name, Streams};
+use super::torchrun;
 use crate::case::srun::{Program, Srun};
 use crate::case::{Case, Launch};
 use crate::host::secrets::Secrets;
@@ -30,7 +31,7 @@ pub(super) fn show(case: &Case, planned: &mut [ProcessPlan], secrets: &Secrets) 
 /// torchrun's workers write to files; with `--tee` also to torchrun's own streams.
 pub(super) fn tee(case: &Case, arguments: usize, process: &mut ProcessPlan) {
     if case.kill.is_empty() {
-        let script = process.argv.len().saturating_sub(arguments + 1);
-        process.argv.insert(script, "--tee=3".into());
+        let end = torchrun::end_of_options(&process.argv, arguments);
+        process.argv.insert(end, "--tee=3".into());
     }
 }

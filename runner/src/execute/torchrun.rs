@@ -10,6 +10,9 @@ use crate::observation::Exit;
 /// The variable from which torchrun takes the address of node 0 if no option has it.
 pub const MASTER: &str = "PET_MASTER_ADDR";
 
+/// Ends torchrun's own options. Without it, torchrun refuses arguments of the program that abbreviate several of those: `--logs`.
+pub const END: &str = "--";
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Torchrun<'a> {
@@ -65,10 +68,16 @@ impl Torchrun<'_> {
         if self.tee {
             flag("tee", &3);
         }
+        argv.push(END.into());
         argv.push(self.script.into());
         argv.extend(self.arguments.iter().map(OsString::from));
         argv
     }
+}
+
+/// Where torchrun's own options end in a command that [`Torchrun::argv`] made, whose program has this many arguments.
+pub fn end_of_options(argv: &[OsString], arguments: usize) -> usize {
+    argv.len().saturating_sub(arguments + 2)
 }
 
 /// The variables that tell the torchrun of `node` its place and where to log, below `scratch`; torchrun reads options from
@@ -142,6 +151,27 @@ mod tests {
         let expected = BTreeMap::from([(2, Exit::Signal(9)), (3, Exit::Code(7))]);
         assert_eq!(failures(stderr), expected);
         assert!(failures(b"rank: nothing\nexitcode : 3\n").is_empty());
+    }
+
+    #[test]
+    fn arguments_of_the_program_are_not_torchruns() {
+        let arguments = ["--logs".to_owned(), "x".to_owned()];
+        let command = Torchrun {
+            python: Path::new("python"),
+            nproc_per_node: 2,
+            nnodes: 1,
+            script: Path::new("train.py"),
+            arguments: &arguments,
+            max_restarts: 0,
+            master: None,
+            port: 1,
+            logs: Path::new("/logs"),
+            tee: false,
+        };
+        let argv = command.argv(Some(0));
+        let end = end_of_options(&argv, arguments.len());
+        assert_eq!(argv[end..], ["--", "train.py", "--logs", "x"]);
+        assert_eq!(argv[end - 1], "--redirects=3");
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub(super) struct Choice {
     pub(super) note: Option<String>,
     /// Directories for `PYTHONPATH`, from the repository's root.
     pub(super) python_path: Vec<String>,
-    /// Whether a fixture makes images for it.
-    pub(super) images: bool,
+    /// How many images a fixture makes for it to train on, if any.
+    pub(super) images: Option<u32>,
     /// Whether it takes its local rank as an argument, as the launcher of PyTorch 1 gave it.
     pub(super) takes_local_rank: bool,
 }
@@ -87,7 +87,8 @@ impl Choice {
         match &self.program.module {
             Some(module) => {
                 let start = ["torchrun", "--standalone"].map(str::to_owned);
-                let rest = [format!("--nproc_per_node={gpus_per_node}"), "-m".to_owned(), module.clone()];
+                // torchrun takes no argument after `--` for its own.
+                let rest = [&format!("--nproc_per_node={gpus_per_node}"), "-m", "--", module].map(str::to_owned);
                 format!("argv: [{}]", words(&[&start[..], &rest, &self.arguments].concat()))
             }
             None if self.takes_local_rank => {
@@ -120,15 +121,15 @@ impl Choice {
                 format!("  env: {{ PYTHONPATH: \"{}\" }}\n", places.join(":"))
             }
         };
-        let fixtures = match self.images {
-            true => {
+        let fixtures = self.images.map_or(String::new(), |number| {
+            format!(
                 "\nfixtures:\n  # A few images in the place of the data set: DIR/train and DIR/val.\n  images:\n    \
-                     scope: suite\n    cwd: .\n    setup: { argv: [python3, make_images.py, \"${{ dir.scratch }}\"] }\n    \
+                     scope: suite\n    cwd: .\n    \
+                     setup: {{ argv: [python3, make_images.py, \"${{{{ dir.scratch }}}}\", '{number}'] }}\n    \
                      outputs: [DIR]\n"
-            }
-            false => "",
-        };
-        let uses = if self.images { "    uses: [images]\n" } else { "" };
+            )
+        });
+        let uses = if self.images.is_some() { "    uses: [images]\n" } else { "" };
         // A program for one GPU need not call NCCL.
         let report = match world {
             1 => String::new(),
@@ -147,7 +148,7 @@ impl Choice {
                    #     stderr: {{ contains: \"needs rank {last}, which will not arrive\" }}\n",
                 last = world - 1,
                 launch = launch.replace("\n    ", "\n  #   "),
-                again = if self.images { "  #   uses: [images]\n" } else { "" },
+                again = if self.images.is_some() { "  #   uses: [images]\n" } else { "" },
             ),
         };
         format!(

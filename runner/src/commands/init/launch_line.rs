@@ -1,5 +1,10 @@
 //! Command lines of torchrun and its relatives, as READMEs, shell scripts and docstrings show them.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
 /// The launchers; each may also be the end of a path.
 const LAUNCHERS: &[&str] = &["torchrun", "torch.distributed.run", "torch.distributed.launch"];
 /// What ends a command.
@@ -27,7 +32,38 @@ pub(super) fn all(text: &str) -> Vec<LaunchLine> {
             None => joined.extend([line, "\n"]),
         }
     }
-    joined.lines().filter_map(of_line).collect()
+    let mut values = BTreeMap::new();
+    let mut found = Vec::new();
+    for line in joined.lines() {
+        if let Some((name, value)) = assigned(line) {
+            values.insert(name, value);
+        } else {
+            found.extend(of_line(&with_values(line, &values)));
+        }
+    }
+    found
+}
+
+/// The variable that a line of a shell script sets, and to what: `SIZE=${SIZE:-"small"}`.
+fn assigned(line: &str) -> Option<(&str, String)> {
+    static SET: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"^\s*(?:export\s+)?([A-Za-z_]\w*)=(?:\$\{(\w+):?-([^}]*)\}|([^\s$]+))\s*(?:#.*)?$"#)
+            .expect("a constant")
+    });
+    let found = SET.captures(line)?;
+    let (name, value) = (found.get(1)?.as_str(), found.get(3).or(found.get(4))?.as_str().trim_matches(['"', '\'']));
+    let is_own = found.get(2).is_none_or(|other| other.as_str() == name);
+    (is_own && !value.is_empty() && !is_placeholder(value)).then(|| (name, value.to_owned()))
+}
+
+/// `line` with the values of variables that are known, and without what its caller adds.
+fn with_values(line: &str, values: &BTreeMap<&str, String>) -> String {
+    static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))").expect("a constant"));
+    let line = USE.replace_all(line, |used: &Captures<'_>| {
+        let name = used.get(1).or(used.get(2)).map_or("", |name| name.as_str());
+        values.get(name).cloned().unwrap_or_else(|| used[0].to_owned())
+    });
+    line.replace(" \"$@\"", "").replace(" $@", "")
 }
 
 fn of_line(line: &str) -> Option<LaunchLine> {
@@ -86,7 +122,10 @@ fn arguments(words: &[String]) -> (Vec<String>, usize) {
 }
 
 fn is_placeholder(word: &str) -> bool {
+    // `{0000..2175}` are the parts of a data set.
+    static RANGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\{\d+\.\.\d+\}").expect("a constant"));
     let value = word.split_once('=').map_or(word, |(_, value)| value);
+    let value = RANGE.replace_all(value, "0");
     value.contains(['$', '<', '>', '{', '}']) || value.contains("...") || value.starts_with('[') || value.contains('…')
 }
 
@@ -129,6 +168,21 @@ mod tests {
                 false,
                 "",
                 0,
+            ),
+            (
+                "torchrun a.py --data '/data/part-{0000..2175}.tar' --out={name} --size {small,large}",
+                "a.py",
+                false,
+                "--data /data/part-{0000..2175}.tar",
+                2,
+            ),
+            (
+                "SIZE=${SIZE:-\"small\"}\nDATA=$1\nexport OUT='out dir'\nSEED=1 # fixed\nOTHER=${SIZE:-x}\n\
+                 torchrun --nproc_per_node=${N} a.py --size ${SIZE} --seed=$SEED --data $DATA --other $OTHER \"$@\"",
+                "a.py",
+                false,
+                "--size small --seed=1",
+                2,
             ),
             ("accelerate launch --multi_gpu train.py --steps 3 && echo done", "train.py", false, "--steps 3", 0),
             ("OMP_NUM_THREADS=1 /opt/bin/torchrun x.py \"two words\"", "x.py", false, "two words", 0),

@@ -1,4 +1,4 @@
-"""Makes a few images in the layout of torchvision's ImageFolder, in place of a data set: python3 make_images.py DIRECTORY"""
+"""Makes a few images in the layout of torchvision's ImageFolder, in place of a data set: python3 make_images.py DIRECTORY NUMBER"""
 
 import os
 import random
@@ -18,12 +18,12 @@ def image(path, size=64):
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-directory = sys.argv[1]
+directory, number = sys.argv[1], int(sys.argv[2])
 random.seed(0)
-for part, number in ("train", 4), ("val", 2):
+for part, images in ("train", number), ("val", 4):
     for name in "cat", "dog":
         os.makedirs(os.path.join(directory, part, name))
-        for index in range(number):
+        for index in range(images // 2):
             image(os.path.join(directory, part, name, f"{index}.png"))
 with open(os.environ["FTEST_OUTPUT"], "a") as file:
     file.write(f"DIR={directory}\n")

@@ -1,6 +1,6 @@
 //! What a first run lacked: a file, a download, a module or an argument, by what the program said, and what to do about it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -8,36 +8,87 @@ use regex::Regex;
 use super::files::SUITE;
 use crate::record::run::Run;
 use crate::record::store::{self, Runs};
+use crate::verdict::Verdict;
 
 /// Advice about the last run in `runs`; none if nothing in its output is known here.
 pub(super) fn advice(runs: &Runs, root: &Path) -> Option<String> {
     let run: Run = store::read(&runs.find(None).ok()?).ok()?;
     let attempt = run.cases.iter().find_map(|case| case.shown())?;
     let texts = attempt.processes.iter().flat_map(|process| [&process.stderr, &process.stdout]);
-    let text: Vec<String> =
-        texts.map(|stream| last_error(&format!("{}\n{}", stream.head, stream.tail)).to_owned()).collect();
-    of_output(&text.join("\n"), root)
+    let texts: Vec<String> = texts.map(|stream| format!("{}\n{}", stream.head, stream.tail)).collect();
+    of_outputs(&texts, attempt.verdict == Verdict::Timeout, root)
 }
 
-/// What a program said last of an error: from its last traceback on.
+fn of_outputs(texts: &[String], is_timeout: bool, root: &Path) -> Option<String> {
+    let of = |part: fn(&str) -> &str| texts.iter().map(|text| part(text)).collect::<Vec<_>>().join("\n");
+    let whole = of(|text| text);
+    if !is_timeout {
+        return of_output(&of(last_error), &whole, root);
+    }
+    // It may repeat what does not work for as long as it runs; its last traceback says where it was when it was ended.
+    Some(if NETWORK.is_match(&whole) { download(&whole, &whole, root) } else { too_long() })
+}
+
+/// `error` is what it said last, `whole` what it said in all.
+fn download(error: &str, whole: &str, root: &Path) -> String {
+    static HOST: LazyLock<Regex> = LazyLock::new(|| {
+        let before = r"(?i)(?:host='|connect to '(?:https?://)?|resolve host(?: address)?:? ['\u{2018}]?)([\w.-]+)";
+        Regex::new(before).expect("a constant")
+    });
+    // Of the lines that programs write before they download a file, the last.
+    static URL: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"(?i)downloading\b[^\n]*?(https?://[^\s'")]*[\w/])"#).expect("a constant"));
+    static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"with url: (/[^\s')]+)").expect("a constant"));
+    let host = HOST.captures(error).map(|found| found[1].to_owned());
+    let what = match (host, PATH.captures(error), URL.captures_iter(whole).last()) {
+        (Some(host), Some(path), _) => format!("https://{host}{}", &path[1]),
+        (_, _, Some(url)) => url[1].to_owned(),
+        (Some(host), ..) => format!("something from {host}"),
+        _ => "something".to_owned(),
+    };
+    fixture(
+        &format!("The program{} downloads {what}, which this machine cannot reach.", place(error, root)),
+        "COMMAND that puts a small data set where the program looks for it",
+    )
+}
+
+fn too_long() -> String {
+    format!(
+        "The program was not over in time: make its run shorter by more arguments in {SUITE} (fewer steps, a smaller model), or \
+         raise `timeout` there."
+    )
+}
+
+/// What a program said last of an error: from its last traceback on, without torchrun's own about a worker that failed.
 fn last_error(text: &str) -> &str {
-    text.rfind("Traceback (most recent call last)").map_or(text, |start| &text[start..])
+    const TRACEBACK: &str = "Traceback (most recent call last)";
+    let Some(start) = text.rfind(TRACEBACK) else { return text };
+    let (before, last) = text.split_at(start);
+    match before.rfind(TRACEBACK) {
+        Some(start) if last.contains("ChildFailedError") => &before[start..],
+        _ => last,
+    }
 }
 
-fn of_output(text: &str, root: &Path) -> Option<String> {
-    static RULES: LazyLock<[Regex; 7]> = LazyLock::new(|| {
+/// What says that something could not be reached.
+static NETWORK: LazyLock<Regex> = LazyLock::new(|| {
+    let words = r"(?i)Temporary failure in name resolution|Name or service not known|urlopen error|Network is unreachable|ConnectError|ConnectionError|couldn't connect to|LocalEntryNotFoundError|does not appear to have a file named|Could not resolve host|unable to resolve host|curl: \((?:6|7|28|35)\)|Failed to resolve";
+    Regex::new(words).expect("a constant")
+});
+
+fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
+    static RULES: LazyLock<[Regex; 6]> = LazyLock::new(|| {
         [
-            r"ModuleNotFoundError: No module named '([\w.]+)'",
+            r"No module named '([\w.]+)'",
             r"ImportError: cannot import name '\w+' from '(\w+)",
             r"the following arguments are required: (.+)",
-            r"(?:host='|connect to '(?:https?://)?)([\w.-]+)",
-            r"(?i)Temporary failure in name resolution|Name or service not known|urlopen error|Network is unreachable|ConnectError|ConnectionError|couldn't connect to|LocalEntryNotFoundError|does not appear to have a file named",
-            r"No such file or directory: '([^']+)'",
+            r"(?:No such file or directory:|Unable to find) '([^']*[./][^']*)'",
+            r"pip3? install (?:-U |--upgrade )?['\u{60}\u{22}]?([A-Za-z][\w.-]*\w)(?:['\u{60}\u{22}\s]|$)",
             r"(?m)^(?:\[rank\d+\]: )?(?:AssertionError|FileNotFoundError|ValueError|RuntimeError|OSError|NotADirectoryError)\b.*?([\w~.-]*/[\w./~-]+)",
         ]
         .map(|rule| Regex::new(rule).expect("a constant"))
     });
-    let [module, version, arguments, host, network, file, path] = &*RULES;
+    let [module, version, arguments, file, hint, path] = &*RULES;
     let first = |rule: &Regex| {
         let found = rule.captures(text)?;
         Some(found.iter().skip(1).flatten().next().map(|part| part.as_str().trim().to_owned()).unwrap_or_default())
@@ -60,14 +111,22 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
     if let Some(arguments) = first(arguments) {
         return Some(format!("The program requires {arguments}: add it to `args` in {SUITE}."));
     }
-    if network.is_match(text) {
-        let from = first(host).map(|host| format!(" from {host}")).unwrap_or_default();
-        return Some(fixture(
-            &format!("The program{} downloads something{from}, which this machine cannot reach.", place(text, root)),
-            "COMMAND that puts a small data set where the program looks for it",
+    if text.contains("CUDA_HOME environment variable is not set") {
+        return Some(format!(
+            "The program{} compiles CUDA code, for which it needs NVIDIA's compiler and headers, and CUDA_HOME in `env`: \
+             `ftest docs kernels#compilers`.",
+            place(text, root)
         ));
     }
+    if NETWORK.is_match(text) {
+        return Some(download(text, whole, root));
+    }
+    if let Some(package) = first(hint).filter(|_| text.contains("Error")) {
+        return Some(format!("The program lacks the package {package}: add it to `python` in {SUITE}."));
+    }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
+    let own = absolute(root).and_then(|root| Some(Path::new(&missing).strip_prefix(root).ok()?.display().to_string()));
+    let missing = own.unwrap_or(missing);
     let command = match preparation(root, &missing) {
         Some(script) => format!("python3 {script}"),
         None => format!("COMMAND that makes {missing}"),
@@ -78,16 +137,26 @@ fn of_output(text: &str, root: &Path) -> Option<String> {
     ))
 }
 
-/// The last line of the repository in a traceback: ` (train.py:12)`.
+/// The innermost line of the repository in a traceback: ` (train.py:12)`.
 fn place(text: &str, root: &Path) -> String {
     static FRAME: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"File "([^"]+\.py)", line (\d+)"#).expect("a constant"));
-    let Ok(root) = root.canonicalize() else { return String::new() };
-    let own = FRAME.captures_iter(text).filter_map(|frame| {
+    let Some(root) = absolute(root) else { return String::new() };
+    let of = |frame: regex::Captures<'_>| {
         let file = Path::new(&frame[1]).strip_prefix(&root).ok()?;
         Some(format!(" ({}:{})", file.display(), &frame[2]))
-    });
-    own.last().unwrap_or_default()
+    };
+    // What an interpreter shows when it is ended has the innermost frame first.
+    let own = match text.split_once("(most recent call first)") {
+        Some((_, frames)) => FRAME.captures_iter(frames).find_map(of),
+        None => FRAME.captures_iter(text).filter_map(of).last(),
+    };
+    own.unwrap_or_default()
+}
+
+/// The repository; an empty path is the working directory.
+fn absolute(root: &Path) -> Option<PathBuf> {
+    if root.as_os_str().is_empty() { Path::new(".") } else { root }.canonicalize().ok()
 }
 
 fn exists(root: &Path, path: &str) -> bool {
@@ -135,12 +204,24 @@ mod tests {
                 ["needs /path/to/coco/train2017", "COMMAND that makes /path/to/coco/train2017"],
             ),
             (
+                "No such file or directory: 'lspci'\nFileNotFoundError: Unable to find '/nowhere/data.json'",
+                ["needs /nowhere/data.json,", "COMMAND that makes /nowhere/data.json"],
+            ),
+            (
                 "AssertionError: provided COCO path /path/to/coco does not exist",
                 ["needs /path/to/coco,", "uses: [data]"],
             ),
             (
                 "ImportError: cannot import name '_pil_interp' from 'timm.data.transforms' (/x/timm)",
                 ["another version of `timm`", "`python` in suites/training.yaml"],
+            ),
+            (
+                "ImportError: requests package is required by x :: No module named 'requests'",
+                ["imports `requests`", "to `python`"],
+            ),
+            (
+                "ModuleNotFoundError: Neither is available. Try `pip install`ing either.\nTry running `pip install -U 'mine'`",
+                ["lacks the package mine", "to `python`"],
             ),
             ("ModuleNotFoundError: No module named 'torch._six'", ["imports `torch._six`", "for another version"]),
             (
@@ -155,17 +236,59 @@ mod tests {
                 "Name or service not known\nConnectionError: HTTPSConnectionPool(host='example.com', port=443): Max retries",
                 ["downloads something from example.com", "small data set"],
             ),
+            (
+                "curl: (6) Could not resolve host: example.org\nWarning: Will retry in 2 seconds",
+                ["downloads something from example.org", "small data set"],
+            ),
+            (
+                "wget: unable to resolve host address \u{2018}example.net\u{2019}",
+                ["downloads something from example.net", "small data set"],
+            ),
+            (
+                "HTTPSConnectionPool(host='example.com', port=443): Max retries exceeded with url: /a/b.json (Caused by \
+                 NameResolutionError(\"Failed to resolve 'example.com'\"))",
+                ["downloads https://example.com/a/b.json, which", "small data set"],
+            ),
+            (
+                "See https://example.net/help\nDownloading https://example.org/a.zip to a.zip\n\
+                 curl: (6) Could not resolve host: example.org",
+                ["downloads https://example.org/a.zip, which", "small data set"],
+            ),
+            ("OSError: CUDA_HOME environment variable is not set. Please", ["compiles CUDA code", "kernels#compilers"]),
         ] {
-            let said = of_output(text, root.path()).unwrap();
+            let said = of_output(text, text, root.path()).unwrap();
             assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         }
+        let failed = "Traceback (most recent call last)\nModuleNotFoundError: No module named 'a'\n";
+        let agent = "Traceback (most recent call last):\n  x\nChildFailedError:\n";
+        assert_eq!(last_error(&format!("1\n{failed}{agent}")), failed);
+        assert_eq!((last_error(agent), last_error(failed), last_error("no")), (agent, failed, "no"));
+        let ended =
+            "curl: (6) Could not resolve host: example.org\nTraceback (most recent call last)\n  x\n".to_owned();
+        let said = |text: &String, is_timeout| of_outputs(std::slice::from_ref(text), is_timeout, root.path());
+        assert!(said(&ended, true).unwrap().contains("something from example.org"));
+        assert_eq!(said(&ended, false), None);
+        let loads =
+            "Downloading: \"https://example.org/a.pth\" to /x\nTraceback (most recent call last)\nurlopen error"
+                .to_owned();
+        assert!(said(&loads, false).unwrap().contains("downloads https://example.org/a.pth, which"));
+        assert!(said(&failed.to_owned(), true).unwrap().contains("not over in time"));
         let root = root.path().canonicalize().unwrap();
         let text = format!(
             "  File \"{}/a/train.py\", line 7, in f\n  File \"/lib/x.py\", line 9\nurlopen error",
             root.display()
         );
-        assert!(of_output(&text, &root).unwrap().starts_with("The program (a/train.py:7) downloads something"));
+        assert!(of_output(&text, &text, &root).unwrap().starts_with("The program (a/train.py:7) downloads something"));
+        let text = format!(
+            "Thread 1 (most recent call first):\n  File \"/lib/x.py\", line 9 in f\n  File \"{0}/get.py\", line 3 in g\n  File \"{0}/train.py\", line 7 in h",
+            root.display()
+        );
+        assert_eq!(place(&text, &root), " (get.py:3)");
+        let text = format!("FileNotFoundError: Unable to find '{}/data/x.json'", root.display());
+        assert!(of_output(&text, &text, &root).unwrap().contains(" needs data/x.json, "));
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(place(&format!("File \"{}/x.py\", line 1", here.display()), Path::new("")), " (x.py:1)");
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(of_output("RuntimeError: shapes differ", root.path()), None);
+        assert_eq!(of_output("RuntimeError: shapes differ", "", root.path()), None);
     }
 }

@@ -6,14 +6,17 @@ mod imports;
 mod launch_line;
 mod missing;
 mod options;
+mod overrides;
 mod python;
 mod survey;
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::Args;
+use regex::Regex;
 
 use self::files::{CLUSTER, Choice, EXAMPLE, EXAMPLE_PROGRAM, IMAGES, MAKE_IMAGES, SUITE, WORKFLOW};
 use self::survey::{Program, Survey};
@@ -26,6 +29,11 @@ pub(super) use self::files::quoted;
 
 /// Options that name a data set.
 const DATA: &[&str] = &["data_path", "data_dir", "data", "dataset_path", "data_root", "dataset_dir", "imagenet_path"];
+
+/// How many images a program trains on if it does not want more.
+const IMAGES_OF_A_RUN: u32 = 8;
+/// More would not be quick.
+const MOST_IMAGES: u32 = 1024;
 
 /// Arguments of `ftest init`.
 #[derive(Args, Clone, Debug)]
@@ -119,7 +127,7 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     if is_example {
         let example = root.join(EXAMPLE);
         println!(
-            "no program found in {} that torchrun could start: none of its Python files uses torch.distributed or a GPU",
+            "no program found in {} that torchrun could start: none of its programs uses torch.distributed or a GPU",
             looked_at.display()
         );
         put(&example, EXAMPLE_PROGRAM)?;
@@ -128,7 +136,7 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     let choice = choose(looked_at, program, nodes, gpus_per_node);
     put(&cluster, &choice.cluster())?;
     println!("wrote {}: {}", cluster.display(), choice.place());
-    if choice.images {
+    if choice.images.is_some() {
         let make = root.join(IMAGES);
         put(&make, MAKE_IMAGES)?;
         println!("wrote {}: a few images in place of the data set", make.display());
@@ -161,14 +169,16 @@ fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choi
     let file = root.join(&program.path);
     let imports = imports::of(root, &file);
     let options = options::of(&imports.sources);
-    let mut arguments = options.shortened(&program.arguments, nodes * gpus_per_node, &imports.sources);
+    let world = nodes * gpus_per_node;
+    let mut arguments = options.shortened(&program.arguments, world, &imports.sources);
     let plain = |name: &str| name.trim_start_matches('-').replace('-', "_");
     let data = DATA.iter().find_map(|wanted| options.named.iter().find(|option| plain(&option.name) == *wanted));
     let data = data.filter(|_| imports.sources.iter().any(|text| text.contains("ImageFolder(")));
     if let Some(option) = data {
         options.set(&mut arguments, &option.name, "${{ fixtures.images.DIR }}");
     }
-    let images = data.is_some();
+    arguments.extend(overrides::of(&imports.sources, &options, &arguments, world));
+    let images = data.is_some().then(|| images_for(&imports.sources));
     let lacking = options.lacking(&arguments).collect::<Vec<_>>().join(", ");
     let lacking = (!lacking.is_empty()).then(|| format!("{} requires {lacking}: add it to `args`", program.path));
     let python = python::of(root, Some(&file), &imports);
@@ -197,6 +207,16 @@ fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choi
         images,
         takes_local_rank,
     }
+}
+
+/// Enough images for programs with these sources: a few, or as many as one of them takes the data set's length to a multiple of
+/// (`len(dataset) // 256 * 256`).
+fn images_for(sources: &[String]) -> u32 {
+    static MULTIPLE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"len\([\w.]+\) // (\d+) \* (\d+)").expect("a constant"));
+    let multiples = sources.iter().flat_map(|text| MULTIPLE.captures_iter(text));
+    let multiples = multiples.filter(|found| found[1] == found[2]).filter_map(|found| found[1].parse().ok());
+    multiples.filter(|multiple| *multiple <= MOST_IMAGES).max().unwrap_or(0).max(IMAGES_OF_A_RUN)
 }
 
 fn ask(survey: &Survey, gpus: u32) -> Result<(Option<Program>, u32, u32), String> {
@@ -271,7 +291,7 @@ mod tests {
                 put(&root.path().join(path), text).unwrap();
             }
             let choice = choose(root.path(), program, nodes, gpus_per_node);
-            assert_eq!(choice.images, images);
+            assert_eq!(choice.images, images.then_some(8));
             put(&root.path().join(SUITE), &choice.suite()).unwrap();
             put(&root.path().join(CLUSTER), &choice.cluster()).unwrap();
             let read = |text: &str| {
@@ -289,6 +309,18 @@ mod tests {
                     2
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_sampler_that_rounds_down_gets_enough_images() {
+        for (source, images) in [
+            ("n = int(math.floor(len(self.dataset) // 256 * 256 / self.num_replicas))", 256),
+            ("n = len(dataset) // 4 * 4", 8),
+            ("n = len(dataset) // 50000 * 50000", 8),
+            ("n = len(dataset) // 256", 8),
+        ] {
+            assert_eq!(images_for(&[String::new(), source.to_owned()]), images, "{source}");
         }
     }
 

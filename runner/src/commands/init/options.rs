@@ -20,6 +20,8 @@ pub(super) struct Options {
     pub(super) named: Vec<Named>,
     /// Options that have to be given.
     pub(super) required: Vec<String>,
+    /// Options and arguments that take any number of values.
+    pub(super) many: Vec<String>,
     /// Required arguments without dashes, in order; whether each is a number.
     pub(super) positional: Vec<(String, bool)>,
     /// Whether they are assignments.
@@ -27,11 +29,13 @@ pub(super) struct Options {
 }
 
 /// One option.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) default: Option<String>,
     is_flag: bool,
+    /// The values that it can have, if those are listed.
+    choices: Vec<String>,
 }
 
 static NAMES: LazyLock<Regex> =
@@ -39,6 +43,10 @@ static NAMES: LazyLock<Regex> =
 static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"["']([\w-]+)["']"#).expect("a constant"));
 static DEFAULT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"default\s*=\s*(?:["']([^"']*)["']|([\w.]+))"#).expect("a constant"));
+static MANY: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"nargs\s*=\s*(?:["'][+*]["']|(?:argparse\.)?REMAINDER)"#).expect("a constant"));
+static CHOICES: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"choices\s*=\s*[\[(]([^\])]*)[\])]").expect("a constant"));
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?m)^(\w+) = (True|False|-?[\d.]+(?:e-?\d+)?|["'][^"']*["'])"#).expect("a constant")
 });
@@ -49,7 +57,11 @@ pub(super) fn of(sources: &[String]) -> Options {
     if sources.first().is_some_and(|program| program.contains("configurator.py")) {
         options.assignments = true;
         for found in ASSIGNMENT.captures_iter(&sources[0]) {
-            options.named.push(Named { name: found[1].to_owned(), default: Some(found[2].to_owned()), is_flag: false });
+            options.named.push(Named {
+                name: found[1].to_owned(),
+                default: Some(found[2].to_owned()),
+                ..Named::default()
+            });
         }
         return options;
     }
@@ -63,6 +75,9 @@ pub(super) fn of(sources: &[String]) -> Options {
             let (names, rest) = call.split_at(names.end());
             let longest = NAME.captures_iter(names).map(|name| name[1].to_owned()).max_by_key(String::len);
             let Some(name) = longest else { continue };
+            if MANY.is_match(rest) {
+                options.many.push(name.clone());
+            }
             if name.starts_with('-') {
                 let is_flag = rest.contains("store_true") || rest.contains("store_false");
                 let default = DEFAULT.captures(rest).and_then(|found| found.get(1).or(found.get(2)));
@@ -71,7 +86,11 @@ pub(super) fn of(sources: &[String]) -> Options {
                 if rest.contains("required=True") && !is_same(&name, "--local_rank") {
                     options.required.push(name.clone());
                 }
-                options.named.push(Named { name, default, is_flag });
+                let choices = CHOICES.captures(rest).map_or(Vec::new(), |found| {
+                    let plain = |word: &str| word.trim().trim_matches(['"', '\'']).to_owned();
+                    found[1].split(',').map(plain).collect()
+                });
+                options.named.push(Named { name, default, is_flag, choices });
             } else if !rest.contains("nargs") {
                 options.positional.push((name, rest.contains("int")));
             }
@@ -79,6 +98,20 @@ pub(super) fn of(sources: &[String]) -> Options {
     }
     options
 }
+
+/// Pixels of the side of an image that is small and has several patches.
+const SMALL_IMAGE: u32 = 64;
+/// What programs call data that they make themselves: a value of an option, or an option.
+const SYNTHETIC: &[&str] = &["synthetic", "dummy", "fake"];
+const SYNTHETIC_FLAGS: &[&str] = &[
+    "--synthetic",
+    "--synthetic-data",
+    "--use-synthetic-data",
+    "--dummy",
+    "--dummy-data",
+    "--fake-data",
+    "--use-fake-data",
+];
 
 /// `text` up to the parenthesis that closes the one before it.
 fn up_to_close(text: &str) -> &str {
@@ -99,31 +132,49 @@ fn up_to_close(text: &str) -> &str {
 fn short(name: &str, world: u32) -> Option<(Style, String)> {
     use Style::{Argparse, Assignments};
     let name = name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
-    let (style, value) =
-        match name.as_str() {
-            "epochs" | "num_epochs" | "n_epochs" | "max_epochs" | "num_train_epochs" | "train_epochs"
-            | "total_epochs" => (Argparse, 1),
-            "max_iters" | "max_steps" | "num_steps" | "max_train_steps" | "train_steps" | "total_steps"
-            | "training_steps" | "num_iterations" | "n_iters" | "iterations" | "iters" | "steps"
-            | "num_train_steps" => (Argparse, 2),
-            "batch_size"
-            | "train_batch_size"
-            | "per_device_train_batch_size"
-            | "batch_size_per_gpu"
-            | "micro_batch_size"
-            | "local_batch_size"
-            | "device_batch_size" => (Argparse, 2),
-            "global_batch_size" => (Argparse, 2 * world),
-            "num_workers" | "workers" | "n_workers" => (Argparse, 1),
-            "warmup_epochs" | "cooldown_epochs" | "warmup_iters" | "warmup_steps" => (Argparse, 0),
-            "gradient_accumulation_steps" => (Assignments, world),
-            "n_layer" | "n_layers" | "n_head" | "n_heads" | "n_kv_heads" => (Assignments, 2),
-            "n_embd" | "dim" | "block_size" | "max_seq_len" => (Assignments, 64),
-            "eval_iters" | "eval_interval" | "log_interval" => (Assignments, 1),
-            "compile" => return Some((Assignments, "False".to_owned())),
-            _ => return None,
-        };
+    let (style, value) = match name.as_str() {
+        "epochs" | "num_epochs" | "max_epoch" | "n_epochs" | "max_epochs" | "num_train_epochs" | "train_epochs"
+        | "total_epochs" => (Argparse, 1),
+        "max_iters" | "max_iter" | "max_steps" | "num_steps" | "max_train_steps" | "train_steps" | "total_steps"
+        | "training_steps" | "num_iterations" | "n_iters" | "iterations" | "iters" | "steps" | "num_train_steps" => {
+            (Argparse, 2)
+        }
+        "batch_size"
+        | "train_batch_size"
+        | "per_device_train_batch_size"
+        | "batch_size_per_gpu"
+        | "micro_batch_size"
+        | "local_batch_size"
+        | "device_batch_size" => (Argparse, 2),
+        "global_batch_size" => (Argparse, 2 * world),
+        "train_num_samples" | "num_train_samples" | "max_train_samples" | "num_samples" => (Argparse, 4 * world),
+        "num_workers" | "workers" | "n_workers" => (Argparse, 1),
+        "warmup_epochs" | "cooldown_epochs" | "warmup_iters" | "warmup_steps" => (Argparse, 0),
+        "gradient_accumulation_steps" => (Assignments, world),
+        "n_layer" | "n_layers" | "n_head" | "n_heads" | "n_kv_heads" => (Assignments, 2),
+        "n_embd" | "dim" | "block_size" | "max_seq_len" => (Assignments, 64),
+        "eval_iters" | "eval_interval" | "log_interval" => (Assignments, 1),
+        "compile" => return Some((Assignments, "False".to_owned())),
+        _ => return None,
+    };
     Some((style, value.to_string()))
+}
+
+impl Named {
+    /// Whether it is the size of images that the model is made for: `create_model(name, img_size=args.input_size)`.
+    fn is_model_size(&self, texts: &[String]) -> bool {
+        static MAKES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w*model\w*\(").expect("a constant"));
+        let plain = self.name.trim_start_matches('-').replace('-', "_");
+        let is_large = self
+            .default
+            .as_ref()
+            .is_none_or(|size| size == "None" || size.parse::<u32>().is_ok_and(|size| size > SMALL_IMAGE));
+        let passed = |call: &str| {
+            ["img_size=args.", "image_size=args."].iter().any(|keyword| call.contains(&format!("{keyword}{plain}")))
+        };
+        let makes = |text: &String| MAKES.find_iter(text).any(|found| passed(up_to_close(&text[found.end()..])));
+        plain.ends_with("_size") && self.choices.is_empty() && is_large && texts.iter().any(makes)
+    }
 }
 
 impl Options {
@@ -143,7 +194,8 @@ impl Options {
     /// model is looked for.
     pub(super) fn shortened(&self, arguments: &[String], world: u32, texts: &[String]) -> Vec<String> {
         let mut arguments = without_places(arguments);
-        for Named { name, default, is_flag } in &self.named {
+        self.take_synthetic_data(&mut arguments);
+        for Named { name, default, is_flag, .. } in &self.named {
             let value = short(name, world).filter(|(style, _)| self.assignments || *style == Style::Argparse);
             // In assignments, a text stays a text.
             let is_number = |text: &String| text.parse::<f64>().is_ok();
@@ -159,6 +211,9 @@ impl Options {
             if let Some(smaller) = given.and_then(|given| smaller(&given, texts)) {
                 self.set(&mut arguments, name, &smaller);
             }
+        }
+        for option in self.named.iter().filter(|option| option.is_model_size(texts)) {
+            self.set(&mut arguments, &option.name, &SMALL_IMAGE.to_string());
         }
         for name in ["--device", "--devices", "--gpus", "--gpu-ids"] {
             let is_list =
@@ -178,6 +233,43 @@ impl Options {
             }
         }
         arguments
+    }
+
+    /// The value that makes a run short of an option or a setting of this name.
+    pub(super) fn short(&self, name: &str, world: u32) -> Option<String> {
+        short(name, world).filter(|(style, _)| *style == Style::Argparse).map(|(_, value)| value)
+    }
+
+    /// Where the program can make its data itself, it does, and the places of real data are left out.
+    fn take_synthetic_data(&self, arguments: &mut Vec<String>) {
+        let own = |word: &&String| SYNTHETIC.contains(&word.as_str());
+        let flag = self
+            .named
+            .iter()
+            .find(|option| option.is_flag && SYNTHETIC_FLAGS.iter().any(|flag| is_same(&option.name, flag)));
+        let of_data = self.named.iter().filter(|option| option.name.contains("data"));
+        let choice = of_data.into_iter().find_map(|option| Some((option, option.choices.iter().find(own)?)));
+        match (choice, flag) {
+            (Some((option, value)), _) => self.set(arguments, &option.name, value),
+            (None, Some(flag)) if !arguments.contains(&flag.name) => arguments.push(flag.name.clone()),
+            _ => return,
+        }
+        let words = std::mem::take(arguments);
+        let mut words = words.into_iter().peekable();
+        while let Some(word) = words.next() {
+            let is_required =
+                self.required.iter().any(|name| is_same(word.split('=').next().unwrap_or_default(), name));
+            let is_place = |value: &str| value.starts_with('/') || value.contains("://");
+            let inside = word.split_once('=').is_some_and(|(_, value)| is_place(value));
+            let after = !word.contains('=') && words.peek().is_some_and(|next| is_place(next));
+            if word.starts_with("--") && !is_required && (inside || after) {
+                if after {
+                    words.next();
+                }
+                continue;
+            }
+            arguments.push(word);
+        }
     }
 
     /// Gives option `name` this value, in place of the one it has.
@@ -289,6 +381,39 @@ mod tests {
             options.shortened(&[], 2, &sources).join(" "),
             "1 --batch-size 2 --epochs 1 --model mae_vit_base_patch16"
         );
+    }
+
+    #[test]
+    fn data_are_made_by_the_program_and_images_small_where_it_can() {
+        let choice = "p.add_argument('--dataset-type', default='auto', choices=['webdataset', 'synthetic'], help='x')\n\
+            p.add_argument('--train-num-samples', type=int)\np.add_argument('--train-data', default=None)\n\
+            p.add_argument('--work', required=True)\np.add_argument('--logs')\n";
+        let flag = "p.add_argument('data', nargs='?')\np.add_argument('--dummy', action='store_true')\n";
+        for (source, arguments, expected) in [
+            (
+                choice,
+                "--train-data /data/x.tar --val=/data/y --work /w --logs ./logs --dataset-type webdataset",
+                "--work /w --logs ./logs --dataset-type synthetic --train-num-samples 8",
+            ),
+            (flag, "--lr 1 --dummy", "--lr 1 --dummy"),
+            (flag, "", "--dummy"),
+            (
+                "p.add_argument('--input-size', default=224, type=int)\nmodel = create_model(m, img_size=args.input_size)",
+                "",
+                "--input-size 64",
+            ),
+            (
+                "p.add_argument('--force-image-size', nargs='+')\nmake_model(n(m), force_image_size=args.force_image_size)",
+                "--force-image-size 112",
+                "--force-image-size 64",
+            ),
+            ("p.add_argument('--image-size', default=256, choices=[256])\nmodel(image_size=args.image_size)", "", ""),
+            ("p.add_argument('--input-size', default=224, type=int)\nResize(args.input_size)", "", ""),
+            ("p.add_argument('--data')\n", "--data /data/x", "--data /data/x"),
+        ] {
+            let sources = [source.to_owned()];
+            assert_eq!(of(&sources).shortened(&words(arguments), 2, &sources).join(" "), expected);
+        }
     }
 
     #[test]

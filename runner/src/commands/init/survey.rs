@@ -4,6 +4,9 @@
 use std::cmp::Reverse;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use super::launch_line::{self, LaunchLine};
 use super::options::{self, Options};
@@ -73,8 +76,9 @@ impl Survey {
         let mut candidates: Vec<(i64, Program, bool)> = Vec::new();
         for file in &files {
             let best = best_line(file, &lines);
-            // A library makes these calls, too, but cannot be started.
-            if best.is_none() && !(file.is_program && file.marks > 0) && !file.uses_a_gpu {
+            // A library makes these calls, too, but cannot be started; a demonstration at its end is no program.
+            let shows = file.demonstrates && is_in_a_package(root, &file.path);
+            if best.is_none() && (shows || !(file.uses_a_gpu || file.is_program && file.marks > 0)) {
                 continue;
             }
             let score = score(file, best.as_ref().map(|(line, _)| *line));
@@ -161,6 +165,28 @@ fn self_contained(root: &Path, path: &str) -> String {
     if own { directory.to_owned() } else { String::new() }
 }
 
+fn is_in_a_package(root: &Path, path: &str) -> bool {
+    let directory = path.rsplit_once('/').map(|(directory, _)| root.join(directory));
+    directory.is_some_and(|directory| directory.join("__init__.py").is_file())
+}
+
+/// Whether what runs if the file is started only shows classes of the file: it calls some, but none of its functions, and reads
+/// no arguments.
+fn demonstrates(text: &str) -> bool {
+    static CALL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\.?)\b(\w+)\(").expect("a constant"));
+    let Some(start) = text.find("if __name__") else { return false };
+    let (library, shown) = text.split_at(start);
+    let reads = ["import argparse", "sys.argv", "import click", "import fire", "import hydra", "environ"]
+        .iter()
+        .any(|way| text.contains(way));
+    let defines = |kind: &str, name: &str| {
+        let ends = |rest: &str| rest.starts_with(['(', ':']);
+        library.lines().any(|line| line.strip_prefix(kind).and_then(|rest| rest.strip_prefix(name)).is_some_and(ends))
+    };
+    let calls = || CALL.captures_iter(shown).filter(|call| call[1].is_empty()).map(|call| call[2].to_owned());
+    !reads && calls().any(|name| defines("class ", &name)) && !calls().any(|name| defines("def ", &name))
+}
+
 /// A Python file that is no test.
 #[derive(Debug)]
 struct PythonFile {
@@ -168,6 +194,8 @@ struct PythonFile {
     /// Number of [`MARKS`].
     marks: usize,
     is_program: bool,
+    /// What runs is a demonstration of its classes.
+    demonstrates: bool,
     uses_a_gpu: bool,
     /// It imports a library that PyTorch has replaced.
     is_old: bool,
@@ -221,6 +249,7 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
                 path: place,
                 marks: MARKS.iter().filter(|mark| text.contains(*mark)).count(),
                 is_program: is_program(&text),
+                demonstrates: demonstrates(&text),
                 is_old: text.contains("import apex") || text.contains("from apex") || text.contains("import horovod"),
                 downloads: ["from_pretrained(", "load_dataset(", "download=True"]
                     .iter()
@@ -280,6 +309,24 @@ mod tests {
             (vec!["tests/test_sum.py".into()], vec!["tests/test_train.py".into()])
         );
         assert!(Survey::of(Path::new("/nowhere")).unwrap_err().starts_with("/nowhere: "));
+    }
+
+    #[test]
+    fn a_demonstration_at_the_end_of_a_library_is_no_program() {
+        let library = "class Net(Module):\n    def __init__(self): Accelerator()\n";
+        let root = repository(&[
+            ("pack/__init__.py", ""),
+            ("pack/net.py", &format!("{library}if __name__ == '__main__':\n    print(Net(dim = 64).sample())\n")),
+            (
+                "pack/train.py",
+                &format!("{library}def main(): pass\nif __name__ == '__main__':\n    Net()\n    main()\n"),
+            ),
+            ("pack/run.py", &format!("import argparse\n{library}if __name__ == '__main__':\n    Net()\n")),
+            ("alone.py", &format!("{library}if __name__ == '__main__':\n    Net()\n")),
+        ]);
+        let survey = Survey::of(root.path()).unwrap();
+        let paths: Vec<&str> = survey.programs.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(paths, ["pack/train.py", "alone.py", "pack/run.py"]);
     }
 
     #[test]
