@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
+use crate::analysis::Flow;
 use crate::decode;
-use crate::flow::Flow;
 use crate::image::Image;
 use crate::ir::Program;
+use crate::ir::print::ranges;
 use crate::kernel::{self, KernelError};
 use crate::mistake::Checks;
-use crate::passes::{self, Stage};
+use crate::pass::{self, Stage};
 use crate::point::points;
-use crate::print::ranges;
 
 impl Image {
     /// A kernel at a stage, as text.
@@ -20,11 +20,11 @@ impl Image {
     pub fn emit(&self, name: &str, stage: Stage) -> Result<String, KernelError> {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
-        passes::transform(&mut program, stage);
+        pass::transform(&mut program, stage);
         if stage < Stage::Shapes {
             return Ok(program.to_string());
         }
-        let (shapes, flow) = passes::analyze(&program, &owners, true);
+        let (shapes, flow) = pass::analyze(&program, &owners, true);
         Ok(match stage {
             Stage::Shapes => shapes.map_or("none: lanes run one by one\n".to_owned(), |shapes| shapes.to_string()),
             Stage::Liveness => liveness(&program, &flow),

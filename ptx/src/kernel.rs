@@ -8,9 +8,10 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context as Compiler, control::ControlPlane, isa::OwnedTargetIsa};
 use parking_lot::Mutex;
 
+use crate::analysis::Flow;
+use crate::analysis::shape::Shapes;
 use crate::decode;
 use crate::error::Refusal;
-use crate::flow::Flow;
 use crate::helper::{self, Helper};
 use crate::image::{Entry, Image};
 use crate::interpret::Interpreter;
@@ -18,9 +19,8 @@ use crate::ir::{Inst, Op, Program};
 use crate::lower;
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Checks, Spot};
-use crate::passes::{self, Stage};
+use crate::pass::{self, Stage};
 use crate::point::{Point, points};
-use crate::shape::Shapes;
 use crate::state::{APART, Context, Warp};
 use crate::store::{self, Key};
 use crate::sync::SyncOp;
@@ -278,9 +278,9 @@ impl Image {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
-        passes::transform(&mut program, Stage::Machine);
+        pass::transform(&mut program, Stage::Machine);
         // Checks work lane by lane.
-        let (shapes, flow) = passes::analyze(&program, &owners, !checks.any());
+        let (shapes, flow) = pass::analyze(&program, &owners, !checks.any());
         let syncs = points(&program, &flow);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
         let isa = isa(is_long(&program)).map_err(failed)?;
@@ -308,8 +308,8 @@ impl Image {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         // The order of sums changes no result: compiled code has to prove that.
-        passes::transform(&mut program, Stage::Yields);
-        let (_, mut flow) = passes::analyze(&program, &owners, false);
+        pass::transform(&mut program, Stage::Yields);
+        let (_, mut flow) = pass::analyze(&program, &owners, false);
         let execution = Execution::Interpreted(Interpreter::new(&program, &mut flow));
         let syncs = points(&program, &flow);
         let made = Made { program, flow, syncs, execution, checks: Checks::default(), code_bytes: 0 };

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::analysis::shape;
 use crate::footprint::{Footprint, Sampler};
 use crate::host::{Host, Memory};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Status, Stop, Unit};
 use crate::memory_ops::AddressSpace;
 use crate::mistake::{Key, Mistake, Note, Spot};
-use crate::shape;
 use crate::state::{self, Context, Images, Shape, SiteCache, TrapAccess};
 use crate::unwritten::Unwritten;
 

@@ -57,12 +57,11 @@
 //! ```
 #![expect(unsafe_code, reason = "compiled code and the memory that it shares with the machine")]
 
+mod analysis;
 mod ast;
-mod chains;
 mod decode;
 mod emit;
 mod error;
-mod flow;
 mod footprint;
 mod helper;
 mod host;
@@ -77,13 +76,9 @@ mod machine;
 mod matrix;
 mod memory_ops;
 mod mistake;
-mod once;
-mod pace;
 mod parser;
-mod passes;
+mod pass;
 mod point;
-mod print;
-mod shape;
 mod shuffle;
 mod slot;
 mod soft;
@@ -94,7 +89,6 @@ mod tensor_map;
 mod texture;
 mod types;
 mod unwritten;
-mod verify;
 mod warpgroup;
 mod watch;
 
@@ -106,7 +100,7 @@ pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
 pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
 pub use mistake::{Checks, Mistake, MistakeKind, Spot};
-pub use passes::Stage;
+pub use pass::Stage;
 pub use store::keep_code_in;
 pub use tensor_map::TensorMap;
 pub use texture::{Addressing, Component, Mipmap, Texels, Texture};

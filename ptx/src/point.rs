@@ -1,6 +1,7 @@
 //! The points of a kernel at which threads synchronize: what is done there, and where the values of its lanes are.
 
-use crate::flow::{self, Flow};
+use crate::analysis::Flow;
+use crate::analysis::homes::size_of;
 use crate::ir::{Convergence, Program, SINK, Terminator, Val};
 use crate::shuffle::{Partners, partners};
 use crate::slot::{Slot, Source};
@@ -42,7 +43,7 @@ pub(crate) fn points(program: &Program, flow: &Flow) -> Vec<Point> {
             return None;
         }
         let offset = flow.homes[reg as usize]?;
-        Some(Slot { offset, shift: flow::size_of(program, reg).trailing_zeros() })
+        Some(Slot { offset, shift: size_of(program, reg).trailing_zeros() })
     };
     let mut keys: Vec<SyncOp> = Vec::new();
     let mut key = |op: SyncOp, convergence: Convergence| match convergence {

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use crate::analysis::shape::LANES;
 use crate::memory_ops as mem;
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::{MistakeKind, Note};
-use crate::shape::LANES;
 use crate::soft::{self, Format};
 use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
 use crate::types::Scalar;

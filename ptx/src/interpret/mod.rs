@@ -5,7 +5,8 @@ mod number;
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::flow::{Flow, size_of, sync_of_yield};
+use crate::analysis::Flow;
+use crate::analysis::homes::size_of;
 use crate::helper::{self, Helper};
 use crate::image::FUNCTION_HANDLE;
 use crate::ir::*;
@@ -406,7 +407,7 @@ impl Thread<'_> {
                 self.context.fuel -= 1;
                 if self.context.fuel == 0 {
                     self.context.fuel = FUEL;
-                    return Ok(self.wait(sync_of_yield(program, *resume) + 1));
+                    return Ok(self.wait(program.sync_of_yield(*resume) + 1));
                 }
                 *next
             }

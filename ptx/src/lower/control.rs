@@ -134,7 +134,7 @@ impl<'a> Lowering<'a> {
                 self.b.switch_to_block(empty);
                 let full = self.b.ins().iconst(types::I64, FUEL);
                 self.b.ins().store(trusted(), full, self.context, at);
-                let sync = sync_of_yield(program, *resume);
+                let sync = program.sync_of_yield(*resume);
                 self.arrive(index, sync);
             }
             Terminator::Call { callee, back } => {

@@ -1,8 +1,8 @@
 //! Consecutive loads from shared memory relative to one address: their places are checked once.
 
 use super::*;
+use crate::analysis::shape::{LANES, Shape};
 use crate::memory_ops::AddressSpace;
-use crate::shape::{LANES, Shape};
 
 /// Loads of a block whose places are known to be good.
 pub(super) struct Group {

@@ -137,7 +137,7 @@ impl<'a> Lowering<'a> {
 
     pub(super) fn home_offset(&self, reg: Reg) -> Option<(u32, usize)> {
         let offset = self.flow.homes[reg as usize]?;
-        Some((offset, flow::size_of(self.program, reg).trailing_zeros() as usize))
+        Some((offset, homes::size_of(self.program, reg).trailing_zeros() as usize))
     }
 
     pub(super) fn load_home(&mut self, reg: Reg) -> Value {

@@ -7,7 +7,7 @@ mod operation;
 mod value;
 
 use super::*;
-use crate::shape::{LANES, Shape};
+use crate::analysis::shape::{LANES, Shape};
 
 /// Which lanes the operands' values belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -144,8 +144,20 @@ pub(crate) struct Memory {
     pub(crate) strong: bool,
     /// Strong by `volatile` alone.
     pub(crate) volatile: bool,
-    /// A store that only the last thread of a block makes, see [`crate::once`].
+    /// A store that only the last thread of a block makes, see [`crate::pass`].
     pub(crate) once: bool,
+}
+
+impl Program {
+    /// The synchronization of a yield that resumes in this block.
+    pub(crate) fn sync_of_yield(&self, resume: u32) -> u32 {
+        self.syncs.iter().position(|sync| sync.resume == resume).unwrap_or(0) as u32
+    }
+
+    /// The line of a site in its text, 0 if it has none.
+    pub(crate) fn line(&self, site: u32) -> u32 {
+        self.sites.get(site as usize).map_or(0, |site| site.place.line)
+    }
 }
 
 impl Memory {

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::ir::*;
+use super::program::*;
 use crate::memory_ops::AddressSpace;
 use crate::types::Scalar;
 
@@ -237,10 +237,6 @@ pub(crate) fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
 }
 
 impl Program {
-    fn line(&self, site: u32) -> u32 {
-        self.sites.get(site as usize).map_or(0, |site| site.place.line)
-    }
-
     fn write_registers(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut kinds: Vec<(Scalar, Vec<u32>)> = Vec::new();
         for (reg, info) in self.regs.iter().enumerate() {

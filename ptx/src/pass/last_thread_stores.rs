@@ -2,7 +2,7 @@
 //! read before, such as the step counters of PyTorch 2.9.1's optimizers: nothing orders the stores behind the other threads' loads,
 //! but threads of hardware are far enough in step. Here one thread runs after the other, so only the last one stores.
 
-use crate::flow::successors;
+use crate::analysis::graph::successors;
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
 

@@ -1,12 +1,11 @@
 //! The way of a kernel: what is done to it after it was read, in order, each stage with its name.
 
-use crate::chains;
-use crate::flow::{self, Flow};
+use super::{last_thread_stores, lockstep, sums, yields};
+use crate::analysis::shape::{Shapes, shapes};
+use crate::analysis::verify::verify_flow;
+use crate::analysis::{self, Flow};
 use crate::ir::Program;
-use crate::once;
-use crate::pace;
-use crate::shape::{self, Shapes};
-use crate::verify::{verify, verify_flow};
+use crate::ir::verify::verify;
 
 /// Something that [`Image::emit`](crate::Image::emit) can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,10 +69,10 @@ type Transformation = fn(&mut Program);
 
 /// What changes a program.
 const TRANSFORMATIONS: [(Stage, Transformation); 4] = [
-    (Stage::LastThreadStores, once::mark),
-    (Stage::Pace, pace::insert),
-    (Stage::Yields, flow::insert_yields),
-    (Stage::Sums, chains::interleave),
+    (Stage::LastThreadStores, last_thread_stores::mark),
+    (Stage::Pace, lockstep::insert),
+    (Stage::Yields, yields::insert),
+    (Stage::Sums, sums::interleave),
 ];
 
 /// Applies all transformations up to a stage, itself among them.
@@ -87,8 +86,8 @@ pub(crate) fn transform(program: &mut Program, last: Stage) {
 
 /// Shapes and liveness. Without shapes, lanes run one by one.
 pub(crate) fn analyze(program: &Program, owners: &[u32], with_shapes: bool) -> (Option<Shapes>, Flow) {
-    let shapes = if with_shapes { shape::shapes(program) } else { None };
-    let flow = flow::analyse(program, owners, shapes.as_ref());
+    let shapes = if with_shapes { shapes(program) } else { None };
+    let flow = analysis::analyze(program, owners, shapes.as_ref());
     if cfg!(debug_assertions) {
         hold(Stage::Liveness, verify_flow(program, &flow));
     }

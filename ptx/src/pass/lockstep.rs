@@ -3,7 +3,8 @@
 //! `__syncwarp` between. Hardware runs lanes together that take the same path, so this works there. Here, lanes run one after the
 //! other; but in loops around such loops, they wait for each other, if others can come.
 
-use crate::flow::{Loop, loops, waits};
+use super::yields::waits;
+use crate::analysis::graph::{Loop, loops};
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
 use crate::sync::SyncOp;

@@ -1,7 +1,6 @@
-//! What must hold of a program between passes, and what liveness claims of it. Every pass is followed by this in debug builds.
+//! What must hold of a program between passes. Every pass is followed by this in debug builds.
 
-use crate::flow::{Flow, Set, successors};
-use crate::ir::*;
+use super::program::*;
 use crate::types::Scalar;
 
 /// What is wrong with a program, by block and operation.
@@ -154,102 +153,14 @@ impl Checker<'_> {
     }
 }
 
-/// Whether every register that an operation reads has a value there, whichever way the thread came: set to zero at the beginning,
-/// written since, or loaded from its home where the thread resumed. This is what liveness has to guarantee.
-pub(crate) fn verify_flow(program: &Program, flow: &Flow) -> Result<(), String> {
-    let all = Set::full(program.regs.len());
-    let mut known: Vec<Option<Set>> = vec![None; program.blocks.len()];
-    known[0] = Some(flow.zeroed.clone());
-    let arrive = |known: &mut Vec<Option<Set>>, block: u32, set: &Set| {
-        let slot = &mut known[block as usize];
-        let before = slot.clone();
-        match slot {
-            Some(old) => old.intersect(set),
-            None => *slot = Some(set.clone()),
-        }
-        *slot != before
-    };
-    // A thread comes back from a point where others were waited for with what is loaded there.
-    let resumed = program.syncs.iter().map(|sync| sync.resume).chain(flow.alone.iter().copied());
-    for block in resumed.filter(|block| flow.reachable[*block as usize]) {
-        arrive(&mut known, block, &flow.loads[block as usize]);
-    }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for block in 0..program.blocks.len() {
-            let Some(before) = known[block].clone().filter(|_| flow.reachable[block]) else { continue };
-            let after = written(program, flow, block, before, |_, _| Ok(())).unwrap_or_else(|_: String| all.clone());
-            for next in successors(program, block).0 {
-                changed |= arrive(&mut known, next, &after);
-            }
-        }
-    }
-    for (block, before) in known.into_iter().enumerate() {
-        let Some(before) = before.filter(|_| flow.reachable[block]) else { continue };
-        written(program, flow, block, before, |set, reg| match set.has(reg) {
-            true => Ok(()),
-            false => Err(format!("b{block}: %{reg} is read, but has no value on some way there")),
-        })?;
-    }
-    Ok(())
-}
-
-/// The registers with a value behind a block, each read shown to `seen` with those that have one there.
-fn written(
-    program: &Program,
-    flow: &Flow,
-    block: usize,
-    mut set: Set,
-    seen: impl Fn(&Set, Reg) -> Result<(), String>,
-) -> Result<Set, String> {
-    flow.restores[block].iter().for_each(|reg| set.insert(*reg));
-    let read = |set: &Set, value: &Val| match value {
-        Val::Reg(reg) => seen(set, *reg),
-        _ => Ok(()),
-    };
-    for inst in &program.blocks[block].insts {
-        inst.src.iter().try_for_each(|value| read(&set, value))?;
-        inst.dst.iter().for_each(|reg| set.insert(*reg));
-    }
-    match &program.blocks[block].end {
-        Terminator::Branch { reg, .. } => seen(&set, *reg)?,
-        Terminator::Table { index, .. } => read(&set, index)?,
-        Terminator::CallIndirect { pointer, .. } => read(&set, pointer)?,
-        _ => {}
-    }
-    // Calls and returns move both.
-    if program.stack {
-        [FRAME, STACK].into_iter().for_each(|reg| set.insert(reg));
-    }
-    Ok(set)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::sample::{inst, program};
 
-    fn program(insts: Vec<Inst>, end: Terminator) -> Program {
-        let function = FunctionInfo {
-            image: 0,
-            name: "k".into(),
-            entry: 0,
-            recursive: false,
-            returns: vec![],
-            base: 0,
-            component: vec![],
-            frame: 0,
-        };
-        Program {
-            regs: [Scalar::B64, Scalar::B64, Scalar::U32, Scalar::Pred].map(|scalar| RegInfo { scalar }).to_vec(),
-            blocks: vec![Block { insts, end, function: 0, site: 0 }],
-            functions: vec![function],
-            ..Program::default()
-        }
-    }
-
-    fn inst(op: Op, dst: Vec<Reg>, src: Vec<Val>) -> Inst {
-        Inst { op, dst, src, site: 0 }
+    /// A program of one block.
+    fn one(insts: Vec<Inst>, end: Terminator) -> Program {
+        program(vec![(insts, end)])
     }
 
     #[test]
@@ -259,9 +170,9 @@ mod tests {
         let two = || vec![Val::Reg(2), Val::Imm(1)];
         let rows = [
             (
-                vec![inst(add.clone(), vec![9], two())],
+                vec![inst(add.clone(), vec![11], two())],
                 Terminator::Exit,
-                "b0: `%9 = add.u32 %2, 1`: there is no register %9",
+                "b0: `%11 = add.u32 %2, 1`: there is no register %11",
             ),
             (
                 vec![inst(add, vec![2], vec![Val::Imm(1)])],
@@ -282,19 +193,8 @@ mod tests {
             ),
         ];
         for (insts, end, expected) in rows {
-            assert_eq!(verify(&program(insts, end)), Err(expected.to_owned()));
+            assert_eq!(verify(&one(insts, end)), Err(expected.to_owned()));
         }
-        assert_eq!(verify(&program(vec![inst(Op::Mov, vec![2], vec![Val::Imm(0)])], Terminator::Exit)), Ok(()));
-    }
-
-    #[test]
-    fn a_register_that_liveness_forgets_is_named() {
-        let read = inst(Op::Mov, vec![SINK], vec![Val::Reg(2)]);
-        let program = program(vec![read], Terminator::Exit);
-        let mut flow = crate::flow::analyse(&program, &[0; 4], None);
-        assert_eq!(verify_flow(&program, &flow), Ok(()));
-        flow.zeroed = Set::new(4);
-        let message = verify_flow(&program, &flow).unwrap_err();
-        assert_eq!(message, "b0: %2 is read, but has no value on some way there");
+        assert_eq!(verify(&one(vec![inst(Op::Mov, vec![2], vec![Val::Imm(0)])], Terminator::Exit)), Ok(()));
     }
 }
