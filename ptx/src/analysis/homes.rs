@@ -43,9 +43,10 @@ pub(crate) fn places(program: &Program, residents: &Set) -> (Vec<Option<u32>>, u
 }
 
 /// By block: registers that could differ from their homes at its end, because a block on some way there wrote them after the
-/// thread began or resumed.
-pub(crate) fn unsaved(program: &Program, graph: &Graph, accesses: &Accesses) -> Vec<Set> {
+/// thread resumed, or they still have the values that every thread begins with: homes have those of the block before.
+pub(crate) fn unsaved(program: &Program, graph: &Graph, live: &[Set], accesses: &Accesses) -> Vec<Set> {
     let mut entered = vec![Set::new(program.regs.len()); program.blocks.len()];
+    entered[0] = live[0].clone();
     let end = |entered: &[Set], block: usize| {
         let mut set = entered[block].clone();
         set.union(&accesses.writes[block]);
@@ -105,8 +106,10 @@ mod tests {
     fn what_was_written_since_a_thread_resumed_is_unsaved() {
         let program = sample();
         let graph = Graph::of(&program);
-        let unsaved = unsaved(&program, &graph, &Accesses::of(&program, &graph));
-        // A thread resumes in b1 with everything as in its home.
-        assert_eq!(unsaved.iter().map(list).collect::<Vec<_>>(), [vec![2, 7], vec![6], vec![6, 8]]);
+        let accesses = Accesses::of(&program, &graph);
+        let live = crate::analysis::liveness::live(&program, &graph, &accesses);
+        let unsaved = unsaved(&program, &graph, &live, &accesses);
+        // A thread resumes in b1 with everything as in its home. Nobody writes %3 and %4, which are read.
+        assert_eq!(unsaved.iter().map(list).collect::<Vec<_>>(), [vec![2, 3, 4, 7], vec![6], vec![6, 8]]);
     }
 }
