@@ -30,8 +30,8 @@ macro_rules! helpers {
 
 helpers! {
     // Pure: up to four numbers of 64 bits to one.
-    Soft = crate::soft::arithmetic,
-    Convert = crate::soft::convert,
+    Soft = crate::number::arithmetic,
+    Convert = crate::number::convert,
     F16ToF32 = number::f16_to_f32,
     F16ToF32Ftz = number::f16_to_f32_ftz,
     F32ToF16 = number::f32_to_f16,

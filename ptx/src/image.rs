@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
 use crate::error::{ParseError, Source, Span};
 use crate::helper::is_builtin;
+use crate::number::Scalar;
 use crate::parser;
-use crate::types::Scalar;
 
 /// Added to the index of a function, times 16, to make the value of a pointer to it.
 pub const FUNCTION_HANDLE: u64 = 0x0f00_0000_0000_0000;

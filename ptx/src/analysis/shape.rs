@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
-use crate::types::{Scalar, truncate};
+use crate::number::{Scalar, truncate};
 
 /// Lanes that run at once.
 pub(crate) const LANES: u32 = 4;

@@ -2,7 +2,7 @@
 
 use super::float::{format, rounding};
 use super::*;
-use crate::soft::{Convert, Format};
+use crate::number::{Convert, Format};
 
 use Scalar::*;
 

@@ -1,7 +1,7 @@
-//! Floating point: single and double inline if rounding is to nearest, everything else with the exact arithmetic of `soft`.
+//! Floating point: single and double inline if rounding is to nearest, everything else with the exact arithmetic of `number`.
 
 use super::*;
-use crate::soft::{self, Format};
+use crate::number::{self, Format};
 
 use Scalar::*;
 
@@ -111,8 +111,12 @@ impl<'a> Decoder<'a> {
 
     /// Flushes each subnormal half to zero.
     fn flush_half(&mut self, value: Val, scalar: Scalar) -> Val {
-        let mode =
-            soft::Mode { op: soft::ABS_NEG_FLUSH, ftz: true, packed: scalar == F16x2, ..soft::Mode::of(Format::F16) };
+        let mode = number::Mode {
+            op: number::ABS_NEG_FLUSH,
+            ftz: true,
+            packed: scalar == F16x2,
+            ..number::Mode::of(Format::F16)
+        };
         self.emit(Op::Pure(Helper::Soft), raw(scalar), vec![value, Val::Imm(0), Val::Imm(0), Val::Imm(mode.encode())])
     }
 
@@ -165,14 +169,14 @@ impl<'a> Decoder<'a> {
         let src = ops[1..].iter().map(|o| self.src(o, scalar)).collect::<Check<Vec<_>>>()?;
         if half {
             let op = match base {
-                "add" => soft::ADD,
-                "sub" => soft::SUB,
-                "mul" => soft::MUL,
-                _ => soft::FMA,
+                "add" => number::ADD,
+                "sub" => number::SUB,
+                "mul" => number::MUL,
+                _ => number::FMA,
             };
             let Some(format) = format(scalar) else { return invalid("the type") };
             let packed = matches!(scalar, F16x2 | Bf16x2);
-            self.soft(dst, src, soft::Mode { op, ftz, sat, relu, packed, ..soft::Mode::of(format) });
+            self.soft(dst, src, number::Mode { op, ftz, sat, relu, packed, ..number::Mode::of(format) });
             return Ok(());
         }
         if scalar == F32x2 {
@@ -196,7 +200,7 @@ impl<'a> Decoder<'a> {
         self.emit(Op::Int(IntOp::Extend, U32), B32, vec![value])
     }
 
-    fn soft(&mut self, dst: Reg, mut src: Vec<Val>, mode: soft::Mode) {
+    fn soft(&mut self, dst: Reg, mut src: Vec<Val>, mode: number::Mode) {
         src.resize(3, Val::Imm(0));
         src.push(Val::Imm(mode.encode()));
         self.pure(Helper::Soft, dst, src);
@@ -215,18 +219,18 @@ impl<'a> Decoder<'a> {
         double: bool,
     ) -> Check<()> {
         let (op, soft_op) = match base {
-            "add" => (FloatOp::Add, soft::ADD),
-            "sub" => (FloatOp::Sub, soft::SUB),
-            "mul" => (FloatOp::Mul, soft::MUL),
-            "div" => (FloatOp::Div, soft::DIV),
-            "sqrt" => (FloatOp::Sqrt, soft::SQRT),
-            _ => (FloatOp::Fma, soft::FMA),
+            "add" => (FloatOp::Add, number::ADD),
+            "sub" => (FloatOp::Sub, number::SUB),
+            "mul" => (FloatOp::Mul, number::MUL),
+            "div" => (FloatOp::Div, number::DIV),
+            "sqrt" => (FloatOp::Sqrt, number::SQRT),
+            _ => (FloatOp::Fma, number::FMA),
         };
         if round == 0 {
             self.push(Op::Float { op, double, ftz, sat }, vec![dst], src);
         } else {
             let format = if double { Format::F64 } else { Format::F32 };
-            self.soft(dst, src, soft::Mode { op: soft_op, round, ftz, sat, ..soft::Mode::of(format) });
+            self.soft(dst, src, number::Mode { op: soft_op, round, ftz, sat, ..number::Mode::of(format) });
         }
         Ok(())
     }
@@ -342,8 +346,8 @@ impl<'a> Decoder<'a> {
                 let op = if base == "min" { FloatOp::Min { nan } } else { FloatOp::Max { nan } };
                 self.push(Op::Float { op, double: scalar == F64, ftz, sat: false }, vec![reg], vec![a, b]);
             } else {
-                let op = if base == "min" { soft::MIN } else { soft::MAX };
-                let mode = soft::Mode { op, ftz, nan, xorsign, absolute, packed, ..soft::Mode::of(format) };
+                let op = if base == "min" { number::MIN } else { number::MAX };
+                let mode = number::Mode { op, ftz, nan, xorsign, absolute, packed, ..number::Mode::of(format) };
                 self.soft(reg, vec![a, b], mode);
             }
             src.insert(0, Val::Reg(reg));

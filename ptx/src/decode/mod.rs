@@ -29,8 +29,8 @@ use crate::helper::Helper;
 use crate::image::{Image, Item};
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
+use crate::number::{Scalar, truncate};
 use crate::sync::SyncOp;
-use crate::types::{Scalar, truncate};
 
 pub(crate) struct Fault {
     kind: RefusalKind,

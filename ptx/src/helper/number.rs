@@ -1,6 +1,6 @@
 //! Integers and approximations, on bit patterns.
 
-use crate::soft::Convert;
+use crate::number::Convert;
 
 pub(super) extern "C" fn f16_to_f32(a: u64, _: u64, _: u64, _: u64) -> u64 {
     u64::from(half::f16::from_bits(a as u16).to_f32().to_bits())
@@ -43,9 +43,9 @@ pub(super) extern "C" fn approximate(a: u64, mode: u64, _: u64, _: u64) -> u64 {
         if result.is_nan() {
             return 0x7fff;
         }
-        let to = if bf16 { crate::soft::Format::Bf16 } else { crate::soft::Format::F16 };
+        let to = if bf16 { crate::number::Format::Bf16 } else { crate::number::Format::F16 };
         let convert = Convert {
-            from: crate::soft::Format::F64,
+            from: crate::number::Format::F64,
             to,
             round: 0,
             integral: false,
@@ -54,7 +54,7 @@ pub(super) extern "C" fn approximate(a: u64, mode: u64, _: u64, _: u64) -> u64 {
             satfinite: false,
             relu: false,
         };
-        let bits = crate::soft::convert(result.to_bits(), 0, convert.encode(), 0);
+        let bits = crate::number::convert(result.to_bits(), 0, convert.encode(), 0);
         if ftz && subnormal(bits) { bits & 0x8000 } else { bits }
     };
     if packed { one(a & 0xffff) | one(a >> 16 & 0xffff) << 16 } else { one(a & 0xffff) }

@@ -7,9 +7,9 @@ use crate::analysis::shape::LANES;
 use crate::memory_ops as mem;
 use crate::memory_ops::{Access, AddressSpace};
 use crate::mistake::{MistakeKind, Note};
-use crate::soft::{self, Format};
+use crate::number::Scalar;
+use crate::number::{self, Format};
 use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
-use crate::types::Scalar;
 use crate::watch::Seen;
 
 pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {
@@ -241,8 +241,8 @@ fn combine(op: u64, scalar: Scalar, old: u64, b: u64) -> u64 {
     let signed = scalar.signed();
     let wide = scalar.bits() == 64;
     let float = |op: u64, format: Format, packed: bool| {
-        let op = [soft::ADD, soft::MIN, soft::MAX][op as usize];
-        soft::arithmetic(old, b, 0, soft::Mode { op, packed, ..soft::Mode::of(format) }.encode())
+        let op = [number::ADD, number::MIN, number::MAX][op as usize];
+        number::arithmetic(old, b, 0, number::Mode { op, packed, ..number::Mode::of(format) }.encode())
     };
     match (op, scalar) {
         (ADD, Scalar::F32) => {

@@ -10,9 +10,9 @@ use crate::analysis::homes::size_of;
 use crate::helper::{self, Helper};
 use crate::image::FUNCTION_HANDLE;
 use crate::ir::*;
+use crate::number::Scalar;
 use crate::slot::lanes;
 use crate::state::{Context, EXITED, FUEL, TRAP_POINTER, TRAP_STACK, Warp};
-use crate::types::Scalar;
 
 use number::{cut, extended};
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use super::program::*;
 use crate::memory_ops::AddressSpace;
-use crate::types::Scalar;
+use crate::number::Scalar;
 
 /// A register by its number.
 struct Name(Reg);

@@ -4,7 +4,7 @@ use crate::ast::Origin;
 use crate::error::{Place, Span};
 use crate::helper::Helper;
 use crate::memory_ops::{Access, AddressSpace};
-use crate::types::Scalar;
+use crate::number::Scalar;
 
 pub(crate) type Reg = u32;
 

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::analysis::set::Set;
+use crate::number::Scalar;
 use crate::sync::{ShflMode, SyncOp};
-use crate::types::Scalar;
 
 /// A program of these blocks.
 pub(crate) fn program(blocks: Vec<(Vec<Inst>, Terminator)>) -> Program {

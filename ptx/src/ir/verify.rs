@@ -1,7 +1,7 @@
 //! What must hold of a program between passes. Every pass is followed by this in debug builds.
 
 use super::program::*;
-use crate::types::Scalar;
+use crate::number::Scalar;
 
 /// What is wrong with a program, by block and operation.
 pub(crate) fn verify(program: &Program) -> Result<(), String> {

@@ -29,9 +29,9 @@ use crate::analysis::shape::Shapes;
 use crate::helper::Helper;
 use crate::ir::*;
 use crate::mistake::Checks;
+use crate::number::Scalar;
 use crate::point::Point;
 use crate::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
-use crate::types::Scalar;
 
 use four::View;
 use registers::classes;

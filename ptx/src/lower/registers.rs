@@ -185,7 +185,7 @@ impl<'a> Lowering<'a> {
                 self.b.ins().iconcat(low, high)
             }
             Val::Imm(value) => {
-                let value = crate::types::truncate(value, kind.bits());
+                let value = crate::number::truncate(value, kind.bits());
                 self.b.ins().iconst(kind, value as i64)
             }
             other => {

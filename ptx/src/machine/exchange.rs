@@ -3,8 +3,8 @@
 use super::*;
 use crate::helper::resolve_any;
 use crate::memory_ops::{Access, AddressSpace};
+use crate::number::Scalar;
 use crate::shuffle::partner;
-use crate::types::Scalar;
 use crate::warpgroup::{self, Descriptor, WarpgroupMma};
 
 impl Machine<'_> {

@@ -10,7 +10,7 @@ mod variable;
 use crate::ast::*;
 use crate::error::{ParseError, Source, Span};
 use crate::lexer::{Kind, Token, lex};
-use crate::types::Scalar;
+use crate::number::Scalar;
 
 type Result<T> = std::result::Result<T, ParseError>;
 

@@ -1,6 +1,9 @@
 //! Converts one number from format to format.
 
-use super::*;
+use super::exact::Number::{Finite, Infinity, Nan};
+use super::exact::*;
+use super::format::Format::*;
+use super::format::*;
 
 /// One number from format to format.
 pub(crate) extern "C" fn convert(a: u64, _random: u64, mode: u64, _unused: u64) -> u64 {

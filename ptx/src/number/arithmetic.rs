@@ -1,15 +1,9 @@
 //! Exact arithmetic in every number format of PTX: values are unpacked, computed with all their bits, and rounded once.
 
-mod conversion;
-mod format;
-mod number;
-
-pub(crate) use conversion::convert;
-pub(crate) use format::*;
-
-use Format::*;
-use number::Number::{Finite, Infinity, Nan};
-use number::*;
+use super::exact::Number::{Finite, Infinity, Nan};
+use super::exact::*;
+use super::format::Format::*;
+use super::format::*;
 
 /// `op` of one to three numbers (each 64-bit argument holds one, or two of 16 bits).
 pub(crate) extern "C" fn arithmetic(a: u64, b: u64, c: u64, mode: u64) -> u64 {
