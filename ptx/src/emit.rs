@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use crate::analysis::Flow;
 use crate::decode;
-use crate::image::Image;
 use crate::ir::Program;
 use crate::ir::print::ranges;
 use crate::kernel::{self, KernelError};
 use crate::mistake::Checks;
 use crate::pass::{self, Stage};
 use crate::point::points;
+use crate::text::image::Image;
 
 impl Image {
     /// A kernel at a stage, as text.

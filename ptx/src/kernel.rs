@@ -11,9 +11,7 @@ use parking_lot::Mutex;
 use crate::analysis::Flow;
 use crate::analysis::shape::Shapes;
 use crate::decode;
-use crate::error::Refusal;
 use crate::helper::{self, Helper};
-use crate::image::{Entry, Image};
 use crate::interpret::Interpreter;
 use crate::ir::{Inst, Op, Program};
 use crate::lower;
@@ -24,6 +22,8 @@ use crate::point::{Point, points};
 use crate::state::{APART, Context, Warp};
 use crate::store::{self, Key};
 use crate::sync::SyncOp;
+use crate::text::error::Refusal;
+use crate::text::image::{Entry, Image};
 
 /// Executable memory with a kernel's code.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Drop for Code {
 pub(crate) struct SourcePlace {
     pub(crate) line: u32,
     module: u32,
-    span: crate::error::Span,
+    span: crate::text::error::Span,
     source: Option<(String, u32)>,
     caller: Option<(String, u32)>,
 }
@@ -119,7 +119,7 @@ pub struct Kernel {
     pub(crate) home_bytes: u32,
     pub(crate) helpers: Vec<usize>,
     pub(crate) places: Vec<SourcePlace>,
-    modules: Vec<crate::image::Module>,
+    modules: Vec<crate::text::image::Module>,
     compile_time: std::time::Duration,
     code_bytes: usize,
 }
@@ -358,7 +358,7 @@ impl Kernel {
     pub fn attributes(&self, image: &Image) -> Attributes {
         let widest = self.program.regs.len() as u32;
         let max = self.entry.required_threads.or(self.entry.max_threads);
-        let constants = image.globals().iter().filter(|g| g.space == crate::image::GlobalSpace::Const);
+        let constants = image.globals().iter().filter(|g| g.space == crate::text::image::GlobalSpace::Const);
         Attributes {
             registers: self
                 .entry

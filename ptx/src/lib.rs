@@ -58,26 +58,21 @@
 #![expect(unsafe_code, reason = "compiled code and the memory that it shares with the machine")]
 
 mod analysis;
-mod ast;
 mod decode;
 mod emit;
-mod error;
 mod footprint;
 mod helper;
 mod host;
-mod image;
 mod interpret;
 mod ir;
 mod kernel;
 mod launch;
-mod lexer;
 mod lower;
 mod machine;
 mod matrix;
 mod memory_ops;
 mod mistake;
 mod number;
-mod parser;
 mod pass;
 mod point;
 mod shuffle;
@@ -86,15 +81,14 @@ mod state;
 mod store;
 mod sync;
 mod tensor_map;
+mod text;
 mod texture;
 mod unwritten;
 mod warpgroup;
 mod watch;
 
-pub use error::{ParseError, Place, Refusal, RefusalKind, Span};
 pub use footprint::{Footprint, Sample};
 pub use host::{Assertion, Caller, Child, Host, Memory};
-pub use image::{Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target};
 pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
 pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
@@ -102,5 +96,9 @@ pub use mistake::{Checks, Mistake, MistakeKind, Spot};
 pub use pass::Stage;
 pub use store::keep_code_in;
 pub use tensor_map::TensorMap;
+pub use text::error::{ParseError, Place, Refusal, RefusalKind, Span};
+pub use text::image::{
+    Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target,
+};
 pub use texture::{Addressing, Component, Mipmap, Texels, Texture};
 pub use unwritten::Unwritten;

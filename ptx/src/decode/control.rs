@@ -2,8 +2,8 @@
 //! known.
 
 use super::*;
-use crate::ast::Prototype;
 use crate::helper::BUILTINS;
+use crate::text::ast::Prototype;
 
 impl<'a> Decoder<'a> {
     pub(super) fn control(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {

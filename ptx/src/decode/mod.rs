@@ -23,14 +23,14 @@ use function::{Scope, Symbol};
 use modifiers::Modifiers;
 use operand::operands;
 
-use crate::ast::{Instruction, Operand, Space, Statement, Variable, call_layout};
-use crate::error::{Refusal, RefusalKind, Span};
 use crate::helper::Helper;
-use crate::image::{Image, Item};
 use crate::ir::*;
 use crate::memory_ops::AddressSpace;
 use crate::number::{Scalar, truncate};
 use crate::sync::SyncOp;
+use crate::text::ast::{Instruction, Operand, Space, Statement, Variable, call_layout};
+use crate::text::error::{Refusal, RefusalKind, Span};
+use crate::text::image::{Image, Item};
 
 pub(crate) struct Fault {
     kind: RefusalKind,

@@ -1,10 +1,10 @@
 //! A checked kernel: registers, blocks and fully resolved operations, with the functions that it reaches, in one graph.
 
-use crate::ast::Origin;
-use crate::error::{Place, Span};
 use crate::helper::Helper;
 use crate::memory_ops::{Access, AddressSpace};
 use crate::number::Scalar;
+use crate::text::ast::Origin;
+use crate::text::error::{Place, Span};
 
 pub(crate) type Reg = u32;
 

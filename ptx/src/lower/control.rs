@@ -146,7 +146,7 @@ impl<'a> Lowering<'a> {
                 let pointer = self.int(*pointer, 64);
                 for callee in callees {
                     let image = program.functions[*callee as usize].image;
-                    let handle = crate::image::FUNCTION_HANDLE + u64::from(image) * 16;
+                    let handle = crate::text::image::FUNCTION_HANDLE + u64::from(image) * 16;
                     let same = self.b.ins().icmp_imm_s(IntCC::Equal, pointer, handle as i64);
                     let (yes, no) = (self.b.create_block(), self.b.create_block());
                     self.b.ins().brif(same, yes, &[], no, &[]);

@@ -239,7 +239,7 @@ impl<'a> Lowering<'a> {
             }
             Val::Param(offset) => self.b.ins().iconst(types::I64, offset),
             Val::Function(index) => {
-                let handle = crate::image::FUNCTION_HANDLE + u64::from(index) * 16;
+                let handle = crate::text::image::FUNCTION_HANDLE + u64::from(index) * 16;
                 self.b.ins().iconst(types::I64, handle as i64)
             }
             Val::Special(special) => self.special(special),

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
-use crate::error::{ParseError, Source, Span};
 use crate::helper::is_builtin;
 use crate::number::Scalar;
-use crate::parser;
+use crate::text::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
+use crate::text::error::{ParseError, Source, Span};
+use crate::text::parser;
 
 /// Added to the index of a function, times 16, to make the value of a pointer to it.
 pub const FUNCTION_HANDLE: u64 = 0x0f00_0000_0000_0000;
@@ -312,7 +312,7 @@ impl Image {
             // Variables declared inside functions.
             for function in &module.ast().functions {
                 for statement in function.body.iter().flatten() {
-                    if let crate::ast::Statement::Variable(variable) = statement
+                    if let crate::text::ast::Statement::Variable(variable) = statement
                         && matches!(variable.space, Space::Global | Space::Const)
                     {
                         let name = text(variable.name).to_string();
@@ -326,7 +326,7 @@ impl Image {
         Ok(())
     }
 
-    fn define(&mut self, module: usize, name: String, item: Item, linking: &crate::ast::Linking) {
+    fn define(&mut self, module: usize, name: String, item: Item, linking: &crate::text::ast::Linking) {
         if linking.visible || linking.weak || linking.common || linking.external {
             self.shared_names.entry(name.clone()).or_insert(item);
         }
@@ -389,7 +389,7 @@ impl Image {
         for (at, module) in modules.iter().enumerate() {
             let inner = module.ast().functions.iter().flat_map(|f| f.body.iter().flatten());
             let inner = inner.filter_map(|s| match s {
-                crate::ast::Statement::Variable(v) => Some(v),
+                crate::text::ast::Statement::Variable(v) => Some(v),
                 _ => None,
             });
             for variable in module.ast().variables.iter().chain(inner) {
@@ -475,11 +475,11 @@ impl Image {
         for (at, module) in self.modules.iter().enumerate() {
             for function in &module.ast().functions {
                 for statement in function.body.iter().flatten() {
-                    let crate::ast::Statement::Instruction(instruction) = statement else { continue };
+                    let crate::text::ast::Statement::Instruction(instruction) = statement else { continue };
                     if !module.source().get(instruction.opcode).starts_with("mov") {
                         continue;
                     }
-                    if let Some(crate::ast::Operand::Name(name)) = instruction.operands.get(1)
+                    if let Some(crate::text::ast::Operand::Name(name)) = instruction.operands.get(1)
                         && let Some(Item::Function(index)) = self.find(at as u32, module.source().get(*name))
                     {
                         taken.push(index);

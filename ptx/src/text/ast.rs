@@ -1,7 +1,7 @@
 //! A module as written: declarations, functions, instructions. Names are spans of the source.
 
-use crate::error::Span;
 use crate::number::Scalar;
+use crate::text::error::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Space {

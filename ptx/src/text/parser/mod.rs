@@ -7,10 +7,10 @@ mod module;
 mod statement;
 mod variable;
 
-use crate::ast::*;
-use crate::error::{ParseError, Source, Span};
-use crate::lexer::{Kind, Token, lex};
 use crate::number::Scalar;
+use crate::text::ast::*;
+use crate::text::error::{ParseError, Source, Span};
+use crate::text::lexer::{Kind, Token, lex};
 
 type Result<T> = std::result::Result<T, ParseError>;
 

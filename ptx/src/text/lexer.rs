@@ -1,6 +1,6 @@
 //! PTX text to tokens. Modifiers (`.rn`, `.shared::cta`, `.16x32bx2`) are one token each.
 
-use crate::error::{ParseError, Source, Span};
+use crate::text::error::{ParseError, Source, Span};
 
 /// The kind of a token; its text is in its span.
 #[derive(Clone, Copy, Debug, PartialEq)]
