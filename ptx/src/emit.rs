@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use crate::analysis::Flow;
+use crate::analysis::synchronization::points;
 use crate::decode;
+use crate::host::mistake::Checks;
 use crate::ir::Program;
 use crate::ir::print::ranges;
 use crate::kernel::{self, KernelError};
-use crate::mistake::Checks;
 use crate::pass::{self, Stage};
-use crate::point::points;
 use crate::text::image::Image;
 
 impl Image {

@@ -10,18 +10,18 @@ use parking_lot::Mutex;
 
 use crate::analysis::Flow;
 use crate::analysis::shape::Shapes;
+use crate::analysis::synchronization::{Point, points};
 use crate::decode;
-use crate::helper::{self, Helper};
+use crate::host::memory_ops::AddressSpace;
+use crate::host::mistake::{Checks, Spot};
 use crate::interpret::Interpreter;
 use crate::ir::{Inst, Op, Program};
 use crate::lower;
-use crate::memory_ops::AddressSpace;
-use crate::mistake::{Checks, Spot};
 use crate::pass::{self, Stage};
-use crate::point::{Point, points};
-use crate::state::{APART, Context, Warp};
+use crate::runtime::helper::{self, Helper};
+use crate::runtime::state::{APART, Context, Warp};
+use crate::runtime::sync::SyncOp;
 use crate::store::{self, Key};
-use crate::sync::SyncOp;
 use crate::text::error::Refusal;
 use crate::text::image::{Entry, Image};
 

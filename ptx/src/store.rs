@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use xxhash_rust::xxh64::xxh64;
 
-use crate::mistake::Checks;
+use crate::host::mistake::Checks;
 
 /// How a file begins.
 const MAGIC: [u8; 8] = *b"ftestk01";

@@ -9,6 +9,7 @@ pub(crate) mod parting;
 pub(crate) mod recursion;
 pub(crate) mod set;
 pub(crate) mod shape;
+pub(crate) mod synchronization;
 pub(crate) mod verify;
 
 pub(crate) use flow::{Flow, analyze};

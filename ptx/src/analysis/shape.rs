@@ -3,12 +3,10 @@
 
 use std::fmt;
 
+use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
-use crate::memory_ops::AddressSpace;
 use crate::number::{Scalar, truncate};
-
-/// Lanes that run at once.
-pub(crate) const LANES: u32 = 4;
+use crate::runtime::state::LANES;
 
 /// The values of four lanes; the first lane's number is a multiple of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

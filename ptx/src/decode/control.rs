@@ -2,7 +2,7 @@
 //! known.
 
 use super::*;
-use crate::helper::BUILTINS;
+use crate::runtime::helper::BUILTINS;
 use crate::text::ast::Prototype;
 
 impl<'a> Decoder<'a> {
@@ -42,11 +42,11 @@ impl<'a> Decoder<'a> {
             }
             "trap" => {
                 operands::<0>(ops)?;
-                self.end(Terminator::Trap(crate::state::TRAP_TRAP));
+                self.end(Terminator::Trap(crate::runtime::state::TRAP_TRAP));
             }
             "brkpt" => {
                 operands::<0>(ops)?;
-                self.end(Terminator::Trap(crate::state::TRAP_BREAKPOINT));
+                self.end(Terminator::Trap(crate::runtime::state::TRAP_BREAKPOINT));
             }
             "alloca" => {
                 let scalar = m.scalar()?;

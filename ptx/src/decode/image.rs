@@ -1,7 +1,7 @@
 //! Textures: `tex` and `tld4` in one to three dimensions, for layers and cubes; `txq` and `suq`. All through objects.
 
 use super::*;
-use crate::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+use crate::runtime::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
 
 use Scalar::*;
 

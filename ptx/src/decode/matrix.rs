@@ -1,9 +1,9 @@
 //! Matrices: `mma`, `wmma`, `ldmatrix`, `stmatrix`, `movmatrix`.
 
 use super::*;
-use crate::matrix::{Fragment, MatrixAccess, Mma, Role};
-use crate::sync::BarrierKind;
-use crate::warpgroup::WarpgroupMma;
+use crate::runtime::matrix::{Fragment, MatrixAccess, Mma, Role};
+use crate::runtime::sync::BarrierKind;
+use crate::runtime::warpgroup::WarpgroupMma;
 
 use Scalar::*;
 

@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, addresses, asynchronous copies and their barriers.
 
 use super::*;
-use crate::memory_ops as mem;
+use crate::host::memory_ops as mem;
 
 use Scalar::*;
 

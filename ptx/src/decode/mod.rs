@@ -23,11 +23,11 @@ use function::{Scope, Symbol};
 use modifiers::Modifiers;
 use operand::operands;
 
-use crate::helper::Helper;
+use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
-use crate::memory_ops::AddressSpace;
 use crate::number::{Scalar, truncate};
-use crate::sync::SyncOp;
+use crate::runtime::helper::Helper;
+use crate::runtime::sync::SyncOp;
 use crate::text::ast::{Instruction, Operand, Space, Statement, Variable, call_layout};
 use crate::text::error::{Refusal, RefusalKind, Span};
 use crate::text::image::{Image, Item};

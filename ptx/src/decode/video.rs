@@ -1,7 +1,7 @@
 //! Video instructions: on words (`vadd`, `vset`, `vmad`), two halves (`vadd2`) and four bytes (`vabsdiff4`).
 
 use super::*;
-use crate::helper::{LanesMode, MadMode, WholeMode};
+use crate::runtime::helper::{LanesMode, MadMode, WholeMode};
 
 use Scalar::*;
 

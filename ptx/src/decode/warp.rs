@@ -1,7 +1,7 @@
 //! Instructions that synchronize threads: shuffles, votes, reductions, barriers of warp, block and cluster.
 
 use super::*;
-use crate::sync::{BarrierKind, ReduxOp, ShflMode, VoteMode};
+use crate::runtime::sync::{BarrierKind, ReduxOp, ShflMode, VoteMode};
 
 use Scalar::*;
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::analysis::Flow;
 use crate::analysis::homes::size_of;
-use crate::helper::{self, Helper};
 use crate::ir::*;
 use crate::number::Scalar;
-use crate::slot::lanes;
-use crate::state::{Context, EXITED, FUEL, TRAP_POINTER, TRAP_STACK, Warp};
+use crate::runtime::helper::{self, Helper};
+use crate::runtime::home::lanes;
+use crate::runtime::state::{Context, EXITED, FUEL, TRAP_POINTER, TRAP_STACK, Warp};
 use crate::text::image::FUNCTION_HANDLE;
 
 use number::{cut, extended};

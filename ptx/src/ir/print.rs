@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use super::program::*;
-use crate::memory_ops::AddressSpace;
+use crate::host::memory_ops::AddressSpace;
 use crate::number::Scalar;
 
 /// A register by its number.

@@ -1,8 +1,8 @@
 //! A checked kernel: registers, blocks and fully resolved operations, with the functions that it reaches, in one graph.
 
-use crate::helper::Helper;
-use crate::memory_ops::{Access, AddressSpace};
+use crate::host::memory_ops::{Access, AddressSpace};
 use crate::number::Scalar;
+use crate::runtime::helper::Helper;
 use crate::text::ast::Origin;
 use crate::text::error::{Place, Span};
 
@@ -268,7 +268,7 @@ pub(crate) struct Inst {
 /// A `Sync` operation: what the machine does with the threads that came to it.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPoint {
-    pub(crate) op: crate::sync::SyncOp,
+    pub(crate) op: crate::runtime::sync::SyncOp,
     pub(crate) convergence: Convergence,
     pub(crate) dst: Vec<Reg>,
     pub(crate) src: Vec<Val>,

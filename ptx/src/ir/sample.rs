@@ -4,7 +4,7 @@
 use super::*;
 use crate::analysis::set::Set;
 use crate::number::Scalar;
-use crate::sync::{ShflMode, SyncOp};
+use crate::runtime::sync::{ShflMode, SyncOp};
 
 /// A program of these blocks.
 pub(crate) fn program(blocks: Vec<(Vec<Inst>, Terminator)>) -> Program {

@@ -156,12 +156,12 @@ impl<'a> Lowering<'a> {
                     self.jump(entry, &[]);
                     self.b.switch_to_block(no);
                 }
-                self.trap(crate::state::TRAP_POINTER);
+                self.trap(crate::runtime::state::TRAP_POINTER);
             }
             Terminator::Return => {
                 let function = &program.functions[program.blocks[index].function as usize];
                 if function.returns.is_empty() {
-                    self.trap(crate::state::TRAP_POINTER);
+                    self.trap(crate::runtime::state::TRAP_POINTER);
                     return;
                 }
                 let id = if function.recursive {
@@ -183,7 +183,7 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn table(&mut self, index: Value, targets: &[u32]) {
-        let Some((last, _)) = targets.split_last() else { return self.trap(crate::state::TRAP_POINTER) };
+        let Some((last, _)) = targets.split_last() else { return self.trap(crate::runtime::state::TRAP_POINTER) };
         if targets.iter().all(|t| t == last) {
             let block = self.blocks[*last as usize];
             return self.jump(block, &[]);

@@ -26,12 +26,12 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use crate::analysis::Flow;
 use crate::analysis::homes;
 use crate::analysis::shape::Shapes;
-use crate::helper::Helper;
+use crate::analysis::synchronization::Point;
+use crate::host::mistake::Checks;
 use crate::ir::*;
-use crate::mistake::Checks;
 use crate::number::Scalar;
-use crate::point::Point;
-use crate::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
+use crate::runtime::helper::Helper;
+use crate::runtime::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
 
 use four::View;
 use registers::classes;

@@ -3,8 +3,8 @@
 //! but threads of hardware are far enough in step. Here one thread runs after the other, so only the last one stores.
 
 use crate::analysis::graph::successors;
+use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
-use crate::memory_ops::AddressSpace;
 
 /// Marks them.
 pub(crate) fn mark(program: &mut Program) {

@@ -5,9 +5,9 @@
 
 use super::yields::waits;
 use crate::analysis::graph::{Loop, loops};
+use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
-use crate::memory_ops::AddressSpace;
-use crate::sync::SyncOp;
+use crate::runtime::sync::SyncOp;
 
 /// Makes lanes keep pace where they may exchange data so: at the beginning of each iteration of a loop in which nothing else
 /// synchronizes, around a loop with loads and stores.

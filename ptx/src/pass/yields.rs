@@ -1,9 +1,9 @@
 //! Loops that may wait for another thread let others run now and then.
 
 use crate::analysis::graph::ways_back;
-use crate::helper::Helper;
 use crate::ir::*;
-use crate::sync::SyncOp;
+use crate::runtime::helper::Helper;
+use crate::runtime::sync::SyncOp;
 
 /// Whether a loop with this may wait for another thread.
 pub(crate) fn waits(inst: &Inst) -> bool {

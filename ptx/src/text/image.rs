@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::helper::is_builtin;
 use crate::number::Scalar;
+use crate::runtime::helper::is_builtin;
 use crate::text::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
 use crate::text::error::{ParseError, Source, Span};
 use crate::text::parser;

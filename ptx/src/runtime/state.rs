@@ -2,13 +2,16 @@
 
 use std::ops::Range;
 
-use crate::footprint::Sampler;
+use crate::host::footprint::Sampler;
+use crate::host::memory_ops::{Access, AddressSpace};
+use crate::host::mistake::Checks;
+use crate::host::texture::{Texels, Texture};
+use crate::host::unwritten::Unwritten;
 use crate::host::{Host, Memory};
-use crate::memory_ops::{Access, AddressSpace};
-use crate::mistake::Checks;
-use crate::texture::{Texels, Texture};
-use crate::unwritten::Unwritten;
-use crate::watch::Watch;
+use crate::runtime::shared_memory::Watch;
+
+/// Lanes that run at once.
+pub(crate) const LANES: u32 = 4;
 
 /// In `Warp::resume`: the thread has ended.
 pub(crate) const EXITED: u32 = u32::MAX;

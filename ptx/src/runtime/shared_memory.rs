@@ -4,8 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::memory_ops::Access;
-use crate::mistake::{Checks, Key, MistakeKind, Note};
+use crate::host::memory_ops::Access;
+use crate::host::mistake::{Checks, Key, MistakeKind, Note};
 
 /// Different mistakes that a block notes at most.
 const MOST: usize = 64;

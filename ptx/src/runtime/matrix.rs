@@ -1,8 +1,8 @@
 //! Matrix fragments: where each element is, and products of fragments.
 
 use crate::number::Scalar;
-use crate::slot::{Slot, Source};
-use crate::state::Warp;
+use crate::runtime::home::{Slot, Source};
+use crate::runtime::state::Warp;
 
 use Scalar::*;
 

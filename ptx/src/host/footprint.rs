@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-use crate::memory_ops::Access;
+use crate::host::memory_ops::Access;
 
 /// Logarithm of the bytes of a site's first pieces: a page.
 const FIRST: u32 = 12;

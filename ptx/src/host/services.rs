@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::mistake::Mistake;
-use crate::texture::{Texels, Texture};
+use crate::host::mistake::Mistake;
+use crate::host::texture::{Texels, Texture};
 
 /// Which global memory a kernel may touch. Addresses are the process's own.
 pub trait Memory: Sync {

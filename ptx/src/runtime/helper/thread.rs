@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::analysis::shape::LANES;
-use crate::memory_ops as mem;
-use crate::memory_ops::{Access, AddressSpace};
-use crate::mistake::{MistakeKind, Note};
+use crate::host::memory_ops as mem;
+use crate::host::memory_ops::{Access, AddressSpace};
+use crate::host::mistake::{MistakeKind, Note};
 use crate::number::Scalar;
 use crate::number::{self, Format};
-use crate::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
-use crate::watch::Seen;
+use crate::runtime::shared_memory::Seen;
+use crate::runtime::state::LANES;
+use crate::runtime::state::{Context, SiteCache, TRAP_ILLEGAL, TRAP_MISALIGNED, TRAP_STACK, TrapAccess, Warp};
 
 pub(crate) fn fail(context: &mut Context, kind: u64, address: u64) {
     if context.trap == 0 {

@@ -2,10 +2,10 @@
 
 use super::image::{LAYERS, no_image, surface};
 use super::thread::{fail, noted, reduction, update};
-use crate::memory_ops::Access;
+use crate::host::memory_ops::Access;
+use crate::host::texture::{Component, Texels};
 use crate::number::Scalar;
-use crate::state::{Context, TRAP_ILLEGAL, TRAP_MISALIGNED, TrapAccess, Warp};
-use crate::texture::{Component, Texels};
+use crate::runtime::state::{Context, TRAP_ILLEGAL, TRAP_MISALIGNED, TrapAccess, Warp};
 
 /// Outside the surface: the kernel stops, the nearest bytes inside are taken, or reads give 0 and writes are dropped.
 pub(crate) const OUTSIDE: [&str; 3] = ["trap", "clamp", "zero"];

@@ -3,9 +3,9 @@
 use crate::analysis::Flow;
 use crate::analysis::homes::size_of;
 use crate::ir::{Convergence, Program, SINK, Terminator, Val};
-use crate::shuffle::{Partners, partners};
-use crate::slot::{Slot, Source};
-use crate::sync::SyncOp;
+use crate::runtime::home::{Slot, Source};
+use crate::runtime::shuffle::{Partners, partners};
+use crate::runtime::sync::SyncOp;
 
 /// A synchronization as the machine needs it.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Texture fetches, and queries of textures and surfaces, through the objects that the caller's memory knows.
 
 use super::thread::{fail, noted};
-use crate::memory_ops::Access;
-use crate::state::{Context, Images, TRAP_ILLEGAL, TrapAccess, Warp};
-use crate::texture::{Texels, Texture, face};
+use crate::host::memory_ops::Access;
+use crate::host::texture::{Texels, Texture, face};
+use crate::runtime::state::{Context, Images, TRAP_ILLEGAL, TrapAccess, Warp};
 
 /// Queries of an image: surfaces have the first five, textures all but `memory_layout`, and texture levels the first three.
 pub(crate) const QUERIES: [&str; 7] =

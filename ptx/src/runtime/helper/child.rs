@@ -1,9 +1,9 @@
 //! Calls of device code to the device runtime: kernel launches, copies, streams, memory, errors, graph conditions.
 
 use super::thread::resolve_any;
+use crate::host::memory_ops::{Access, AddressSpace};
 use crate::host::{Caller, Child, Host};
-use crate::memory_ops::{Access, AddressSpace};
-use crate::state::{Context, Warp};
+use crate::runtime::state::{Context, Warp};
 
 /// `cudaErrorInvalidValue`, `cudaErrorMemoryAllocation`
 const INVALID_VALUE: u32 = 1;

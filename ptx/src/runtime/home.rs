@@ -1,6 +1,6 @@
 //! Values of a warp's lanes: where a register's home is, and how to read and write it.
 
-use crate::state::Warp;
+use crate::runtime::state::Warp;
 
 pub(crate) fn lowest(mask: u32) -> Option<u32> {
     (mask != 0).then(|| mask.trailing_zeros())

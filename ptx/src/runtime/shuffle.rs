@@ -1,7 +1,7 @@
 //! The lane from which each lane takes its value in a shuffle.
 
-use crate::slot::Source;
-use crate::sync::{ShflMode, SyncOp};
+use crate::runtime::home::Source;
+use crate::runtime::sync::{ShflMode, SyncOp};
 
 /// From which lane each takes its value in a shuffle, and whether that is in its segment.
 pub(crate) type Partners = ([u8; 32], [u8; 32]);

@@ -1,9 +1,9 @@
 //! Bulk and tensor copies: done when they are issued, then counted at their mbarrier.
 
 use super::thread::{complete, fail, resolve_any, space_of};
-use crate::memory_ops::{Access, AddressSpace};
-use crate::state::{Context, TRAP_ILLEGAL, Warp};
-use crate::tensor_map::{FIELDS, Field, TensorMap};
+use crate::host::memory_ops::{Access, AddressSpace};
+use crate::host::tensor_map::{FIELDS, Field, TensorMap};
+use crate::runtime::state::{Context, TRAP_ILLEGAL, Warp};
 
 /// The blocks that a multicast writes to, and the bits that their shared addresses carry; (0) is this block.
 fn targets(context: &Context, mode: u64, mask: u64) -> Vec<u64> {
@@ -31,7 +31,7 @@ pub(super) extern "C" fn copy(context: &mut Context, warp: &mut Warp, mode: u64)
     let from_space = if to_shared && global { AddressSpace::Global } else { AddressSpace::Shared };
     let to_space = if to_shared { AddressSpace::Shared } else { AddressSpace::Global };
     if !size.is_multiple_of(16) {
-        return fail(context, crate::state::TRAP_MISALIGNED, size);
+        return fail(context, crate::runtime::state::TRAP_MISALIGNED, size);
     }
     let Some(source) = resolve_any(context, from, size, 16, from_space, Access::Read) else { return };
     for target in targets(context, mode, mask) {

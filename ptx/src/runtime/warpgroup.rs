@@ -1,9 +1,9 @@
 //! `wgmma`: a warp's 16 rows of a product whose factors are in shared memory, located by descriptors.
 
-use crate::matrix::{float_of, int_of, lanes_of, set_lanes, single_of};
 use crate::number::Scalar;
-use crate::slot::{Slot, Source};
-use crate::state::Warp;
+use crate::runtime::home::{Slot, Source};
+use crate::runtime::matrix::{float_of, int_of, lanes_of, set_lanes, single_of};
+use crate::runtime::state::Warp;
 
 use Scalar::*;
 

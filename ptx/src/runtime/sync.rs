@@ -1,7 +1,7 @@
 //! Operations at which threads synchronize: shuffles, votes, barriers, matrix operations.
 
-use crate::matrix::{Fragment, MatrixAccess, Mma};
-use crate::warpgroup::WarpgroupMma;
+use crate::runtime::matrix::{Fragment, MatrixAccess, Mma};
+use crate::runtime::warpgroup::WarpgroupMma;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShflMode {

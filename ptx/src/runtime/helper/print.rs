@@ -4,8 +4,8 @@ use std::ffi::CString;
 
 use super::thread::resolve_any;
 use crate::host::Assertion;
-use crate::memory_ops::{Access, AddressSpace};
-use crate::state::{Context, TRAP_ASSERT, Warp};
+use crate::host::memory_ops::{Access, AddressSpace};
+use crate::runtime::state::{Context, TRAP_ASSERT, Warp};
 
 /// A zero-terminated text at a generic address; at most 64 KiB.
 fn text(context: &mut Context, address: u64) -> Option<Vec<u8>> {
