@@ -59,7 +59,6 @@
 
 mod analysis;
 mod decode;
-mod emit;
 mod host;
 mod interpret;
 mod ir;
@@ -70,7 +69,6 @@ mod machine;
 mod number;
 mod pass;
 mod runtime;
-mod store;
 mod text;
 
 pub use host::footprint::{Footprint, Sample};
@@ -80,10 +78,10 @@ pub use host::tensor_map::TensorMap;
 pub use host::texture::{Addressing, Component, Mipmap, Texels, Texture};
 pub use host::unwritten::Unwritten;
 pub use host::{Assertion, Caller, Child, Host, Memory};
+pub use kernel::store::keep_code_in;
 pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
 pub use pass::Stage;
-pub use store::keep_code_in;
 pub use text::error::{ParseError, Place, Refusal, RefusalKind, Span};
 pub use text::image::{
     Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target,
