@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::footprint::{Footprint, Sampler};
+use crate::host::footprint::{Footprint, Sampler};
+use crate::host::memory_ops::AddressSpace;
+use crate::host::mistake::{Key, Mistake, Note, Spot};
+use crate::host::unwritten::Unwritten;
 use crate::host::{Host, Memory};
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Status, Stop, Unit};
-use crate::memory_ops::AddressSpace;
-use crate::mistake::{Key, Mistake, Note, Spot};
-use crate::shape;
-use crate::state::{self, Context, Images, Shape, SiteCache, TrapAccess};
-use crate::unwritten::Unwritten;
+use crate::runtime::state::{self, Context, Images, LANES, Shape, SiteCache, TrapAccess};
 
 /// One kernel launch.
 #[derive(Clone, Copy)]
@@ -423,7 +422,7 @@ impl Kernel {
             local_bytes: shared.shape.local_bytes,
             grid: launch.grid_id,
             fuel: state::FUEL,
-            together: if launch.block[0].is_multiple_of(shape::LANES) { u32::MAX } else { 0 },
+            together: if launch.block[0].is_multiple_of(LANES) { u32::MAX } else { 0 },
             trap: 0,
             lane: 0,
             site: 0,

@@ -57,57 +57,32 @@
 //! ```
 #![expect(unsafe_code, reason = "compiled code and the memory that it shares with the machine")]
 
-mod ast;
-mod chains;
+mod analysis;
 mod decode;
-mod emit;
-mod error;
-mod flow;
-mod footprint;
-mod helper;
 mod host;
-mod image;
 mod interpret;
 mod ir;
 mod kernel;
 mod launch;
-mod lexer;
 mod lower;
 mod machine;
-mod matrix;
-mod memory_ops;
-mod mistake;
-mod once;
-mod pace;
-mod parser;
-mod passes;
-mod point;
-mod print;
-mod shape;
-mod shuffle;
-mod slot;
-mod soft;
-mod state;
-mod store;
-mod sync;
-mod tensor_map;
-mod texture;
-mod types;
-mod unwritten;
-mod verify;
-mod warpgroup;
-mod watch;
+mod number;
+mod pass;
+mod runtime;
+mod text;
 
-pub use error::{ParseError, Place, Refusal, RefusalKind, Span};
-pub use footprint::{Footprint, Sample};
+pub use host::footprint::{Footprint, Sample};
+pub use host::memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
+pub use host::mistake::{Checks, Mistake, MistakeKind, Spot};
+pub use host::tensor_map::TensorMap;
+pub use host::texture::{Addressing, Component, Mipmap, Texels, Texture};
+pub use host::unwritten::Unwritten;
 pub use host::{Assertion, Caller, Child, Host, Memory};
-pub use image::{Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target};
+pub use kernel::store::keep_code_in;
 pub use kernel::{Attributes, Kernel, KernelError};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
-pub use memory_ops::{LOCAL_WINDOW, SHARED_WINDOW};
-pub use mistake::{Checks, Mistake, MistakeKind, Spot};
-pub use passes::Stage;
-pub use store::keep_code_in;
-pub use tensor_map::TensorMap;
-pub use texture::{Addressing, Component, Mipmap, Texels, Texture};
-pub use unwritten::Unwritten;
+pub use pass::Stage;
+pub use text::error::{ParseError, Place, Refusal, RefusalKind, Span};
+pub use text::image::{
+    Entry, FUNCTION_HANDLE, Global, GlobalSpace, Image, LinkError, Module, Param, Relocation, Target,
+};

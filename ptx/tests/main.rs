@@ -9,6 +9,7 @@ mod floats;
 mod footprint;
 mod formats;
 mod forms;
+mod generated;
 mod images;
 mod integers;
 mod lanes;

@@ -61,7 +61,7 @@ fn a_circle_is_found_and_named() {
     ]);
     let found = circles(&krate);
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].files.len(), 3);
+    assert_eq!((found[0].files.len(), found[0].is_of_others), (3, true));
     assert!(found[0].to_string().contains("c.rs uses a.rs (crate::a::A)"), "{}", found[0]);
 }
 
@@ -74,6 +74,20 @@ fn a_module_and_its_own_children_are_no_circle() {
     ]);
     assert_eq!(edges(&krate).len(), 2);
     assert!(circles(&krate).is_empty());
+}
+
+#[test]
+fn a_circle_that_a_module_closes_through_its_child_counts() {
+    let (_directory, krate) = read(&[
+        ("lib.rs", "mod a; mod b;"),
+        ("a.rs", "mod child; use child::Child; pub struct A;"),
+        ("a/child.rs", "use crate::b::B; pub struct Child;"),
+        ("b.rs", "use crate::a::A; pub struct B;"),
+    ]);
+    let found = circles(&krate);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].files.len(), found[0].imports.len()), (3, 3), "{}", found[0]);
+    assert!(!found[0].is_of_others);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::memory::SCOPES;
 use super::*;
-use crate::memory_ops as mem;
-use crate::tensor_map::{FIELDS, Field};
+use crate::host::memory_ops as mem;
+use crate::host::tensor_map::{FIELDS, Field};
 
 use Scalar::*;
 

@@ -5,6 +5,34 @@ use super::*;
 use Scalar::*;
 
 impl<'a> Decoder<'a> {
+    pub(super) fn select(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let scalar = m.scalar()?;
+        if !matches!(scalar.bits(), 16 | 32 | 64) {
+            return invalid("the type of selp");
+        }
+        let [d, a, b, p] = operands::<4>(ops)?;
+        let dst = self.dst(d, scalar)?;
+        let src = vec![self.src(a, scalar)?, self.src(b, scalar)?, self.plain_predicate(p)?];
+        self.push(Op::Select, vec![dst], src);
+        Ok(())
+    }
+
+    pub(super) fn select_by_sign(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let ftz = m.take("ftz");
+        let (scalar, by) = (m.scalar()?, m.scalar()?);
+        let [d, a, b, c] = operands::<4>(ops)?;
+        let dst = self.dst(d, scalar)?;
+        let (a, b, c) = (self.src(a, scalar)?, self.src(b, scalar)?, self.src(c, by)?);
+        let compare = match by {
+            S32 | F32 => Compare::Ge,
+            _ => return invalid("slct selects by .s32 or .f32"),
+        };
+        let op = Op::Setp { compare, scalar: by, ftz, logic: None };
+        let chosen = self.emit(op, Pred, vec![c, Val::Imm(0)]);
+        self.push(Op::Select, vec![dst], vec![a, b, chosen]);
+        Ok(())
+    }
+
     pub(super) fn compare(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         use Compare::*;
         const NAMES: [(&str, Compare); 18] = [

@@ -2,114 +2,129 @@
 //! known.
 
 use super::*;
-use crate::ast::Prototype;
-use crate::helper::BUILTINS;
+use crate::runtime::helper::BUILTINS;
+use crate::text::ast::Prototype;
 
 impl<'a> Decoder<'a> {
-    pub(super) fn control(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "bra" => {
-                m.take("uni");
-                let [Operand::Name(name)] = operands::<1>(ops)? else { return invalid("a label is expected") };
-                let target = self.label(*name)?;
-                self.end(Terminator::Jump(target));
-            }
-            "brx" => {
-                m.one_of(&["idx"])?;
-                m.take("uni");
-                let [index, Operand::Name(list)] = operands::<2>(ops)? else {
-                    return invalid("an index and a list of labels are expected");
-                };
-                let index = self.src(index, Scalar::U32)?;
-                let Symbol::Targets(names) = self.lookup(*list)? else {
-                    return invalid("not a list of .branchtargets");
-                };
-                let targets = names.into_iter().map(|name| self.label(name)).collect::<Check<Vec<_>>>()?;
-                self.end(Terminator::Table { index, targets });
-            }
-            "call" => {
-                m.take("uni");
-                self.call(ops)?;
-            }
-            "ret" => {
-                m.take("uni");
-                operands::<0>(ops)?;
-                self.leave()?;
-            }
-            "exit" => {
-                operands::<0>(ops)?;
-                self.end(Terminator::Exit);
-            }
-            "trap" => {
-                operands::<0>(ops)?;
-                self.end(Terminator::Trap(crate::state::TRAP_TRAP));
-            }
-            "brkpt" => {
-                operands::<0>(ops)?;
-                self.end(Terminator::Trap(crate::state::TRAP_BREAKPOINT));
-            }
-            "alloca" => {
-                let scalar = m.scalar()?;
-                if ops.len() != 2 && ops.len() != 3 {
-                    return invalid("two or three operands are expected");
-                }
-                let dst = self.dst(&ops[0], scalar)?;
-                let size = self.src(&ops[1], scalar)?;
-                let align = match ops.get(2) {
-                    None => 16,
-                    Some(Operand::Int(align)) if align.is_power_of_two() => *align,
-                    Some(_) => return invalid("the alignment is a power of two"),
-                };
-                self.alloca.push(self.function);
-                let up = self.emit(
-                    Op::Int(IntOp::Add, Scalar::U64),
-                    Scalar::U64,
-                    vec![Val::Reg(STACK), Val::Imm(align - 1)],
-                );
-                let start = self.emit(Op::Int(IntOp::And, Scalar::B64), Scalar::U64, vec![up, Val::Imm(!(align - 1))]);
-                let size = self.emit(Op::Int(IntOp::Extend, scalar), Scalar::U64, vec![size]);
-                let end = self.emit(Op::Int(IntOp::Add, Scalar::U64), Scalar::U64, vec![start, size]);
-                self.push(Op::System(Helper::StackCheck, 0), vec![], vec![end]);
-                self.push(Op::Mov, vec![STACK], vec![end]);
-                self.push(Op::Int(IntOp::Extend, Scalar::U64), vec![dst], vec![start]);
-            }
-            "stacksave" | "stackrestore" => {
-                let scalar = m.scalar()?;
-                let [operand] = operands::<1>(ops)?;
-                self.alloca.push(self.function);
-                if base == "stacksave" {
-                    let dst = self.dst(operand, scalar)?;
-                    self.push(Op::Int(IntOp::Extend, Scalar::U64), vec![dst], vec![Val::Reg(STACK)]);
-                } else {
-                    let value = self.src(operand, scalar)?;
-                    self.push(Op::Int(IntOp::Extend, scalar), vec![STACK], vec![value]);
-                }
-            }
-            "nanosleep" => {
-                m.one_of(&["u32"])?;
-                let [time] = operands::<1>(ops)?;
-                let time = self.src(time, Scalar::U32)?;
-                self.push(Op::System(Helper::Nanosleep, 0), vec![], vec![time]);
-                self.sync(SyncOp::Yield, Convergence::Alone, vec![], vec![]);
-            }
-            "pmevent" => {
-                m.take("mask");
-                operands::<1>(ops)?;
-            }
-            "setmaxnreg" => {
-                m.one_of(&["inc", "dec"])?;
-                m.one_of(&["sync"])?;
-                m.one_of(&["aligned"])?;
-                m.one_of(&["u32"])?;
-                operands::<1>(ops)?;
-            }
-            "griddepcontrol" => {
-                m.one_of(&["launch_dependents", "wait"])?;
-                operands::<0>(ops)?;
-            }
-            _ => return Ok(false),
+    pub(super) fn branch(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("uni");
+        let [Operand::Name(name)] = operands::<1>(ops)? else { return invalid("a label is expected") };
+        let target = self.label(*name)?;
+        self.end(Terminator::Jump(target));
+        Ok(())
+    }
+
+    pub(super) fn branch_by_index(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["idx"])?;
+        m.take("uni");
+        let [index, Operand::Name(list)] = operands::<2>(ops)? else {
+            return invalid("an index and a list of labels are expected");
+        };
+        let index = self.src(index, Scalar::U32)?;
+        let Symbol::Targets(names) = self.lookup(*list)? else {
+            return invalid("not a list of .branchtargets");
+        };
+        let targets = names.into_iter().map(|name| self.label(name)).collect::<Check<Vec<_>>>()?;
+        self.end(Terminator::Table { index, targets });
+        Ok(())
+    }
+
+    pub(super) fn call_function(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("uni");
+        self.call(ops)?;
+        Ok(())
+    }
+
+    pub(super) fn ret(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("uni");
+        operands::<0>(ops)?;
+        self.leave()?;
+        Ok(())
+    }
+
+    pub(super) fn exit(&mut self, ops: &'a [Operand]) -> Check<()> {
+        operands::<0>(ops)?;
+        self.end(Terminator::Exit);
+        Ok(())
+    }
+
+    pub(super) fn trap(&mut self, ops: &'a [Operand]) -> Check<()> {
+        operands::<0>(ops)?;
+        self.end(Terminator::Trap(crate::runtime::state::TRAP_TRAP));
+        Ok(())
+    }
+
+    pub(super) fn breakpoint(&mut self, ops: &'a [Operand]) -> Check<()> {
+        operands::<0>(ops)?;
+        self.end(Terminator::Trap(crate::runtime::state::TRAP_BREAKPOINT));
+        Ok(())
+    }
+
+    pub(super) fn alloca(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let scalar = m.scalar()?;
+        if ops.len() != 2 && ops.len() != 3 {
+            return invalid("two or three operands are expected");
         }
-        Ok(true)
+        let dst = self.dst(&ops[0], scalar)?;
+        let size = self.src(&ops[1], scalar)?;
+        let align = match ops.get(2) {
+            None => 16,
+            Some(Operand::Int(align)) if align.is_power_of_two() => *align,
+            Some(_) => return invalid("the alignment is a power of two"),
+        };
+        self.alloca.push(self.function);
+        let up = self.emit(Op::Int(IntOp::Add, Scalar::U64), Scalar::U64, vec![Val::Reg(STACK), Val::Imm(align - 1)]);
+        let start = self.emit(Op::Int(IntOp::And, Scalar::B64), Scalar::U64, vec![up, Val::Imm(!(align - 1))]);
+        let size = self.emit(Op::Int(IntOp::Extend, scalar), Scalar::U64, vec![size]);
+        let end = self.emit(Op::Int(IntOp::Add, Scalar::U64), Scalar::U64, vec![start, size]);
+        self.push(Op::System(Helper::StackCheck, 0), vec![], vec![end]);
+        self.push(Op::Mov, vec![STACK], vec![end]);
+        self.push(Op::Int(IntOp::Extend, Scalar::U64), vec![dst], vec![start]);
+        Ok(())
+    }
+
+    pub(super) fn save_or_restore_stack(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let scalar = m.scalar()?;
+        let [operand] = operands::<1>(ops)?;
+        self.alloca.push(self.function);
+        if base == "stacksave" {
+            let dst = self.dst(operand, scalar)?;
+            self.push(Op::Int(IntOp::Extend, Scalar::U64), vec![dst], vec![Val::Reg(STACK)]);
+        } else {
+            let value = self.src(operand, scalar)?;
+            self.push(Op::Int(IntOp::Extend, scalar), vec![STACK], vec![value]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn nanosleep(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["u32"])?;
+        let [time] = operands::<1>(ops)?;
+        let time = self.src(time, Scalar::U32)?;
+        self.push(Op::System(Helper::Nanosleep, 0), vec![], vec![time]);
+        self.sync(SyncOp::Yield, Convergence::Alone, vec![], vec![]);
+        Ok(())
+    }
+
+    pub(super) fn performance_event(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("mask");
+        operands::<1>(ops)?;
+        Ok(())
+    }
+
+    pub(super) fn set_registers(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["inc", "dec"])?;
+        m.one_of(&["sync"])?;
+        m.one_of(&["aligned"])?;
+        m.one_of(&["u32"])?;
+        operands::<1>(ops)?;
+        Ok(())
+    }
+
+    pub(super) fn control_dependents(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["launch_dependents", "wait"])?;
+        operands::<0>(ops)?;
+        Ok(())
     }
 
     /// Copies the arguments from the area that caller and callee share.

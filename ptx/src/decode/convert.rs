@@ -2,7 +2,7 @@
 
 use super::float::{format, rounding};
 use super::*;
-use crate::soft::{Convert, Format};
+use crate::number::{Convert, Format};
 
 use Scalar::*;
 
@@ -30,32 +30,34 @@ fn lanes(scalar: Scalar) -> u32 {
 }
 
 impl<'a> Decoder<'a> {
-    pub(super) fn convert(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "mov" => self.mov(m, ops)?,
-            "cvt" if m.take("pack") => {
-                m.one_of(&["sat"])?;
-                let (to, from) = (m.scalar()?, m.scalar()?);
-                let third = m.scalar_if_any();
-                if from != S32 || !matches!(to, U16 | S16 | U8 | S8 | U4 | S4) || third.is_some_and(|s| s != B32) {
-                    return invalid("the types of cvt.pack");
-                }
-                if (third.is_some()) != (to.bits() < 16) || ops.len() != if third.is_some() { 4 } else { 3 } {
-                    return invalid("cvt.pack to less than 16 bits takes a third source of .b32, others do not");
-                }
-                let dst = self.dst(&ops[0], B32)?;
-                let (a, b) = (self.src(&ops[1], S32)?, self.src(&ops[2], S32)?);
-                let c = ops.get(3).map_or(Ok(Val::Imm(0)), |c| self.src(c, B32))?;
-                let mode = u64::from(to.bits()) | u64::from(to.signed()) << 8;
-                self.pure(Helper::CvtPack, dst, vec![a, b, c, Val::Imm(mode)]);
-            }
-            "cvt" => self.cvt(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
+    pub(super) fn permute_bytes(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["b32"])?;
+        let modes = ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"];
+        let mode = m.take_any(&modes).and_then(|name| modes.iter().position(|m| *m == name)).map_or(0, |at| at + 1);
+        self.helper3(Helper::Prmt, [B32, B32, B32, B32], mode as u64, ops)?;
+        Ok(())
     }
 
-    fn mov(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn pack_converted(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("pack");
+        m.one_of(&["sat"])?;
+        let (to, from) = (m.scalar()?, m.scalar()?);
+        let third = m.scalar_if_any();
+        if from != S32 || !matches!(to, U16 | S16 | U8 | S8 | U4 | S4) || third.is_some_and(|s| s != B32) {
+            return invalid("the types of cvt.pack");
+        }
+        if (third.is_some()) != (to.bits() < 16) || ops.len() != if third.is_some() { 4 } else { 3 } {
+            return invalid("cvt.pack to less than 16 bits takes a third source of .b32, others do not");
+        }
+        let dst = self.dst(&ops[0], B32)?;
+        let (a, b) = (self.src(&ops[1], S32)?, self.src(&ops[2], S32)?);
+        let c = ops.get(3).map_or(Ok(Val::Imm(0)), |c| self.src(c, B32))?;
+        let mode = u64::from(to.bits()) | u64::from(to.signed()) << 8;
+        self.pure(Helper::CvtPack, dst, vec![a, b, c, Val::Imm(mode)]);
+        Ok(())
+    }
+
+    pub(super) fn mov(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let scalar = m.scalar()?;
         let [d, a] = operands::<2>(ops)?;
         match (d, a) {
@@ -117,7 +119,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn cvt(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn cvt(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let integral = ["rni", "rzi", "rmi", "rpi"].iter().position(|name| m.take(name)).map(|at| at as u64);
         let away = m.take("rna");
         if m.take("rs") {

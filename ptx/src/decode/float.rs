@@ -1,7 +1,7 @@
-//! Floating point: single and double inline if rounding is to nearest, everything else with the exact arithmetic of `soft`.
+//! Floating point: single and double inline if rounding is to nearest, everything else with the exact arithmetic of `number`.
 
 use super::*;
-use crate::soft::{self, Format};
+use crate::number::{self, Format};
 
 use Scalar::*;
 
@@ -44,79 +44,78 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(super) fn float(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "add" | "sub" | "mul" | "fma" | "mad" => self.arithmetic_float(base, m, ops)?,
-            "div" => self.divide(m, ops)?,
-            "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh" => self.elementary(base, m, ops)?,
-            "abs" | "neg" => {
-                let ftz = m.take("ftz");
-                let scalar = m.scalar()?;
-                let [d, a] = operands::<2>(ops)?;
-                let dst = self.dst(d, scalar)?;
-                let a = self.src(a, scalar)?;
-                let sign: u64 = match scalar {
-                    F16 | Bf16 => 0x8000,
-                    F16x2 | Bf16x2 => 0x8000_8000,
-                    F32 => 1 << 31,
-                    F64 => 1 << 63,
-                    F32x2 => 1 << 63 | 1 << 31,
-                    _ => return invalid("the type"),
-                };
-                if ftz && !matches!(scalar, F32 | F16 | F16x2) {
-                    return invalid(".ftz with this type");
-                }
-                let a = if ftz && scalar != F32 { self.flush_half(a, scalar) } else { a };
-                if matches!(scalar, F32 | F64) {
-                    let op = if base == "abs" { FloatOp::Abs } else { FloatOp::Neg };
-                    self.push(Op::Float { op, double: scalar == F64, ftz, sat: false }, vec![dst], vec![a]);
-                } else {
-                    let bits = raw(scalar);
-                    let (op, mask) = if base == "abs" { (IntOp::And, !sign) } else { (IntOp::Xor, sign) };
-                    self.push(Op::Int(op, bits), vec![dst], vec![a, Val::Imm(truncate(mask, bits.bits()))]);
-                }
-            }
-            "min" | "max" => self.extreme(base, m, ops)?,
-            "copysign" => {
-                let scalar = m.scalar()?;
-                if !matches!(scalar, F32 | F64) {
-                    return invalid("copysign is for .f32 and .f64");
-                }
-                let [d, a, b] = operands::<3>(ops)?;
-                let dst = self.dst(d, scalar)?;
-                let (a, b) = (self.src(a, scalar)?, self.src(b, scalar)?);
-                let bits = raw(scalar);
-                let sign = 1u64 << (scalar.bits() - 1);
-                let sign_of_a = self.emit(Op::Int(IntOp::And, bits), bits, vec![a, Val::Imm(sign)]);
-                let rest_of_b = self.emit(Op::Int(IntOp::And, bits), bits, vec![b, Val::Imm(sign - 1)]);
-                self.push(Op::Int(IntOp::Or, bits), vec![dst], vec![sign_of_a, rest_of_b]);
-            }
-            "testp" => {
-                let tests = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
-                let name = m.one_of(&tests)?;
-                let scalar = m.scalar()?;
-                if !matches!(scalar, F32 | F64) {
-                    return invalid("testp is for .f32 and .f64");
-                }
-                let [p, a] = operands::<2>(ops)?;
-                let dst = self.dst(p, Pred)?;
-                let a = self.src(a, scalar)?;
-                let mode = tests.iter().position(|t| *t == name).unwrap_or(0) as u64 | u64::from(scalar == F64) << 4;
-                self.pure(Helper::Testp, dst, vec![a, Val::Imm(mode)]);
-            }
-            _ => return Ok(false),
+    pub(super) fn change_sign_of_float(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let ftz = m.take("ftz");
+        let scalar = m.scalar()?;
+        let [d, a] = operands::<2>(ops)?;
+        let dst = self.dst(d, scalar)?;
+        let a = self.src(a, scalar)?;
+        let sign: u64 = match scalar {
+            F16 | Bf16 => 0x8000,
+            F16x2 | Bf16x2 => 0x8000_8000,
+            F32 => 1 << 31,
+            F64 => 1 << 63,
+            F32x2 => 1 << 63 | 1 << 31,
+            _ => return invalid("the type"),
+        };
+        if ftz && !matches!(scalar, F32 | F16 | F16x2) {
+            return invalid(".ftz with this type");
         }
-        Ok(true)
+        let a = if ftz && scalar != F32 { self.flush_half(a, scalar) } else { a };
+        if matches!(scalar, F32 | F64) {
+            let op = if base == "abs" { FloatOp::Abs } else { FloatOp::Neg };
+            self.push(Op::Float { op, double: scalar == F64, ftz, sat: false }, vec![dst], vec![a]);
+        } else {
+            let bits = raw(scalar);
+            let (op, mask) = if base == "abs" { (IntOp::And, !sign) } else { (IntOp::Xor, sign) };
+            self.push(Op::Int(op, bits), vec![dst], vec![a, Val::Imm(truncate(mask, bits.bits()))]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy_sign(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let scalar = m.scalar()?;
+        if !matches!(scalar, F32 | F64) {
+            return invalid("copysign is for .f32 and .f64");
+        }
+        let [d, a, b] = operands::<3>(ops)?;
+        let dst = self.dst(d, scalar)?;
+        let (a, b) = (self.src(a, scalar)?, self.src(b, scalar)?);
+        let bits = raw(scalar);
+        let sign = 1u64 << (scalar.bits() - 1);
+        let sign_of_a = self.emit(Op::Int(IntOp::And, bits), bits, vec![a, Val::Imm(sign)]);
+        let rest_of_b = self.emit(Op::Int(IntOp::And, bits), bits, vec![b, Val::Imm(sign - 1)]);
+        self.push(Op::Int(IntOp::Or, bits), vec![dst], vec![sign_of_a, rest_of_b]);
+        Ok(())
+    }
+
+    pub(super) fn test_property(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let tests = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
+        let name = m.one_of(&tests)?;
+        let scalar = m.scalar()?;
+        if !matches!(scalar, F32 | F64) {
+            return invalid("testp is for .f32 and .f64");
+        }
+        let [p, a] = operands::<2>(ops)?;
+        let dst = self.dst(p, Pred)?;
+        let a = self.src(a, scalar)?;
+        let mode = tests.iter().position(|t| *t == name).unwrap_or(0) as u64 | u64::from(scalar == F64) << 4;
+        self.pure(Helper::Testp, dst, vec![a, Val::Imm(mode)]);
+        Ok(())
     }
 
     /// Flushes each subnormal half to zero.
     fn flush_half(&mut self, value: Val, scalar: Scalar) -> Val {
-        let mode =
-            soft::Mode { op: soft::ABS_NEG_FLUSH, ftz: true, packed: scalar == F16x2, ..soft::Mode::of(Format::F16) };
+        let mode = number::Mode {
+            op: number::ABS_NEG_FLUSH,
+            ftz: true,
+            packed: scalar == F16x2,
+            ..number::Mode::of(Format::F16)
+        };
         self.emit(Op::Pure(Helper::Soft), raw(scalar), vec![value, Val::Imm(0), Val::Imm(0), Val::Imm(mode.encode())])
     }
 
-    fn arithmetic_float(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn arithmetic_float(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let round = rounding(m);
         let ftz = m.take("ftz");
         let sat = m.take("sat");
@@ -165,14 +164,14 @@ impl<'a> Decoder<'a> {
         let src = ops[1..].iter().map(|o| self.src(o, scalar)).collect::<Check<Vec<_>>>()?;
         if half {
             let op = match base {
-                "add" => soft::ADD,
-                "sub" => soft::SUB,
-                "mul" => soft::MUL,
-                _ => soft::FMA,
+                "add" => number::ADD,
+                "sub" => number::SUB,
+                "mul" => number::MUL,
+                _ => number::FMA,
             };
             let Some(format) = format(scalar) else { return invalid("the type") };
             let packed = matches!(scalar, F16x2 | Bf16x2);
-            self.soft(dst, src, soft::Mode { op, ftz, sat, relu, packed, ..soft::Mode::of(format) });
+            self.soft(dst, src, number::Mode { op, ftz, sat, relu, packed, ..number::Mode::of(format) });
             return Ok(());
         }
         if scalar == F32x2 {
@@ -196,7 +195,7 @@ impl<'a> Decoder<'a> {
         self.emit(Op::Int(IntOp::Extend, U32), B32, vec![value])
     }
 
-    fn soft(&mut self, dst: Reg, mut src: Vec<Val>, mode: soft::Mode) {
+    fn soft(&mut self, dst: Reg, mut src: Vec<Val>, mode: number::Mode) {
         src.resize(3, Val::Imm(0));
         src.push(Val::Imm(mode.encode()));
         self.pure(Helper::Soft, dst, src);
@@ -215,23 +214,23 @@ impl<'a> Decoder<'a> {
         double: bool,
     ) -> Check<()> {
         let (op, soft_op) = match base {
-            "add" => (FloatOp::Add, soft::ADD),
-            "sub" => (FloatOp::Sub, soft::SUB),
-            "mul" => (FloatOp::Mul, soft::MUL),
-            "div" => (FloatOp::Div, soft::DIV),
-            "sqrt" => (FloatOp::Sqrt, soft::SQRT),
-            _ => (FloatOp::Fma, soft::FMA),
+            "add" => (FloatOp::Add, number::ADD),
+            "sub" => (FloatOp::Sub, number::SUB),
+            "mul" => (FloatOp::Mul, number::MUL),
+            "div" => (FloatOp::Div, number::DIV),
+            "sqrt" => (FloatOp::Sqrt, number::SQRT),
+            _ => (FloatOp::Fma, number::FMA),
         };
         if round == 0 {
             self.push(Op::Float { op, double, ftz, sat }, vec![dst], src);
         } else {
             let format = if double { Format::F64 } else { Format::F32 };
-            self.soft(dst, src, soft::Mode { op: soft_op, round, ftz, sat, ..soft::Mode::of(format) });
+            self.soft(dst, src, number::Mode { op: soft_op, round, ftz, sat, ..number::Mode::of(format) });
         }
         Ok(())
     }
 
-    fn divide(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn divide(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let approximate = m.take_any(&["approx", "full"]);
         let round = rounding(m);
         let ftz = m.take("ftz");
@@ -255,7 +254,7 @@ impl<'a> Decoder<'a> {
         self.single("div", dst, src, round.unwrap_or(0), ftz, false, scalar == F64)
     }
 
-    fn elementary(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn elementary(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let approximate = m.take("approx");
         let round = rounding(m);
         let ftz = m.take("ftz");
@@ -312,7 +311,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn extreme(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn extreme(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let ftz = m.take("ftz");
         let nan = m.take("NaN");
         let absolute = m.take("abs");
@@ -342,8 +341,8 @@ impl<'a> Decoder<'a> {
                 let op = if base == "min" { FloatOp::Min { nan } } else { FloatOp::Max { nan } };
                 self.push(Op::Float { op, double: scalar == F64, ftz, sat: false }, vec![reg], vec![a, b]);
             } else {
-                let op = if base == "min" { soft::MIN } else { soft::MAX };
-                let mode = soft::Mode { op, ftz, nan, xorsign, absolute, packed, ..soft::Mode::of(format) };
+                let op = if base == "min" { number::MIN } else { number::MAX };
+                let mode = number::Mode { op, ftz, nan, xorsign, absolute, packed, ..number::Mode::of(format) };
                 self.soft(reg, vec![a, b], mode);
             }
             src.insert(0, Val::Reg(reg));

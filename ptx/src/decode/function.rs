@@ -12,7 +12,7 @@ pub(super) enum Symbol {
     Global(u32),
     Function(u32),
     Targets(Vec<Span>),
-    Prototype(crate::ast::Prototype),
+    Prototype(crate::text::ast::Prototype),
 }
 
 #[derive(Default)]
@@ -128,7 +128,7 @@ impl<'a> Decoder<'a> {
         &mut self.scopes[last]
     }
 
-    fn mark(&mut self, span: Span, origin: Option<crate::ast::Origin>) {
+    fn mark(&mut self, span: Span, origin: Option<crate::text::ast::Origin>) {
         let place = self.image.modules[self.module as usize].source().place(span.start);
         self.program.sites.push(Site { module: self.module, span, place, origin });
         self.site = self.program.sites.len() as u32 - 1;

@@ -1,25 +1,11 @@
 //! Textures: `tex` and `tld4` in one to three dimensions, for layers and cubes; `txq` and `suq`. All through objects.
 
 use super::*;
-use crate::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+use crate::runtime::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
 
 use Scalar::*;
 
 impl<'a> Decoder<'a> {
-    pub(super) fn image(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "tex" => self.texture(m, ops)?,
-            "tld4" => self.gather(m, ops)?,
-            "txq" => self.query(false, m, ops)?,
-            "suq" => self.query(true, m, ops)?,
-            "suld" => self.load_surface(m, ops)?,
-            "sust" => self.store_surface(m, ops)?,
-            "sured" => self.reduce_surface(m, ops)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// The dimensions of an image and whether it has layers or is a cube, in the form that helpers expect.
     pub(super) fn geometry(&mut self, m: &mut Modifiers<'a>) -> Check<u64> {
         match m.take_any(&["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"]) {
@@ -72,7 +58,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn query(&mut self, is_surface: bool, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn query(&mut self, is_surface: bool, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let has_level = !is_surface && m.take("level");
         let known = match (is_surface, has_level) {
             (true, _) => &QUERIES[..5],
@@ -103,7 +89,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn texture(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn texture(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let mipmap = match m.take_any(&["base", "level", "grad"]) {
             Some("level") => DETAIL,
             Some("grad") => GRADIENTS,
@@ -139,7 +125,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Four texels that each give the same component.
-    fn gather(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn gather(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let names = ["r", "g", "b", "a"];
         let component = m.one_of(&names)?;
         let component = names.iter().position(|name| *name == component).unwrap_or(0) as u64;

@@ -1,9 +1,9 @@
 //! Matrices: `mma`, `wmma`, `ldmatrix`, `stmatrix`, `movmatrix`.
 
 use super::*;
-use crate::matrix::{Fragment, MatrixAccess, Mma, Role};
-use crate::sync::BarrierKind;
-use crate::warpgroup::WarpgroupMma;
+use crate::runtime::matrix::{Fragment, MatrixAccess, Mma, Role};
+use crate::runtime::sync::BarrierKind;
+use crate::runtime::warpgroup::WarpgroupMma;
 
 use Scalar::*;
 
@@ -28,61 +28,55 @@ impl<'a> Decoder<'a> {
         Ok(shape(m.list.remove(at)).unwrap_or_default())
     }
 
-    pub(super) fn matrix(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "mma" => self.mma(m, ops)?,
-            "wmma" => self.wmma(m, ops)?,
-            "ldmatrix" | "stmatrix" => {
-                let load = base == "ldmatrix";
-                m.one_of(&["sync"])?;
-                m.one_of(&["aligned"])?;
-                let small = m.take("m16n16") || m.take("m16n8");
-                if small {
-                    return unsupported("ldmatrix and stmatrix of 8-bit elements");
-                }
-                m.one_of(&["m8n8"])?;
-                let count = match m.one_of(&["x1", "x2", "x4"])? {
-                    "x1" => 1,
-                    "x2" => 2,
-                    _ => 4,
-                };
-                let transposed = m.take("trans");
-                let space = if m.take_any(&["shared", "shared::cta"]).is_some() { Some(Space::Shared) } else { None };
-                m.one_of(&["b16"])?;
-                let [first, second] = operands::<2>(ops)?;
-                let (values, address) = if load { (first, second) } else { (second, first) };
-                let values = list(values);
-                if values.len() != count {
-                    return invalid(format!("{count} registers are expected"));
-                }
-                let (address, place) = self.matrix_address(address, space)?;
-                let access = MatrixAccess { count: count as u32, transposed, shared: place == AddressSpace::Shared };
-                if load {
-                    let dst = values.iter().map(|v| self.dst(v, B32)).collect::<Check<Vec<_>>>()?;
-                    self.sync(SyncOp::LoadMatrix(access), Convergence::Warp, dst, vec![address]);
-                } else {
-                    let mut src = vec![address];
-                    for value in values {
-                        src.push(self.src(value, B32)?);
-                    }
-                    self.sync(SyncOp::StoreMatrix(access), Convergence::Warp, vec![], src);
-                }
-            }
-            "movmatrix" => {
-                for word in ["sync", "aligned", "m8n8", "trans", "b16"] {
-                    if !m.take(word) {
-                        return invalid(format!(".{word} is missing"));
-                    }
-                }
-                let [d, a] = operands::<2>(ops)?;
-                let dst = vec![self.dst(d, B32)?];
-                let src = vec![self.src(a, B32)?];
-                self.sync(SyncOp::MoveMatrix, Convergence::Warp, dst, src);
-            }
-            "wgmma" => self.warpgroup(m, ops)?,
-            _ => return Ok(false),
+    pub(super) fn load_or_store_matrix(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let load = base == "ldmatrix";
+        m.one_of(&["sync"])?;
+        m.one_of(&["aligned"])?;
+        let small = m.take("m16n16") || m.take("m16n8");
+        if small {
+            return unsupported("ldmatrix and stmatrix of 8-bit elements");
         }
-        Ok(true)
+        m.one_of(&["m8n8"])?;
+        let count = match m.one_of(&["x1", "x2", "x4"])? {
+            "x1" => 1,
+            "x2" => 2,
+            _ => 4,
+        };
+        let transposed = m.take("trans");
+        let space = if m.take_any(&["shared", "shared::cta"]).is_some() { Some(Space::Shared) } else { None };
+        m.one_of(&["b16"])?;
+        let [first, second] = operands::<2>(ops)?;
+        let (values, address) = if load { (first, second) } else { (second, first) };
+        let values = list(values);
+        if values.len() != count {
+            return invalid(format!("{count} registers are expected"));
+        }
+        let (address, place) = self.matrix_address(address, space)?;
+        let access = MatrixAccess { count: count as u32, transposed, shared: place == AddressSpace::Shared };
+        if load {
+            let dst = values.iter().map(|v| self.dst(v, B32)).collect::<Check<Vec<_>>>()?;
+            self.sync(SyncOp::LoadMatrix(access), Convergence::Warp, dst, vec![address]);
+        } else {
+            let mut src = vec![address];
+            for value in values {
+                src.push(self.src(value, B32)?);
+            }
+            self.sync(SyncOp::StoreMatrix(access), Convergence::Warp, vec![], src);
+        }
+        Ok(())
+    }
+
+    pub(super) fn move_matrix(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        for word in ["sync", "aligned", "m8n8", "trans", "b16"] {
+            if !m.take(word) {
+                return invalid(format!(".{word} is missing"));
+            }
+        }
+        let [d, a] = operands::<2>(ops)?;
+        let dst = vec![self.dst(d, B32)?];
+        let src = vec![self.src(a, B32)?];
+        self.sync(SyncOp::MoveMatrix, Convergence::Warp, dst, src);
+        Ok(())
     }
 
     fn matrix_address(&mut self, operand: &Operand, space: Option<Space>) -> Check<(Val, AddressSpace)> {
@@ -90,7 +84,7 @@ impl<'a> Decoder<'a> {
         Ok((self.sum_of_address(value, offset), place))
     }
 
-    fn mma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn mma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         if m.list.iter().any(|m| m.starts_with("sp")) {
             return unsupported("sparse mma");
         }
@@ -170,7 +164,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn wmma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn wmma(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let action = m.one_of(&["load", "store", "mma"])?;
         if action == "mma" {
             let bit_op = m.take_any(&["xor", "and"]);
@@ -255,7 +249,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn warpgroup(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn warpgroup(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let action = m.one_of(&["fence", "commit_group", "wait_group", "mma_async"])?;
         if m.take("sp") {
             return unsupported("sparse wgmma");

@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, addresses, asynchronous copies and their barriers.
 
 use super::*;
-use crate::memory_ops as mem;
+use crate::host::memory_ops as mem;
 
 use Scalar::*;
 
@@ -106,104 +106,110 @@ impl<'a> Decoder<'a> {
         (mmio || word.is_some(), word == Some("volatile") && !mmio)
     }
 
-    pub(super) fn memory(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "ld" | "ldu" => self.load(m, ops)?,
-            "st" => {
-                if m.list.first() == Some(&"bulk") {
-                    return unsupported("st.bulk");
-                }
-                if m.take("async") {
-                    return self.store_async(m, ops).map(|()| true);
-                }
-                self.store(m, ops)?;
-            }
-            "atom" | "red" => {
-                if m.take("async") {
-                    return self.red_async(m, ops).map(|()| true);
-                }
-                self.atomic(base == "red", m, ops)?;
-            }
-            "prefetch" | "prefetchu" => {
-                m.take("tensormap");
-                m.take_any(&["L1", "L2"]);
-                m.take_any(&["L2::evict_last", "L2::evict_normal"]);
-                m.hints();
-                self.space(m);
-                operands::<1>(ops)?;
-            }
-            "applypriority" | "discard" => {
-                m.take("global");
-                m.hints();
-                m.take("L2");
-                operands::<2>(ops)?;
-            }
-            "createpolicy" => {
-                m.list.clear();
-                let Some(d) = ops.first() else { return invalid("a destination is expected") };
-                let dst = self.dst(d, B64)?;
-                self.push(Op::Mov, vec![dst], vec![Val::Imm(0)]);
-            }
-            "isspacep" => {
-                let cluster = m.list.contains(&"shared::cluster");
-                let Some(space) = self.space(m) else { return invalid("the state space is missing") };
-                let [p, a] = operands::<2>(ops)?;
-                let dst = self.dst(p, Pred)?;
-                let a = self.src(a, B64)?;
-                let mode = match space {
-                    Space::Shared if cluster => mem::IS_SHARED_CLUSTER,
-                    Space::Shared => mem::IS_SHARED,
-                    Space::Local => mem::IS_LOCAL,
-                    Space::Global => mem::IS_GLOBAL,
-                    _ => mem::IS_NONE,
-                };
-                self.push(Op::System(Helper::IsSpace, mode), vec![dst], vec![a]);
-            }
-            "cvta" => self.convert_address(m, ops)?,
-            "mapa" => {
-                let window = m.take("shared::cluster");
-                let scalar = m.scalar()?;
-                let [d, a, b] = operands::<3>(ops)?;
-                let dst = self.dst(d, scalar)?;
-                let (a, b) = (self.src(a, scalar)?, self.src(b, U32)?);
-                let a = self.emit(Op::Int(IntOp::Extend, scalar), U64, vec![a]);
-                self.push(Op::System(Helper::MapAddress, u64::from(window)), vec![dst], vec![a, b]);
-            }
-            "getctarank" => {
-                let window = m.take("shared::cluster");
-                let scalar = m.scalar()?;
-                let [d, a] = operands::<2>(ops)?;
-                let dst = self.dst(d, U32)?;
-                let a = self.src(a, scalar)?;
-                let a = self.emit(Op::Int(IntOp::Extend, scalar), U64, vec![a]);
-                self.push(Op::System(Helper::CtaRank, u64::from(window)), vec![dst], vec![a]);
-            }
-            "membar" | "fence" => {
-                let proxy = m.take("proxy");
-                if proxy || base == "membar" || m.list.contains(&"mbarrier_init") {
-                    // Proxies and levels: a single memory order serves all of them.
-                    m.list.clear();
-                } else {
-                    m.take_any(&["sc", "acq_rel", "acquire", "release"]);
-                    m.take_any(&["sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);
-                    m.take_any(&SCOPES);
-                }
-                self.program.ordered = true;
-                self.push(Op::Fence, vec![], vec![]);
-            }
-            "cp" => self.copy(m, ops)?,
-            "mbarrier" => self.mbarrier(m, ops)?,
-            "tensormap" => self.tensor_map(m, ops)?,
-            _ => return Ok(false),
+    pub(super) fn store_or_store_async(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        if m.list.first() == Some(&"bulk") {
+            return unsupported("st.bulk");
         }
-        Ok(true)
+        if m.take("async") {
+            return self.store_async(m, ops);
+        }
+        self.store(m, ops)?;
+        Ok(())
+    }
+
+    pub(super) fn atomic_or_reduction(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        if m.take("async") {
+            return self.red_async(m, ops);
+        }
+        self.atomic(base == "red", m, ops)?;
+        Ok(())
+    }
+
+    pub(super) fn prefetch(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("tensormap");
+        m.take_any(&["L1", "L2"]);
+        m.take_any(&["L2::evict_last", "L2::evict_normal"]);
+        m.hints();
+        self.space(m);
+        operands::<1>(ops)?;
+        Ok(())
+    }
+
+    pub(super) fn cache_priority(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.take("global");
+        m.hints();
+        m.take("L2");
+        operands::<2>(ops)?;
+        Ok(())
+    }
+
+    pub(super) fn create_policy(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.list.clear();
+        let Some(d) = ops.first() else { return invalid("a destination is expected") };
+        let dst = self.dst(d, B64)?;
+        self.push(Op::Mov, vec![dst], vec![Val::Imm(0)]);
+        Ok(())
+    }
+
+    pub(super) fn is_space(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let cluster = m.list.contains(&"shared::cluster");
+        let Some(space) = self.space(m) else { return invalid("the state space is missing") };
+        let [p, a] = operands::<2>(ops)?;
+        let dst = self.dst(p, Pred)?;
+        let a = self.src(a, B64)?;
+        let mode = match space {
+            Space::Shared if cluster => mem::IS_SHARED_CLUSTER,
+            Space::Shared => mem::IS_SHARED,
+            Space::Local => mem::IS_LOCAL,
+            Space::Global => mem::IS_GLOBAL,
+            _ => mem::IS_NONE,
+        };
+        self.push(Op::System(Helper::IsSpace, mode), vec![dst], vec![a]);
+        Ok(())
+    }
+
+    pub(super) fn map_address(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let window = m.take("shared::cluster");
+        let scalar = m.scalar()?;
+        let [d, a, b] = operands::<3>(ops)?;
+        let dst = self.dst(d, scalar)?;
+        let (a, b) = (self.src(a, scalar)?, self.src(b, U32)?);
+        let a = self.emit(Op::Int(IntOp::Extend, scalar), U64, vec![a]);
+        self.push(Op::System(Helper::MapAddress, u64::from(window)), vec![dst], vec![a, b]);
+        Ok(())
+    }
+
+    pub(super) fn cta_rank(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let window = m.take("shared::cluster");
+        let scalar = m.scalar()?;
+        let [d, a] = operands::<2>(ops)?;
+        let dst = self.dst(d, U32)?;
+        let a = self.src(a, scalar)?;
+        let a = self.emit(Op::Int(IntOp::Extend, scalar), U64, vec![a]);
+        self.push(Op::System(Helper::CtaRank, u64::from(window)), vec![dst], vec![a]);
+        Ok(())
+    }
+
+    pub(super) fn fence(&mut self, base: &str, m: &mut Modifiers<'a>) -> Check<()> {
+        let proxy = m.take("proxy");
+        if proxy || base == "membar" || m.list.contains(&"mbarrier_init") {
+            // Proxies and levels: a single memory order serves all of them.
+            m.list.clear();
+        } else {
+            m.take_any(&["sc", "acq_rel", "acquire", "release"]);
+            m.take_any(&["sync_restrict::shared::cta", "sync_restrict::shared::cluster"]);
+            m.take_any(&SCOPES);
+        }
+        self.program.ordered = true;
+        self.push(Op::Fence, vec![], vec![]);
+        Ok(())
     }
 
     fn vector(&mut self, m: &mut Modifiers<'a>) -> usize {
         ["v2", "v4", "v8"].iter().position(|v| m.take(v)).map_or(1, |at| 2 << at)
     }
 
-    fn load(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn load(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let (strong, volatile) = self.semantics(m);
         let space = self.space(m);
         m.take_any(&["ca", "cg", "cs", "lu", "cv"]);
@@ -328,7 +334,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn convert_address(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn convert_address(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let to = m.take("to");
         let Some(space) = self.space(m) else { return invalid("the state space is missing") };
         let scalar = m.scalar()?;

@@ -1,17 +1,20 @@
 //! The checker: turns a kernel's statements, and those of all functions that it reaches, into operations. Anything it
 //! does not know is refused with its line.
 
-mod arithmetic;
 mod asynchronous;
 mod compare;
 mod control;
 mod convert;
+mod extended;
 mod float;
 mod function;
 mod image;
+mod integer;
+mod logic;
 mod matrix;
 mod memory;
 mod modifiers;
+mod opcodes;
 mod operand;
 mod surface;
 mod video;
@@ -23,14 +26,14 @@ use function::{Scope, Symbol};
 use modifiers::Modifiers;
 use operand::operands;
 
-use crate::ast::{Instruction, Operand, Space, Statement, Variable, call_layout};
-use crate::error::{Refusal, RefusalKind, Span};
-use crate::helper::Helper;
-use crate::image::{Image, Item};
+use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
-use crate::memory_ops::AddressSpace;
-use crate::sync::SyncOp;
-use crate::types::{Scalar, truncate};
+use crate::number::{Scalar, truncate};
+use crate::runtime::helper::Helper;
+use crate::runtime::sync::SyncOp;
+use crate::text::ast::{Instruction, Operand, Space, Statement, Variable, call_layout};
+use crate::text::error::{Refusal, RefusalKind, Span};
+use crate::text::image::{Image, Item};
 
 pub(crate) struct Fault {
     kind: RefusalKind,
@@ -45,6 +48,10 @@ pub(crate) fn invalid<T>(message: impl Into<String>) -> Check<T> {
 
 pub(crate) fn unsupported<T>(message: impl Into<String>) -> Check<T> {
     Err(Fault { kind: RefusalKind::Unsupported, message: message.into() })
+}
+
+fn unknown<T>(base: &str) -> Check<T> {
+    unsupported(format!("the instruction {base}"))
 }
 
 pub(crate) struct Decoder<'a> {
@@ -242,17 +249,8 @@ impl<'a> Decoder<'a> {
         let base = parts.next().unwrap_or_default();
         let mut m = Modifiers { list: parts.collect() };
         let ops = &instruction.operands[..];
-        let known = self.arithmetic(base, &mut m, ops)?
-            || self.float(base, &mut m, ops)?
-            || self.convert(base, &mut m, ops)?
-            || self.memory(base, &mut m, ops)?
-            || self.control(base, &mut m, ops)?
-            || self.image(base, &mut m, ops)?
-            || self.warp(base, &mut m, ops)?
-            || self.matrix(base, &mut m, ops)?;
-        if !known {
-            return unsupported(format!("the instruction {base}"));
-        }
+        let Some(decode) = opcodes::decode_of(base, &m) else { return unknown(base) };
+        decode(self, base, &mut m, ops)?;
         m.finish()
     }
 }

@@ -1,7 +1,7 @@
 //! Surfaces: `suld.b`, `sust.b`, `sust.p` and `sured` of one to three dimensions and of layers, by objects.
 
 use super::*;
-use crate::helper::{CUBE, OUTSIDE, SurfaceMode};
+use crate::runtime::helper::{CUBE, OUTSIDE, SurfaceMode};
 
 use Scalar::*;
 

@@ -1,7 +1,7 @@
 //! Video instructions: on words (`vadd`, `vset`, `vmad`), two halves (`vadd2`) and four bytes (`vabsdiff4`).
 
 use super::*;
-use crate::helper::{LanesMode, MadMode, WholeMode};
+use crate::runtime::helper::{LanesMode, MadMode, WholeMode};
 
 use Scalar::*;
 
@@ -10,24 +10,19 @@ const NAMES: [&str; 9] = ["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "v
 const COMPARISONS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
 impl<'a> Decoder<'a> {
-    pub(super) fn video(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
+    pub(super) fn video(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         if base == "vmad" {
-            return self.video_mad(m, ops).map(|()| true);
+            return self.video_mad(m, ops);
         }
         let (name, lanes) = match base.strip_suffix('2').map(|n| (n, 2)).or(base.strip_suffix('4').map(|n| (n, 4))) {
             Some((name, lanes)) => (name, lanes),
             None => (base, 1),
         };
-        let Some(op) = NAMES.iter().position(|n| *n == name) else { return Ok(false) };
+        let Some(op) = NAMES.iter().position(|n| *n == name) else { return unknown(base) };
         if lanes > 1 && matches!(name, "vshl" | "vshr") || (lanes == 1 && name == "vavrg") {
-            return Ok(false);
+            return unknown(base);
         }
-        if lanes > 1 {
-            self.video_lanes(op, lanes, m, ops)?
-        } else {
-            self.video_whole(op, m, ops)?
-        }
-        Ok(true)
+        if lanes > 1 { self.video_lanes(op, lanes, m, ops) } else { self.video_whole(op, m, ops) }
     }
 
     /// The types of result, a and b: whether they are signed. `vset` names none for its result.

@@ -1,111 +1,115 @@
 //! Instructions that synchronize threads: shuffles, votes, reductions, barriers of warp, block and cluster.
 
 use super::*;
-use crate::sync::{BarrierKind, ReduxOp, ShflMode, VoteMode};
+use crate::runtime::sync::{BarrierKind, ReduxOp, ShflMode, VoteMode};
 
 use Scalar::*;
 
 impl<'a> Decoder<'a> {
-    pub(super) fn warp(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<bool> {
-        match base {
-            "shfl" => {
-                let sync = m.take("sync");
-                let mode = match m.one_of(&["up", "down", "bfly", "idx"])? {
-                    "up" => ShflMode::Up,
-                    "down" => ShflMode::Down,
-                    "bfly" => ShflMode::Butterfly,
-                    _ => ShflMode::Index,
-                };
-                m.one_of(&["b32"])?;
-                let Some((first, rest)) = ops.split_first() else { return invalid("operands are missing") };
-                let (d, p) = pair(first);
-                let dst = vec![self.dst(d, B32)?, p.map_or(Ok(SINK), |p| self.dst(p, Pred))?];
-                if rest.len() != if sync { 4 } else { 3 } {
-                    return invalid("the number of operands");
-                }
-                let mut src = vec![self.src(&rest[0], B32)?, self.src(&rest[1], U32)?, self.src(&rest[2], U32)?];
-                let convergence = if sync {
-                    src.push(self.src(&rest[3], B32)?);
-                    Convergence::Mask(3)
-                } else {
-                    Convergence::Arrived
-                };
-                self.sync(SyncOp::Shfl(mode), convergence, dst, src);
-            }
-            "vote" => {
-                let sync = m.take("sync");
-                let mode = match m.one_of(&["all", "any", "uni", "ballot"])? {
-                    "all" => VoteMode::All,
-                    "any" => VoteMode::Any,
-                    "uni" => VoteMode::Uniform,
-                    _ => VoteMode::Ballot,
-                };
-                let scalar = if mode == VoteMode::Ballot { B32 } else { Pred };
-                m.one_of(&[if mode == VoteMode::Ballot { "b32" } else { "pred" }])?;
-                let [d, a, rest @ ..] = ops else { return invalid("the number of operands") };
-                let dst = vec![self.dst(d, scalar)?];
-                let mut src = vec![self.plain_predicate(a)?];
-                let convergence = self.mask(sync, rest, &mut src)?;
-                self.sync(SyncOp::Vote(mode), convergence, dst, src);
-            }
-            "match" => {
-                let all = m.one_of(&["any", "all"])? == "all";
-                m.one_of(&["sync"])?;
-                let scalar = m.scalar()?;
-                if !matches!(scalar, B32 | B64) {
-                    return invalid("match is of .b32 and .b64");
-                }
-                let [d, a, mask] = operands::<3>(ops)?;
-                let (d, p) = pair(d);
-                let dst = vec![self.dst(d, B32)?, p.map_or(Ok(SINK), |p| self.dst(p, Pred))?];
-                let src = vec![self.src(a, scalar)?, self.src(mask, B32)?];
-                self.sync(SyncOp::Match { all, wide: scalar == B64 }, Convergence::Mask(1), dst, src);
-            }
-            "redux" => {
-                m.one_of(&["sync"])?;
-                let names = ["add", "min", "max", "and", "or", "xor"];
-                let name = m.one_of(&names)?;
-                let absolute = m.take("abs");
-                let nan = m.take("NaN");
-                let scalar = m.scalar()?;
-                let op = match (name, scalar) {
-                    ("add", U32 | S32) => ReduxOp::Add,
-                    ("min", U32 | S32) => ReduxOp::Min,
-                    ("max", U32 | S32) => ReduxOp::Max,
-                    ("min", F32) => ReduxOp::FloatMin { absolute, nan },
-                    ("max", F32) => ReduxOp::FloatMax { absolute, nan },
-                    ("and", B32) => ReduxOp::And,
-                    ("or", B32) => ReduxOp::Or,
-                    ("xor", B32) => ReduxOp::Xor,
-                    _ => return invalid(format!("redux.{name} of .{}", scalar.name())),
-                };
-                if (absolute || nan) && scalar != F32 {
-                    return invalid(".abs and .NaN are for .f32");
-                }
-                let [d, a, mask] = operands::<3>(ops)?;
-                let dst = vec![self.dst(d, scalar)?];
-                let src = vec![self.src(a, scalar)?, self.src(mask, B32)?];
-                self.sync(SyncOp::Redux(op, scalar == S32), Convergence::Mask(1), dst, src);
-            }
-            "activemask" => {
-                m.one_of(&["b32"])?;
-                let [d] = operands::<1>(ops)?;
-                let dst = vec![self.dst(d, B32)?];
-                self.sync(SyncOp::ActiveMask, Convergence::Arrived, dst, vec![]);
-            }
-            "elect" => {
-                m.one_of(&["sync"])?;
-                let [d, mask] = operands::<2>(ops)?;
-                let (d, p) = pair(d);
-                let Some(p) = p else { return invalid("elect has the destination d|p") };
-                let dst = vec![self.dst(d, B32)?, self.dst(p, Pred)?];
-                let src = vec![self.src(mask, B32)?];
-                self.sync(SyncOp::Elect, Convergence::Mask(0), dst, src);
-            }
-            "bar" | "barrier" => self.barrier(base, m, ops)?,
-            _ => return Ok(false),
+    pub(super) fn shuffle(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let sync = m.take("sync");
+        let mode = match m.one_of(&["up", "down", "bfly", "idx"])? {
+            "up" => ShflMode::Up,
+            "down" => ShflMode::Down,
+            "bfly" => ShflMode::Butterfly,
+            _ => ShflMode::Index,
+        };
+        m.one_of(&["b32"])?;
+        let Some((first, rest)) = ops.split_first() else { return invalid("operands are missing") };
+        let (d, p) = pair(first);
+        let dst = vec![self.dst(d, B32)?, p.map_or(Ok(SINK), |p| self.dst(p, Pred))?];
+        if rest.len() != if sync { 4 } else { 3 } {
+            return invalid("the number of operands");
         }
-        Ok(true)
+        let mut src = vec![self.src(&rest[0], B32)?, self.src(&rest[1], U32)?, self.src(&rest[2], U32)?];
+        let convergence = if sync {
+            src.push(self.src(&rest[3], B32)?);
+            Convergence::Mask(3)
+        } else {
+            Convergence::Arrived
+        };
+        self.sync(SyncOp::Shfl(mode), convergence, dst, src);
+        Ok(())
+    }
+
+    pub(super) fn vote(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let sync = m.take("sync");
+        let mode = match m.one_of(&["all", "any", "uni", "ballot"])? {
+            "all" => VoteMode::All,
+            "any" => VoteMode::Any,
+            "uni" => VoteMode::Uniform,
+            _ => VoteMode::Ballot,
+        };
+        let scalar = if mode == VoteMode::Ballot { B32 } else { Pred };
+        m.one_of(&[if mode == VoteMode::Ballot { "b32" } else { "pred" }])?;
+        let [d, a, rest @ ..] = ops else { return invalid("the number of operands") };
+        let dst = vec![self.dst(d, scalar)?];
+        let mut src = vec![self.plain_predicate(a)?];
+        let convergence = self.mask(sync, rest, &mut src)?;
+        self.sync(SyncOp::Vote(mode), convergence, dst, src);
+        Ok(())
+    }
+
+    pub(super) fn match_values(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        let all = m.one_of(&["any", "all"])? == "all";
+        m.one_of(&["sync"])?;
+        let scalar = m.scalar()?;
+        if !matches!(scalar, B32 | B64) {
+            return invalid("match is of .b32 and .b64");
+        }
+        let [d, a, mask] = operands::<3>(ops)?;
+        let (d, p) = pair(d);
+        let dst = vec![self.dst(d, B32)?, p.map_or(Ok(SINK), |p| self.dst(p, Pred))?];
+        let src = vec![self.src(a, scalar)?, self.src(mask, B32)?];
+        self.sync(SyncOp::Match { all, wide: scalar == B64 }, Convergence::Mask(1), dst, src);
+        Ok(())
+    }
+
+    pub(super) fn reduce(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["sync"])?;
+        let names = ["add", "min", "max", "and", "or", "xor"];
+        let name = m.one_of(&names)?;
+        let absolute = m.take("abs");
+        let nan = m.take("NaN");
+        let scalar = m.scalar()?;
+        let op = match (name, scalar) {
+            ("add", U32 | S32) => ReduxOp::Add,
+            ("min", U32 | S32) => ReduxOp::Min,
+            ("max", U32 | S32) => ReduxOp::Max,
+            ("min", F32) => ReduxOp::FloatMin { absolute, nan },
+            ("max", F32) => ReduxOp::FloatMax { absolute, nan },
+            ("and", B32) => ReduxOp::And,
+            ("or", B32) => ReduxOp::Or,
+            ("xor", B32) => ReduxOp::Xor,
+            _ => return invalid(format!("redux.{name} of .{}", scalar.name())),
+        };
+        if (absolute || nan) && scalar != F32 {
+            return invalid(".abs and .NaN are for .f32");
+        }
+        let [d, a, mask] = operands::<3>(ops)?;
+        let dst = vec![self.dst(d, scalar)?];
+        let src = vec![self.src(a, scalar)?, self.src(mask, B32)?];
+        self.sync(SyncOp::Redux(op, scalar == S32), Convergence::Mask(1), dst, src);
+        Ok(())
+    }
+
+    pub(super) fn active_mask(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["b32"])?;
+        let [d] = operands::<1>(ops)?;
+        let dst = vec![self.dst(d, B32)?];
+        self.sync(SyncOp::ActiveMask, Convergence::Arrived, dst, vec![]);
+        Ok(())
+    }
+
+    pub(super) fn elect(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+        m.one_of(&["sync"])?;
+        let [d, mask] = operands::<2>(ops)?;
+        let (d, p) = pair(d);
+        let Some(p) = p else { return invalid("elect has the destination d|p") };
+        let dst = vec![self.dst(d, B32)?, self.dst(p, Pred)?];
+        let src = vec![self.src(mask, B32)?];
+        self.sync(SyncOp::Elect, Convergence::Mask(0), dst, src);
+        Ok(())
     }
 
     fn mask(&mut self, sync: bool, rest: &[Operand], src: &mut Vec<Val>) -> Check<Convergence> {
@@ -119,7 +123,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn barrier(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
+    pub(super) fn barrier(&mut self, base: &str, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         if m.take("warp") {
             m.one_of(&["sync"])?;
             let [mask] = operands::<1>(ops)?;

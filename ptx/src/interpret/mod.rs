@@ -5,13 +5,14 @@ mod number;
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::flow::{Flow, size_of, sync_of_yield};
-use crate::helper::{self, Helper};
-use crate::image::FUNCTION_HANDLE;
+use crate::analysis::Flow;
+use crate::analysis::homes::size_of;
 use crate::ir::*;
-use crate::slot::lanes;
-use crate::state::{Context, EXITED, FUEL, TRAP_POINTER, TRAP_STACK, Warp};
-use crate::types::Scalar;
+use crate::number::Scalar;
+use crate::runtime::helper::{self, Helper};
+use crate::runtime::home::lanes;
+use crate::runtime::state::{Context, EXITED, FUEL, TRAP_POINTER, TRAP_STACK, Warp};
+use crate::text::image::FUNCTION_HANDLE;
 
 use number::{cut, extended};
 
@@ -406,7 +407,7 @@ impl Thread<'_> {
                 self.context.fuel -= 1;
                 if self.context.fuel == 0 {
                     self.context.fuel = FUEL;
-                    return Ok(self.wait(sync_of_yield(program, *resume) + 1));
+                    return Ok(self.wait(program.sync_of_yield(*resume) + 1));
                 }
                 *next
             }

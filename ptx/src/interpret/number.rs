@@ -1,7 +1,7 @@
 //! Operations on numbers by their definitions in the PTX ISA.
 
 use crate::ir::*;
-use crate::types::Scalar;
+use crate::number::Scalar;
 
 /// The lowest bits.
 pub(super) fn cut(value: u128, bits: u32) -> u128 {

@@ -1,7 +1,7 @@
 //! Calls of helpers, through the table in the context.
 
 use super::*;
-use crate::memory_ops::AddressSpace;
+use crate::host::memory_ops::AddressSpace;
 
 impl<'a> Lowering<'a> {
     pub(super) fn helper(&mut self, helper: Helper) -> Value {

@@ -134,7 +134,7 @@ impl<'a> Lowering<'a> {
                 self.b.switch_to_block(empty);
                 let full = self.b.ins().iconst(types::I64, FUEL);
                 self.b.ins().store(trusted(), full, self.context, at);
-                let sync = sync_of_yield(program, *resume);
+                let sync = program.sync_of_yield(*resume);
                 self.arrive(index, sync);
             }
             Terminator::Call { callee, back } => {
@@ -146,7 +146,7 @@ impl<'a> Lowering<'a> {
                 let pointer = self.int(*pointer, 64);
                 for callee in callees {
                     let image = program.functions[*callee as usize].image;
-                    let handle = crate::image::FUNCTION_HANDLE + u64::from(image) * 16;
+                    let handle = crate::text::image::FUNCTION_HANDLE + u64::from(image) * 16;
                     let same = self.b.ins().icmp_imm_s(IntCC::Equal, pointer, handle as i64);
                     let (yes, no) = (self.b.create_block(), self.b.create_block());
                     self.b.ins().brif(same, yes, &[], no, &[]);
@@ -156,12 +156,12 @@ impl<'a> Lowering<'a> {
                     self.jump(entry, &[]);
                     self.b.switch_to_block(no);
                 }
-                self.trap(crate::state::TRAP_POINTER);
+                self.trap(crate::runtime::state::TRAP_POINTER);
             }
             Terminator::Return => {
                 let function = &program.functions[program.blocks[index].function as usize];
                 if function.returns.is_empty() {
-                    self.trap(crate::state::TRAP_POINTER);
+                    self.trap(crate::runtime::state::TRAP_POINTER);
                     return;
                 }
                 let id = if function.recursive {
@@ -183,7 +183,7 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn table(&mut self, index: Value, targets: &[u32]) {
-        let Some((last, _)) = targets.split_last() else { return self.trap(crate::state::TRAP_POINTER) };
+        let Some((last, _)) = targets.split_last() else { return self.trap(crate::runtime::state::TRAP_POINTER) };
         if targets.iter().all(|t| t == last) {
             let block = self.blocks[*last as usize];
             return self.jump(block, &[]);

@@ -1,8 +1,9 @@
 //! Consecutive loads from shared memory relative to one address: their places are checked once.
 
 use super::*;
-use crate::memory_ops::AddressSpace;
-use crate::shape::{LANES, Shape};
+use crate::analysis::shape::Shape;
+use crate::host::memory_ops::AddressSpace;
+use crate::runtime::state::LANES;
 
 /// Loads of a block whose places are known to be good.
 pub(super) struct Group {

@@ -1,7 +1,7 @@
 //! Loads and stores: each access is checked against the range that its last access fell into.
 
 use super::*;
-use crate::memory_ops::AddressSpace;
+use crate::host::memory_ops::AddressSpace;
 
 impl<'a> Lowering<'a> {
     /// The checked host address of an access. For several lanes with consecutive accesses, the first one's.

@@ -23,14 +23,15 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
-use crate::flow::{self, Flow, sync_of_yield};
-use crate::helper::Helper;
+use crate::analysis::Flow;
+use crate::analysis::homes;
+use crate::analysis::shape::Shapes;
+use crate::analysis::synchronization::Point;
+use crate::host::mistake::Checks;
 use crate::ir::*;
-use crate::mistake::Checks;
-use crate::point::Point;
-use crate::shape::Shapes;
-use crate::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
-use crate::types::Scalar;
+use crate::number::Scalar;
+use crate::runtime::helper::Helper;
+use crate::runtime::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
 
 use four::View;
 use registers::classes;

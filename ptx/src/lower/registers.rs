@@ -137,7 +137,7 @@ impl<'a> Lowering<'a> {
 
     pub(super) fn home_offset(&self, reg: Reg) -> Option<(u32, usize)> {
         let offset = self.flow.homes[reg as usize]?;
-        Some((offset, flow::size_of(self.program, reg).trailing_zeros() as usize))
+        Some((offset, homes::size_of(self.program, reg).trailing_zeros() as usize))
     }
 
     pub(super) fn load_home(&mut self, reg: Reg) -> Value {
@@ -185,7 +185,7 @@ impl<'a> Lowering<'a> {
                 self.b.ins().iconcat(low, high)
             }
             Val::Imm(value) => {
-                let value = crate::types::truncate(value, kind.bits());
+                let value = crate::number::truncate(value, kind.bits());
                 self.b.ins().iconst(kind, value as i64)
             }
             other => {
@@ -239,7 +239,7 @@ impl<'a> Lowering<'a> {
             }
             Val::Param(offset) => self.b.ins().iconst(types::I64, offset),
             Val::Function(index) => {
-                let handle = crate::image::FUNCTION_HANDLE + u64::from(index) * 16;
+                let handle = crate::text::image::FUNCTION_HANDLE + u64::from(index) * 16;
                 self.b.ins().iconst(types::I64, handle as i64)
             }
             Val::Special(special) => self.special(special),

@@ -1,7 +1,7 @@
 //! Barriers of blocks and clusters: which threads have arrived, which wait, and when all continue.
 
 use super::*;
-use crate::state::NUMBERED;
+use crate::runtime::state::NUMBERED;
 
 impl Machine<'_> {
     pub(super) fn deadlock(&mut self, unit: &Unit) -> Stop {

@@ -1,11 +1,11 @@
 //! The effect of warp operations on the values of their lanes.
 
 use super::*;
-use crate::helper::resolve_any;
-use crate::memory_ops::{Access, AddressSpace};
-use crate::shuffle::partner;
-use crate::types::Scalar;
-use crate::warpgroup::{self, Descriptor, WarpgroupMma};
+use crate::host::memory_ops::{Access, AddressSpace};
+use crate::number::Scalar;
+use crate::runtime::helper::resolve_any;
+use crate::runtime::shuffle::partner;
+use crate::runtime::warpgroup::{self, Descriptor, WarpgroupMma};
 
 impl Machine<'_> {
     /// Executes a point for these lanes; `mask` is the member mask that they agreed on.
@@ -90,7 +90,7 @@ impl Machine<'_> {
             }
             SyncOp::Mma(mma) => {
                 let point = &kernel.syncs[sync as usize];
-                crate::matrix::multiply(&mma, warp, &point.src, &point.dst);
+                crate::runtime::matrix::multiply(&mma, warp, &point.src, &point.dst);
             }
             SyncOp::WarpgroupMma(mma) => self.warpgroup_mma(unit, block, index, sync, members, &mma)?,
             SyncOp::MoveMatrix => {

@@ -2,12 +2,12 @@
 //! only waits for others yields to them.
 
 mod barrier;
+use crate::host::mistake::{MistakeKind, Note};
 use crate::ir::Convergence;
 use crate::kernel::{Execution, Kernel};
-use crate::mistake::{MistakeKind, Note};
-use crate::slot::{lanes, lowest};
-use crate::state::*;
-use crate::sync::*;
+use crate::runtime::home::{lanes, lowest};
+use crate::runtime::state::*;
+use crate::runtime::sync::*;
 
 /// Blocks that are scheduled together: a cluster, or one block.
 pub(crate) struct Unit {

@@ -1,9 +1,9 @@
 //! The fast path for warps whose 32 lanes are all at one place, as they nearly always are: no per-lane checks.
 
 use super::*;
-use crate::point::Point;
-use crate::slot::Source;
-use crate::state::NUMBERED;
+use crate::analysis::synchronization::Point;
+use crate::runtime::home::Source;
+use crate::runtime::state::NUMBERED;
 
 const ALL: u32 = u32::MAX;
 

@@ -13,6 +13,8 @@ pub struct Circle {
     pub files: BTreeSet<PathBuf>,
     /// The imports that tie them.
     pub imports: Vec<Import>,
+    /// Whether there is one even without the imports between modules and those inside them.
+    pub is_of_others: bool,
 }
 
 impl fmt::Display for Circle {
@@ -25,17 +27,34 @@ impl fmt::Display for Circle {
     }
 }
 
-/// The import circles of a crate. Imports between a module and the modules inside it may go both ways: they do not count.
+/// The import circles of a crate. Imports between a module and the modules inside it may go both ways: a circle of nothing but
+/// those does not count.
 pub fn circles(krate: &Crate) -> Vec<Circle> {
-    let imports: Vec<Import> =
-        krate.imports().into_iter().filter(|import| !krate.related(&import.from, &import.to)).collect();
+    let imports: Vec<Import> = krate.imports().into_iter().collect();
+    let (within, others): (Vec<Import>, Vec<Import>) =
+        imports.iter().cloned().partition(|import| krate.related(&import.from, &import.to));
+    let alone = knots(krate, &others);
+    let mut circles = Vec::new();
+    for files in knots(krate, &imports) {
+        let ties = |import: &&Import| files.contains(&import.from) && files.contains(&import.to);
+        if others.iter().any(|import| ties(&import)) {
+            let is_of_others = alone.iter().any(|knot| knot.is_subset(&files));
+            let imports = others.iter().chain(&within).filter(ties).cloned().collect();
+            circles.push(Circle { imports, files, is_of_others });
+        }
+    }
+    circles
+}
+
+/// Sets of files of which each reaches each other one through these imports.
+fn knots(krate: &Crate, imports: &[Import]) -> Vec<BTreeSet<PathBuf>> {
     let mut edges: BTreeMap<&Path, BTreeSet<&Path>> = BTreeMap::new();
-    for import in &imports {
+    for import in imports {
         edges.entry(&import.from).or_default().insert(&import.to);
     }
     let reach: BTreeMap<&Path, BTreeSet<&Path>> = krate.files().map(|file| (file, reachable(file, &edges))).collect();
     let mut seen = BTreeSet::new();
-    let mut circles = Vec::new();
+    let mut knots = Vec::new();
     for (file, reached) in &reach {
         if seen.contains(file) || !reached.contains(file) {
             continue;
@@ -43,10 +62,9 @@ pub fn circles(krate: &Crate) -> Vec<Circle> {
         let files: BTreeSet<PathBuf> =
             reached.iter().filter(|other| reach[*other].contains(file)).map(|path| path.to_path_buf()).collect();
         seen.extend(reached.iter().filter(|path| files.contains(**path)).copied());
-        let ties = |import: &&Import| files.contains(&import.from) && files.contains(&import.to);
-        circles.push(Circle { imports: imports.iter().filter(ties).cloned().collect(), files });
+        knots.push(files);
     }
-    circles
+    knots
 }
 
 /// Everything reachable from `start` through one or more imports.

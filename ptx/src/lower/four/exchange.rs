@@ -2,8 +2,8 @@
 //! the code goes on behind them without returning to the machine.
 
 use super::*;
-use crate::shuffle::Partners;
-use crate::slot::{Slot, Source};
+use crate::runtime::home::{Slot, Source};
+use crate::runtime::shuffle::Partners;
 
 /// Vectors of the words that a register has in a warp.
 const ROWS: usize = 32 / LANES as usize;

@@ -7,7 +7,8 @@ mod operation;
 mod value;
 
 use super::*;
-use crate::shape::{LANES, Shape};
+use crate::analysis::shape::Shape;
+use crate::runtime::state::LANES;
 
 /// Which lanes the operands' values belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -138,10 +138,10 @@ impl<'a> Lowering<'a> {
     pub(in crate::lower) fn number_like(&mut self, like: Value, number: u64) -> Value {
         let kind = self.b.func.dfg.value_type(like);
         if !kind.is_vector() {
-            return self.b.ins().iconst(kind, crate::types::truncate(number, kind.bits()) as i64);
+            return self.b.ins().iconst(kind, crate::number::truncate(number, kind.bits()) as i64);
         }
         let lane = kind.lane_type();
-        let number = self.b.ins().iconst(lane, crate::types::truncate(number, lane.bits()) as i64);
+        let number = self.b.ins().iconst(lane, crate::number::truncate(number, lane.bits()) as i64);
         self.b.ins().splat(kind, number)
     }
 

@@ -1,0 +1,76 @@
+//! Operations at which threads synchronize: shuffles, votes, barriers, matrix operations.
+
+use crate::runtime::matrix::{Fragment, MatrixAccess, Mma};
+use crate::runtime::warpgroup::WarpgroupMma;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShflMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReduxOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    FloatMin { absolute: bool, nan: bool },
+    FloatMax { absolute: bool, nan: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    Sync,
+    Arrive,
+    Popc,
+    And,
+    Or,
+    /// The barrier of a warpgroup's four warps, which does not need a number.
+    Warpgroup,
+}
+
+/// What is done once the threads have met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SyncOp {
+    Yield,
+    /// Nothing: lanes of a warp that run the same loops keep pace.
+    Step,
+    Shfl(ShflMode),
+    Vote(VoteMode),
+    Match {
+        all: bool,
+        wide: bool,
+    },
+    /// Signed if the flag is set.
+    Redux(ReduxOp, bool),
+    ActiveMask,
+    Elect,
+    WarpSync,
+    Barrier {
+        kind: BarrierKind,
+        aligned: bool,
+    },
+    ClusterArrive,
+    ClusterWait,
+    Mma(Mma),
+    WarpgroupMma(WarpgroupMma),
+    LoadMatrix(MatrixAccess),
+    StoreMatrix(MatrixAccess),
+    MoveMatrix,
+    /// The flag: in shared memory, else generic.
+    LoadFragment(Fragment, bool),
+    StoreFragment(Fragment, bool),
+}
