@@ -184,6 +184,13 @@ impl Options {
         self.named.iter().any(|option| !option.is_flag && is_same(last, &option.name))
     }
 
+    /// Whether a flag is given a value, which the program refuses: `--offload on`.
+    pub(super) fn refuses(&self, arguments: &[String]) -> bool {
+        let takes_words = !self.positional.is_empty() || self.many.iter().any(|name| !name.starts_with('-'));
+        let is_flag = |word: &str| self.named.iter().any(|option| option.is_flag && is_same(word, &option.name));
+        !takes_words && arguments.windows(2).any(|pair| is_flag(&pair[0]) && !pair[1].starts_with('-'))
+    }
+
     /// The required options that `arguments` lack.
     pub(super) fn lacking<'o>(&'o self, arguments: &'o [String]) -> impl Iterator<Item = &'o str> {
         let names = self.required.iter().map(String::as_str);
@@ -413,6 +420,19 @@ mod tests {
         ] {
             let sources = [source.to_owned()];
             assert_eq!(of(&sources).shortened(&words(arguments), 2, &sources).join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn a_flag_with_a_value_is_refused_unless_the_program_takes_words() {
+        let flag = "p.add_argument('--offload', action='store_true')\np.add_argument('--size')\n";
+        for (more, arguments, refused) in [
+            ("", "--offload on --size 1", true),
+            ("", "--size 1 --offload", false),
+            ("p.add_argument('file')\n", "--offload on", false),
+            ("p.add_argument('files', nargs='*')\n", "--offload on", false),
+        ] {
+            assert_eq!(of(&[format!("{flag}{more}")]).refuses(&words(arguments)), refused, "{more}{arguments}");
         }
     }
 

@@ -136,7 +136,8 @@ fn cost(file: &PythonFile, line: &LaunchLine) -> (usize, usize) {
     let is_no_training =
         |word: &String| ["--eval", "--test", "--resume", "--throughput"].iter().any(|no| word.starts_with(no));
     let other = if line.arguments.iter().any(is_no_training) { 2 } else { 0 };
-    let other = other + 2 * usize::from(file.options.is_cut(&line.arguments));
+    let is_wrong = file.options.is_cut(&line.arguments) || file.options.refuses(&line.arguments);
+    let other = other + 2 * usize::from(is_wrong);
     (line.placeholders + 2 * file.options.lacking(&line.arguments).count() + other, line.arguments.len())
 }
 
