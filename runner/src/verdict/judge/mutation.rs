@@ -465,7 +465,7 @@ fn kinds_in_the_sources() -> BTreeSet<String> {
     while let Some(path) = open.pop() {
         if path.is_dir() {
             open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if !path.starts_with("src/verdict/judge/") {
+        } else if !["judge/mutation.rs", "judge/tests.rs"].iter().any(|tests| path.ends_with(tests)) {
             let text = fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             kinds.extend(kind.captures_iter(code).map(|found| found[1].to_owned()));
