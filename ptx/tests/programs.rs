@@ -78,6 +78,28 @@ fn recursion_keeps_each_activation() {
 }
 
 #[test]
+fn a_thread_that_waits_before_its_first_call_keeps_its_stack() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n\
+        .func (.param .b32 sum) upto(.param .b32 n) {\n\
+        .reg .b32 %r<4>; .reg .pred %p;\n\
+        ld.param.b32 %r0, [n]; setp.eq.u32 %p, %r0, 0; mov.u32 %r2, 0; @%p bra END; sub.u32 %r1, %r0, 1;\n\
+        { .param .b32 a; .param .b32 r; st.param.b32 [a], %r1; call.uni (r), upto, (a); ld.param.b32 %r2, [r]; }\n\
+        add.u32 %r2, %r2, %r0;\n\
+        END: st.param.b32 [sum], %r2; ret; }\n\
+        .visible .entry k(.param .u64 out) {\n\
+        .reg .b32 %r<3>; .reg .u64 %d<3>; .local .align 4 .b32 own[4];\n\
+        mov.u32 %r0, %tid.x; bar.sync 0; st.local.b32 [own+8], %r0;\n\
+        { .param .b32 a; .param .b32 r; st.param.b32 [a], %r0; call.uni (r), upto, (a); ld.param.b32 %r1, [r]; }\n\
+        ld.local.b32 %r2, [own+8]; shl.b32 %r2, %r2, 16; add.u32 %r1, %r1, %r2;\n\
+        ld.param.u64 %d0, [out]; mul.wide.u32 %d1, %r0, 4; add.u64 %d2, %d0, %d1; st.global.u32 [%d2], %r1; ret; }";
+    let mut device = Device::new();
+    let out = device.put(&[0u32; 40]);
+    device.launch(&image(text), "k", [1; 3], [40, 1, 1], &words(&[out]), |l| l.stack = 1 << 14).unwrap();
+    let expected: Vec<u32> = (0..40).map(|thread| (0..=thread).sum::<u32>() + (thread << 16)).collect();
+    assert_eq!(device.get::<u32>(out, 40), expected);
+}
+
+#[test]
 fn function_pointers_from_memory_are_called() {
     let image = image(COMPILED);
     let mut device = Device::new();

@@ -94,8 +94,9 @@ fn loads(program: &Program, graph: &Graph, needed: &[Set], alone: &[u32]) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::Terminator::{Exit, Jump, Sync};
+    use crate::ir::Terminator::{self, Exit, Jump, Sync};
     use crate::ir::sample::{add, branch, list, program, shuffle};
+    use crate::ir::{FRAME, STACK};
 
     /// b0 writes %2 and waits in b1 for a shuffle of %4 to %5; then b2 reads %2, %3 and %5.
     fn sample() -> Program {
@@ -113,6 +114,17 @@ mod tests {
         assert_eq!(list(&flow.loads[2]), [2, 3, 5]);
         assert_eq!(list(&flow.zeroed), [2, 3, 4]);
         assert_eq!(flow.home_bytes, 4 * 4 * 32);
+    }
+
+    #[test]
+    fn a_thread_that_waits_before_its_first_call_keeps_its_stack() {
+        let call = Terminator::Call { callee: 0, back: 2 };
+        let mut program = program(vec![(vec![], Sync(0)), (vec![], call), (vec![], Exit)]);
+        program.syncs.push(shuffle(5, 4, 1));
+        program.stack = true;
+        let flow = analyze(&program, &[0; 11], None);
+        assert_eq!(list(&flow.stores[0]), [FRAME, STACK, 4]);
+        assert_eq!((list(&flow.loads[1]), list(&flow.zeroed)), (vec![FRAME, STACK, 4], vec![FRAME, STACK, 4]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::ir::print::ranges;
 use crate::kernel::{self, KernelError};
 use crate::pass::{self, Stage};
 use crate::text::image::Image;
+use crate::text::print;
 
 impl Image {
     /// A kernel at a stage, as text.
@@ -19,6 +20,11 @@ impl Image {
     /// As [`Image::kernel`].
     pub fn emit(&self, name: &str, stage: Stage) -> Result<String, KernelError> {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
+        if stage == Stage::Parsed {
+            let item = &self.functions[entry.function as usize];
+            let module = &self.modules[item.module as usize];
+            return Ok(print::function(&module.ast().functions[item.index as usize], module.source()));
+        }
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         pass::transform(&mut program, stage);
         if stage < Stage::Shapes {

@@ -10,6 +10,8 @@ use crate::ir::verify::verify;
 /// Something that [`Image::emit`](crate::Image::emit) can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// As it was read, one statement a line.
+    Parsed,
     /// Checked, and resolved to operations.
     Decoded,
     /// Stores of a whole block to one address, after which no thread reads, are made by its last thread.
@@ -32,7 +34,8 @@ pub enum Stage {
 
 impl Stage {
     /// All, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::Parsed,
         Self::Decoded,
         Self::LastThreadStores,
         Self::Pace,
@@ -47,6 +50,7 @@ impl Stage {
     /// As `--emit` takes it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Parsed => "parsed",
             Self::Decoded => "decoded",
             Self::LastThreadStores => "last-thread-stores",
             Self::Pace => "pace",

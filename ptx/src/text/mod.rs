@@ -5,3 +5,4 @@ pub(crate) mod error;
 pub(crate) mod image;
 mod lexer;
 mod parser;
+pub(crate) mod print;
