@@ -2,9 +2,9 @@
 //!
 //! A program never calls this crate from Rust: it is preloaded, and its C functions are found by name. The path of a call:
 //!
-//! 1. a table (`exports`, `stubs`) holds the name, its library and whether it computes;
+//! 1. a table (`exports`, `libraries`) holds the name, its library and whether it computes;
 //! 2. `boundary::guard` reads the settings once, refuses a forked child, and turns a panic into an error code;
-//! 3. the body is in `cuda_driver`, `cuda_runtime`, `nccl`, `nvml` or `stubs`;
+//! 3. the body is in `cuda_driver`, `cuda_runtime`, `nccl`, `nvml` or `libraries`;
 //! 4. the state is in `device`: memory, streams, events, contexts. PyTorch's operators compute in `compute`.
 //!
 //! ARCHITECTURE.md describes the order of these stages. Nothing runs at library load: no constructor, thread, socket or output
@@ -28,13 +28,13 @@ mod cuda_runtime;
 mod device;
 mod exports;
 mod interposed;
+mod libraries;
 mod nccl;
 mod nvml;
 mod process;
 mod report;
 mod sanitizer;
 mod settings;
-mod stubs;
 
 pub use boundary::library::Library;
 pub use boundary::table::{Export, Status};

@@ -15,7 +15,7 @@ use crate::boundary::table::Export;
 /// The tables of all libraries; their names are exactly what the built library exports.
 pub fn tables() -> Vec<&'static [Export]> {
     let mut tables = vec![cuda_runtime::EXPORTS, cuda_driver::EXPORTS, nccl::EXPORTS, nvml::EXPORTS];
-    tables.extend(crate::stubs::tables());
+    tables.extend(crate::libraries::tables());
     tables
 }
 

@@ -1,13 +1,13 @@
 //! `dlopen` of an NVIDIA library by path: a library that a program finds in the packages around it (as cuda-pathfinder does)
 //! would bypass us. The program gets the holder of that name instead, and the file is used where it can do the work
-//! (`stubs::installed`).
+//! (`libraries::installed`).
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-use crate::stubs::installed;
+use crate::libraries::installed;
 
 /// Name prefixes of NVIDIA's libraries.
 const STARTS: [&[u8]; 3] = [b"libnv", b"libcu", b"libnccl"];

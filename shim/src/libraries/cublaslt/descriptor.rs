@@ -7,9 +7,9 @@ use std::sync::Arc;
 use dataplane::lock::Mutex;
 
 use crate::boundary::args::Out;
-use crate::stubs::cublas::handle::REFUSALS;
-use crate::stubs::objects::{Answer, Code, Objects, kind};
-use crate::stubs::release;
+use crate::libraries::cublas::handle::REFUSALS;
+use crate::libraries::objects::{Answer, Code, Objects, kind};
+use crate::libraries::release;
 
 pub(super) static HANDLES: Objects<()> = Objects::new(kind::CUBLASLT, REFUSALS);
 pub(super) static DESCRIPTORS: Objects<Descriptor> = Objects::new(kind::CUBLASLT_OBJECT, REFUSALS);

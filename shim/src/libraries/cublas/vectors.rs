@@ -11,7 +11,7 @@ use super::job::Job;
 use super::level1::{self, Reduction, Scalar, Vector};
 use super::number::Number;
 use super::rotations;
-use crate::stubs::objects::Answer;
+use crate::libraries::objects::Answer;
 
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
@@ -115,7 +115,7 @@ fn types<const N: usize>(handle: usize, codes: [c_int; N], execution: c_int) -> 
     }
     let execution = read(execution)?;
     if elements.iter().any(|element| element.is_complex() && !execution.is_complex()) {
-        return Err(crate::stubs::objects::Code(crate::boundary::library::Library::Cublas.not_supported()));
+        return Err(crate::libraries::objects::Code(crate::boundary::library::Library::Cublas.not_supported()));
     }
     Ok((elements, execution))
 }

@@ -14,7 +14,7 @@ use super::job::{Job, size};
 use super::level3::flag;
 use super::number::Number;
 use super::operand::{Shape, Stored};
-use crate::stubs::objects::Answer;
+use crate::libraries::objects::Answer;
 
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;

@@ -8,7 +8,7 @@ use super::epilogue::Epilogue;
 use super::job::{Job, Scale};
 use super::number::{Number, with_number};
 use super::operand::{Base, Operand, Place, Shape};
-use crate::stubs::objects::Answer;
+use crate::libraries::objects::Answer;
 
 /// A matrix in memory, for each product of a batch.
 #[derive(Clone, Copy, Debug)]

@@ -16,11 +16,11 @@ use crate::device::graph::structure::{Operation, Work};
 use crate::device::running;
 use crate::device::stream::{self, Stream};
 use crate::device::submit::submit;
+use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Touch};
 use crate::settings::{self, GemmMode};
-use crate::stubs::objects::{Answer, Code};
 
 /// CUBLAS_STATUS_EXECUTION_FAILED.
 const EXECUTION_FAILED: Code = Code(13);

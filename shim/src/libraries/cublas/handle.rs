@@ -6,8 +6,8 @@ use dataplane::lock::Mutex;
 
 use crate::boundary::args::Out;
 use crate::device;
-use crate::stubs::objects::{Answer, Code, Objects, Refusals, Stream, kind};
-use crate::stubs::release;
+use crate::libraries::objects::{Answer, Code, Objects, Refusals, Stream, kind};
+use crate::libraries::release;
 
 /// CUBLAS_STATUS_NOT_INITIALIZED and CUBLAS_STATUS_INVALID_VALUE.
 pub(crate) const REFUSALS: Refusals = Refusals { handle: 1, value: 7 };

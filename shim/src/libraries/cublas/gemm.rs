@@ -15,7 +15,7 @@ use super::number::Number;
 use super::operand::Base;
 use super::product::{Matrix, Product};
 use crate::boundary::args::Out;
-use crate::stubs::objects::{Answer, Code};
+use crate::libraries::objects::{Answer, Code};
 
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;

@@ -14,7 +14,7 @@ use super::handle::REFUSALS;
 use super::job::{Job, size};
 use super::number::{Number, add_multiple, with_number};
 use super::operand::{Base, Shape};
-use crate::stubs::objects::Answer;
+use crate::libraries::objects::Answer;
 
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;

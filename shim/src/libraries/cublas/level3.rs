@@ -15,7 +15,7 @@ use super::job::{Job, size};
 use super::number::Number;
 use super::operand::{Base, Place, Shape};
 use super::triangular::{Triangle, symmetric};
-use crate::stubs::objects::{Answer, Code};
+use crate::libraries::objects::{Answer, Code};
 
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;

@@ -3,7 +3,7 @@
 use super::handle::REFUSALS;
 use crate::device::calls::copy::{rows, rows_async};
 use crate::device::error::{CudaError, CudaResult};
-use crate::stubs::objects::{Answer, Code};
+use crate::libraries::objects::{Answer, Code};
 
 /// `cudaMemcpyHostToDevice` and `cudaMemcpyDeviceToHost`.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use super::element::{Element, Wide};
 use super::job::Job;
 use super::number::{Number, add_multiple, with_number};
 use super::operand::Shape;
-use crate::stubs::objects::Answer;
+use crate::libraries::objects::Answer;
 
 /// A vector in C: address, type and step.
 #[derive(Clone, Copy)]

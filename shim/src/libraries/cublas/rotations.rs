@@ -3,7 +3,7 @@
 use super::element::Wide;
 use super::job::Job;
 use super::level1::Scalar;
-use crate::stubs::objects::Answer;
+use crate::libraries::objects::Answer;
 
 /// (a, b) becomes (r, z); the cosine and sine that do it.
 pub(super) fn rotg(handle: usize, a: Scalar, b: Scalar, c: Scalar, s: Scalar) -> Answer {

@@ -6,15 +6,15 @@ use std::ffi::{c_int, c_void};
 use super::descriptor::{Descriptor, descriptor};
 use crate::boundary::args::Out;
 use crate::boundary::library::Library;
-use crate::stubs::cublas::dense::Transpose;
-use crate::stubs::cublas::element::Element;
-use crate::stubs::cublas::epilogue::{Activation, Auxiliary, Epilogue, GradientOf};
-use crate::stubs::cublas::gemm::{operation, scale_of};
-use crate::stubs::cublas::handle::REFUSALS;
-use crate::stubs::cublas::job::{Job, Scale, refuse};
-use crate::stubs::cublas::operand::Base;
-use crate::stubs::cublas::product::{Matrix, Product};
-use crate::stubs::objects::{Answer, Code};
+use crate::libraries::cublas::dense::Transpose;
+use crate::libraries::cublas::element::Element;
+use crate::libraries::cublas::epilogue::{Activation, Auxiliary, Epilogue, GradientOf};
+use crate::libraries::cublas::gemm::{operation, scale_of};
+use crate::libraries::cublas::handle::REFUSALS;
+use crate::libraries::cublas::job::{Job, Scale, refuse};
+use crate::libraries::cublas::operand::Base;
+use crate::libraries::cublas::product::{Matrix, Product};
+use crate::libraries::objects::{Answer, Code};
 
 /// `cublasLtMatmulDescAttributes_t`.
 mod product_attribute {
