@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anstream::ColorChoice;
 use clap::CommandFactory;
-use runner::commands::cli::{Cli, Color, Command};
+use runner::commands::cli::{Cli, Color, Command, RunArgs};
 use runner::commands::ending;
 use runner::commands::{
     self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay,
@@ -63,8 +63,8 @@ fn run() -> ExitCode {
         Command::Top(arguments) => top::run(arguments) as i32,
         Command::Bench(arguments) => bench::run(arguments),
         Command::Env(arguments) => env::run(arguments),
-        Command::Init(arguments) => init::run(arguments, |suite| match Cli::run_of(suite).command {
-            Command::Run(arguments) => commands::run::run(&arguments) as i32,
+        Command::Init(arguments) => init::run(arguments, |suite, time| match Cli::run_of(suite).command {
+            Command::Run(arguments) => commands::run::run(&RunArgs { global_timeout: time, ..arguments }) as i32,
             _ => 3,
         }),
         Command::New(arguments) => new::run(arguments) as i32,

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::environments::stand_in::STAND_IN;
+use crate::executable;
+
 fn init(root: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
     command.arg("init").args(arguments).current_dir(root).stdin(Stdio::null());
@@ -77,4 +80,46 @@ fn yes_also_runs_the_suite() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("broken") && said.contains("training/trains"), "{said}");
     assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn packages_that_the_program_asks_for_are_added_until_it_runs() {
+    // A torchrun whose program wants two modules, the second of them in a library's words.
+    let torchrun = "*torch.distributed.run*)
+        grep -q '^install .*requests' \"$LOG\" || { echo \"ModuleNotFoundError: No module named 'requests'\" >&2; exit 1; }
+        grep -q '^install .*mine' \"$LOG\" || { echo 'ImportError: no logger. Try `pip install mine`' >&2; exit 1; }
+        exit 0 ;;
+    *never*)";
+    let pip = "*install*)
+        for word; do file=$word; done
+        if [ -n \"${REFUSES-}\" ] && grep -q \"$REFUSES\" \"$file\"; then echo \"no $REFUSES in the index\" >&2; exit 1; fi";
+    let stand_in = STAND_IN.replace("*torch.distributed.run*)", torchrun).replace("*install*)", pip);
+    let run = |variables: &[(&str, &str)]| {
+        let root = tempfile::tempdir().unwrap();
+        for directory in ["bin", "home", "own"] {
+            std::fs::create_dir(root.path().join(directory)).unwrap();
+        }
+        executable::write(&root.path().join("bin/python3"), &stand_in);
+        std::fs::write(root.path().join("own/train.py"), "import torch\nx.cuda()\nif __name__ == '__main__': main()\n")
+            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ftest"));
+        command.args(["init", "--yes"]).current_dir(root.path().join("own")).stdin(Stdio::null()).env_clear();
+        command.env("LOG", root.path().join("log")).env("HOME", root.path().join("home"));
+        command.env("PATH", format!("{}:/usr/bin:/bin", root.path().join("bin").display()));
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let suite = std::fs::read_to_string(root.path().join("own/suites/training.yaml")).unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), said, suite)
+    };
+    let (code, said, suite) = run(&[]);
+    let added = "added `requests`, which the program imports and its requirements leave out";
+    assert_eq!((code, said.matches("added `").count()), (Some(0), 2), "{said}");
+    assert!(said.contains(added) && said.contains("added `mine`, which an error of the program asks for"), "{said}");
+    assert!(suite.contains(", requests, mine]\n"), "{suite}");
+
+    // What cannot be installed would keep the rest from being started.
+    let (code, said, suite) = run(&[("REFUSES", "mine")]);
+    assert_eq!((code, said.matches("added `").count()), (Some(3), 2), "{said}");
+    assert!(said.contains("took `mine` out of suites/training.yaml again"), "{said}");
+    assert!(suite.contains(", requests]\n"), "{suite}");
 }

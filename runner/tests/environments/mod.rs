@@ -1,6 +1,6 @@
 //! `ftest env` with a stand-in for Python: made once, also by two at once; a crash is cleaned up; without network a clear end.
 
-mod stand_in;
+pub(crate) mod stand_in;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

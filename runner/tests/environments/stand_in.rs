@@ -1,7 +1,7 @@
 //! Scripts that answer as Python, pip and uv do.
 
 /// Answers what the managed environment asks of python3 and pip, and notes what was installed.
-pub(super) const STAND_IN: &str = r#"#!/bin/sh
+pub(crate) const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in
     *importlib.metadata*)
         echo "what sitecustomize prints"

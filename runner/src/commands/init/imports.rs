@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::survey;
+
 /// Maximum number of the repository's own files that are read for one program.
 const MOST: usize = 400;
 
@@ -67,6 +69,22 @@ fn is_module(place: &Path, name: &str) -> bool {
         })
 }
 
+/// Whether the repository at `root` has a module of this name that could be imported by its name alone.
+pub(super) fn is_own(root: &Path, name: &str) -> bool {
+    fn below(place: &Path, name: &str, depth: usize) -> bool {
+        // What is in a package has the package's name before its own.
+        let here = !place.join("__init__.py").is_file() && is_module(place, name);
+        let directories = fs::read_dir(place).into_iter().flatten().flatten().filter(|entry| {
+            let name = entry.file_name();
+            let is_searched =
+                name.to_str().is_some_and(|name| !name.starts_with('.') && !survey::FOREIGN.contains(&name));
+            is_searched && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        });
+        here || depth > 0 && directories.map(|entry| entry.path()).any(|inner| below(&inner, name, depth - 1))
+    }
+    below(root, name, survey::DEPTH)
+}
+
 /// The files of a module: itself, and the packages that it is in.
 fn files(place: &Path, module: &str) -> Vec<PathBuf> {
     let mut at = place.to_owned();
@@ -105,7 +123,7 @@ fn modules(text: &str) -> Vec<(String, usize)> {
 }
 
 /// The package that provides a module, if it is known here: a module's name alone may be the name of a stranger's package.
-fn package(module: &str) -> Option<&'static str> {
+pub(super) fn package(module: &str) -> Option<&'static str> {
     let top = module.split('.').next().unwrap_or_default();
     if module.starts_with("torch.utils.tensorboard") {
         return Some("tensorboard");

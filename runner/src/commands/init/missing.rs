@@ -10,8 +10,32 @@ use crate::record::run::Run;
 use crate::record::store::{self, Runs};
 use crate::verdict::Verdict;
 
-/// Advice about the last run in `runs`; none if nothing in its output is known here.
-pub(super) fn advice(runs: &Runs, root: &Path) -> Option<String> {
+/// What a run lacked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lack {
+    /// What to do about it, for a reader.
+    pub(super) advice: String,
+    /// What the environment of the program would have to have, if it is that.
+    pub(super) asked: Option<Asked>,
+}
+
+/// What an error asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A module, by its first name.
+    Module(String),
+    /// A package, by its name on the package index.
+    Package(String),
+}
+
+impl From<String> for Lack {
+    fn from(advice: String) -> Lack {
+        Lack { advice, asked: None }
+    }
+}
+
+/// What the last run in `runs` lacked; none if nothing in its output is known here.
+pub(super) fn of_run(runs: &Runs, root: &Path) -> Option<Lack> {
     let run: Run = store::read(&runs.find(None).ok()?).ok()?;
     let attempt = run.cases.iter().find_map(|case| case.shown())?;
     let texts = attempt.processes.iter().flat_map(|process| [&process.stderr, &process.stdout]);
@@ -19,14 +43,21 @@ pub(super) fn advice(runs: &Runs, root: &Path) -> Option<String> {
     of_outputs(&texts, attempt.verdict == Verdict::Timeout, root)
 }
 
-fn of_outputs(texts: &[String], is_timeout: bool, root: &Path) -> Option<String> {
+/// Whether a process of the last run in `runs` was started.
+pub(super) fn has_started(runs: &Runs) -> bool {
+    let run = runs.find(None).ok().and_then(|directory| -> Option<Run> { store::read(&directory).ok() });
+    let attempts = |run: Run| run.cases.iter().any(|case| case.shown().is_some_and(|one| !one.processes.is_empty()));
+    run.is_some_and(attempts)
+}
+
+fn of_outputs(texts: &[String], is_timeout: bool, root: &Path) -> Option<Lack> {
     let of = |part: fn(&str) -> &str| texts.iter().map(|text| part(text)).collect::<Vec<_>>().join("\n");
     let whole = of(|text| text);
     if !is_timeout {
         return of_output(&of(last_error), &whole, root);
     }
     // It may repeat what does not work for as long as it runs; its last traceback says where it was when it was ended.
-    Some(if NETWORK.is_match(&whole) { download(&whole, &whole, root) } else { too_long() })
+    Some(if NETWORK.is_match(&whole) { download(&whole, &whole, root) } else { too_long() }.into())
 }
 
 /// `error` is what it said last, `whole` what it said in all.
@@ -76,7 +107,7 @@ static NETWORK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(words).expect("a constant")
 });
 
-fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
+fn of_output(text: &str, whole: &str, root: &Path) -> Option<Lack> {
     static RULES: LazyLock<[Regex; 6]> = LazyLock::new(|| {
         [
             r"No module named '([\w.]+)'",
@@ -95,34 +126,39 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
     };
     if let Some(module) = first(module) {
         if module.starts_with("torch.") {
-            return Some(format!(
-                "The program imports `{module}`, which its PyTorch does not have: it is for another version."
-            ));
+            let advice =
+                format!("The program imports `{module}`, which its PyTorch does not have: it is for another version.");
+            return Some(advice.into());
         }
-        return Some(format!(
+        let advice = format!(
             "The program imports `{module}`, which its environment does not have: add the package of that module to `python` in {SUITE}."
-        ));
+        );
+        // Of a module in another, the other one is there.
+        return Some(Lack { advice, asked: (!module.contains('.')).then_some(Asked::Module(module)) });
     }
     if let Some(module) = first(version) {
-        return Some(format!(
+        let advice = format!(
             "The program is for another version of `{module}` than its environment has: pin the version in `python` in {SUITE}."
-        ));
+        );
+        return Some(advice.into());
     }
     if let Some(arguments) = first(arguments) {
-        return Some(format!("The program requires {arguments}: add it to `args` in {SUITE}."));
+        return Some(format!("The program requires {arguments}: add it to `args` in {SUITE}.").into());
     }
     if text.contains("CUDA_HOME environment variable is not set") {
-        return Some(format!(
+        let advice = format!(
             "The program{} compiles CUDA code, for which it needs NVIDIA's compiler and headers, and CUDA_HOME in `env`: \
              `ftest docs kernels#compilers`.",
             place(text, root)
-        ));
+        );
+        return Some(advice.into());
     }
     if NETWORK.is_match(text) {
-        return Some(download(text, whole, root));
+        return Some(download(text, whole, root).into());
     }
     if let Some(package) = first(hint).filter(|_| text.contains("Error")) {
-        return Some(format!("The program lacks the package {package}: add it to `python` in {SUITE}."));
+        let advice = format!("The program lacks the package {package}: add it to `python` in {SUITE}.");
+        return Some(Lack { advice, asked: Some(Asked::Package(package)) });
     }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
     let own = absolute(root).and_then(|root| Some(Path::new(&missing).strip_prefix(root).ok()?.display().to_string()));
@@ -131,10 +167,8 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<String> {
         Some(script) => format!("python3 {script}"),
         None => format!("COMMAND that makes {missing}"),
     };
-    Some(fixture(
-        &format!("The program{} needs {missing}, which is not in the repository.", place(text, root)),
-        &command,
-    ))
+    let what = format!("The program{} needs {missing}, which is not in the repository.", place(text, root));
+    Some(fixture(&what, &command).into())
 }
 
 /// The innermost line of the repository in a traceback: ` (train.py:12)`.
@@ -256,7 +290,7 @@ mod tests {
             ),
             ("OSError: CUDA_HOME environment variable is not set. Please", ["compiles CUDA code", "kernels#compilers"]),
         ] {
-            let said = of_output(text, text, root.path()).unwrap();
+            let said = of_output(text, text, root.path()).unwrap().advice;
             assert!(parts.iter().all(|part| said.contains(part)), "{said}");
         }
         let failed = "Traceback (most recent call last)\nModuleNotFoundError: No module named 'a'\n";
@@ -265,7 +299,9 @@ mod tests {
         assert_eq!((last_error(agent), last_error(failed), last_error("no")), (agent, failed, "no"));
         let ended =
             "curl: (6) Could not resolve host: example.org\nTraceback (most recent call last)\n  x\n".to_owned();
-        let said = |text: &String, is_timeout| of_outputs(std::slice::from_ref(text), is_timeout, root.path());
+        let said = |text: &String, is_timeout| {
+            of_outputs(std::slice::from_ref(text), is_timeout, root.path()).map(|lack| lack.advice)
+        };
         assert!(said(&ended, true).unwrap().contains("something from example.org"));
         assert_eq!(said(&ended, false), None);
         let loads =
@@ -278,17 +314,42 @@ mod tests {
             "  File \"{}/a/train.py\", line 7, in f\n  File \"/lib/x.py\", line 9\nurlopen error",
             root.display()
         );
-        assert!(of_output(&text, &text, &root).unwrap().starts_with("The program (a/train.py:7) downloads something"));
+        assert!(
+            of_output(&text, &text, &root)
+                .unwrap()
+                .advice
+                .starts_with("The program (a/train.py:7) downloads something")
+        );
         let text = format!(
             "Thread 1 (most recent call first):\n  File \"/lib/x.py\", line 9 in f\n  File \"{0}/get.py\", line 3 in g\n  File \"{0}/train.py\", line 7 in h",
             root.display()
         );
         assert_eq!(place(&text, &root), " (get.py:3)");
         let text = format!("FileNotFoundError: Unable to find '{}/data/x.json'", root.display());
-        assert!(of_output(&text, &text, &root).unwrap().contains(" needs data/x.json, "));
+        assert!(of_output(&text, &text, &root).unwrap().advice.contains(" needs data/x.json, "));
         let here = std::env::current_dir().unwrap();
         assert_eq!(place(&format!("File \"{}/x.py\", line 1", here.display()), Path::new("")), " (x.py:1)");
         let root = tempfile::tempdir().unwrap();
         assert_eq!(of_output("RuntimeError: shapes differ", "", root.path()), None);
+    }
+
+    #[test]
+    fn what_an_error_asks_for_is_a_module_or_a_package() {
+        let root = tempfile::tempdir().unwrap();
+        let module = |name: &str| Some(Asked::Module(name.to_owned()));
+        for (text, asked) in [
+            ("ModuleNotFoundError: No module named 'requests'", module("requests")),
+            ("ImportError: requests package is required by x :: No module named 'requests'", module("requests")),
+            ("ModuleNotFoundError: No module named 'yaml.old'", None),
+            ("ModuleNotFoundError: No module named 'torch._six'", None),
+            (
+                "ModuleNotFoundError: Neither is available. Try `pip install`ing either.\nTry running `pip install -U 'mine'`",
+                Some(Asked::Package("mine".to_owned())),
+            ),
+            ("ImportError: cannot import name 'x' from 'timm.data'\nTry `pip install timm`", None),
+            ("the following arguments are required: --cfg\nError, see `pip install mine`", None),
+        ] {
+            assert_eq!(of_output(text, text, root.path()).unwrap().asked, asked, "{text}");
+        }
     }
 }

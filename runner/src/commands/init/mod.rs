@@ -1,6 +1,7 @@
 //! `ftest init`: looks at a repository, asks at most three questions, writes a first suite, its cluster and a
-//! workflow, runs the suite, and says what it lacked if it did not pass.
+//! workflow, runs the suite, again with packages that its program asked for, and says what it lacked if it did not pass.
 
+mod again;
 mod files;
 mod imports;
 mod launch_line;
@@ -14,6 +15,7 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use regex::Regex;
@@ -46,8 +48,8 @@ pub struct InitArgs {
     pub directory: Option<PathBuf>,
 }
 
-/// Runs the command. `run` runs a suite.
-pub fn run(arguments: &InitArgs, run: impl FnOnce(&Path) -> i32) -> i32 {
+/// Runs the command. `run` runs a suite, in a time if there is one.
+pub fn run(arguments: &InitArgs, run: impl FnMut(&Path, Option<Duration>) -> i32) -> i32 {
     let root = arguments.directory.clone().unwrap_or_default();
     let answers = match (arguments.yes, io::stdin().is_terminal()) {
         (true, _) => Answers::Yes,
@@ -55,22 +57,46 @@ pub fn run(arguments: &InitArgs, run: impl FnOnce(&Path) -> i32) -> i32 {
         (false, false) => Answers::None,
     };
     match write(&root, answers) {
-        Ok(Some(suite)) => {
-            let code = run(&suite);
-            if code == ExitCode::Failed as i32 || code == ExitCode::CouldNotRun as i32 {
-                let kept = variable::get(protocol::env::RUNS.name).map(PathBuf::from);
-                if let Some(advice) = missing::advice(&Runs::new(kept.as_deref()), &root) {
-                    println!("\n{advice}");
-                }
-            }
-            code
-        }
+        Ok(Some(suite)) => first_runs(&root, &suite, run),
         Ok(None) => ExitCode::Passed as i32,
         Err(why) => {
             eprintln!("ftest init: {why}");
             ExitCode::Usage as i32
         }
     }
+}
+
+/// Runs the suite that was written, again with each package that its program asks for, and says what it lacks in the end.
+fn first_runs(root: &Path, suite: &Path, mut run: impl FnMut(&Path, Option<Duration>) -> i32) -> i32 {
+    let kept = variable::get(protocol::env::RUNS.name).map(PathBuf::from);
+    let runs = Runs::new(kept.as_deref());
+    let start = Instant::now();
+    // What was added last, and the suite before that.
+    let mut last: Option<(String, String)> = None;
+    let mut add = || {
+        let asked = missing::of_run(&runs, root)?.asked?;
+        let before = fs::read_to_string(suite).ok()?;
+        let addition = again::with(&before, &asked, root)?;
+        fs::write(suite, &addition.suite).ok()?;
+        println!("\n{}", addition.said);
+        last = Some((addition.package, before));
+        Some(())
+    };
+    let (code, is_cut) = again::repeat(|| start.elapsed(), |time| run(suite, time), || add().is_some());
+    if !again::is_failure(code) {
+        return code;
+    }
+    if let Some((package, before)) = last.filter(|_| !is_cut && !missing::has_started(&runs)) {
+        if fs::write(suite, before).is_ok() {
+            println!("\ntook `{package}` out of {} again: with it, nothing could be started", suite.display());
+        }
+    } else if let Some(lack) = missing::of_run(&runs, root) {
+        println!("\n{}", lack.advice);
+    }
+    if is_cut {
+        println!("\nThese runs had 5 minutes together; `ftest {}` has no such limit.", suite.display());
+    }
+    code
 }
 
 /// The value of `python` in a suite for a program of the repository at `root`.

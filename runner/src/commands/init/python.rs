@@ -60,6 +60,23 @@ pub(super) fn of(root: &Path, program: Option<&Path>, imports: &Imports) -> Pyth
     Python { value: format!("[{}]", all.iter().map(|one| word(one)).collect::<Vec<_>>().join(", ")), note }
 }
 
+/// The value of `python` with one more package; none if it names that already.
+pub(super) fn with(value: &str, requirement: &str) -> Option<String> {
+    const LIST: &str = "packages: [";
+    let start = if value.starts_with('[') { Some(1) } else { value.find(LIST).map(|at| at + LIST.len()) };
+    let Some(start) = start else {
+        return Some(format!("{}, {LIST}{}] }}", value.strip_suffix(" }")?, word(requirement)));
+    };
+    // A list is the last part of the value.
+    let end = value.rfind(']')?;
+    let mut all = value.get(start..end)?.split(", ").map(|one| one.trim_matches('"')).filter(|one| !one.is_empty());
+    if all.any(|one| package(one) == package(requirement)) {
+        return None;
+    }
+    let separator = if end == start { "" } else { ", " };
+    Some(format!("{}{separator}{}{}", &value[..end], word(requirement), &value[end..]))
+}
+
 /// Why these lines cannot be installed for a simulation.
 fn misfit(lines: &[String]) -> Option<String> {
     let foreign = lines.iter().find(|line| line.contains("git+"));
@@ -155,6 +172,26 @@ mod tests {
         let old = of("requirements.txt", "torch==1.13.1\ntimm==0.3.2\n");
         assert_eq!(old.value, format!("[numpy, {torch}, tqdm]"));
         assert!(old.note.unwrap().contains("wants torch 1.13.1, and >=2.9 is simulated"));
+    }
+
+    #[test]
+    fn a_package_is_added_once_to_any_form_of_the_value() {
+        for (value, requirement, expected) in [
+            ("[numpy, torch==2.15.0]", "requests", Some("[numpy, torch==2.15.0, requests]")),
+            ("[]", "requests", Some("[requests]")),
+            ("[numpy]", "setuptools<81", Some("[numpy, \"setuptools<81\"]")),
+            ("{ project: .. }", "requests", Some("{ project: .., packages: [requests] }")),
+            (
+                "{ requirements: ../requirements.txt, packages: [\"a[b]\"] }",
+                "requests",
+                Some("{ requirements: ../requirements.txt, packages: [\"a[b]\", requests] }"),
+            ),
+            ("[numpy, torch==2.15.0]", "torch", None),
+            ("{ project: .., packages: [\"setuptools<81\"] }", "setuptools<81", None),
+            ("[tensorboardx]", "tensorboardX", None),
+        ] {
+            assert_eq!(with(value, requirement).as_deref(), expected, "{value} {requirement}");
+        }
     }
 
     #[test]

@@ -23,9 +23,10 @@ const MARKS: &[&str] = &[
     "import deepspeed",
 ];
 /// Directories that never hold the repository's own programs.
-const FOREIGN: &[&str] = &["node_modules", "site-packages", "build", "dist", "target", "venv", "env", "__pycache__"];
+pub(super) const FOREIGN: &[&str] =
+    &["node_modules", "site-packages", "build", "dist", "target", "venv", "env", "__pycache__"];
 /// Directory levels that are searched.
-const DEPTH: usize = 4;
+pub(super) const DEPTH: usize = 4;
 /// Bytes; a larger file is not hand-written.
 const LARGEST: u64 = 1 << 20;
 /// Files whose command lines are read, besides programs.
