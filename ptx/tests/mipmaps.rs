@@ -43,7 +43,7 @@ impl Chain {
     }
 
     /// What is at these normalized coordinates on a level, as the guide has it for one image; the texture clamps.
-    fn at(&self, level: usize, layer: usize, at: &[f32], is_filtered: bool) -> f64 {
+    fn texel_at(&self, level: usize, layer: usize, at: &[f32], is_filtered: bool) -> f64 {
         let (sizes, from) = self.levels[level];
         let table = |place: [i64; 3]| {
             let mut inside = [0; 3];
@@ -64,13 +64,13 @@ impl Chain {
         let last = (self.levels.len() - 1) as f64;
         let bounded = detail.max(f64::from(mipmap.clamp[0])).min(f64::from(mipmap.clamp[1])).max(0.0).min(last);
         if !mipmap.is_filtered {
-            return self.at(bounded.round() as usize, layer, at, is_filtered) as f32;
+            return self.texel_at(bounded.round() as usize, layer, at, is_filtered) as f32;
         }
         let steps = (bounded * 256.0).round();
         let (level, weight) = ((steps / 256.0) as usize, steps % 256.0 / 256.0);
-        let mut value = (1.0 - weight) * self.at(level, layer, at, is_filtered);
+        let mut value = (1.0 - weight) * self.texel_at(level, layer, at, is_filtered);
         if weight > 0.0 {
-            value += weight * self.at(level + 1, layer, at, is_filtered);
+            value += weight * self.texel_at(level + 1, layer, at, is_filtered);
         }
         value as f32
     }

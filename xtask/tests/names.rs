@@ -5,8 +5,6 @@ use crate::{root, rust_files};
 
 /// Names that say nothing of what a function does. A constructor is `new` or `from_...`, a look-up is `find`, `get` or `..._at`.
 const BANNED: [&str; 7] = ["of", "at", "see", "way", "said", "ours", "always"];
-/// Parts that are not held to this yet.
-const EXEMPT: [&str; 2] = ["ptx/", "runner/src/commands/init/"];
 
 /// The functions with a banned name in `text`, by line from 1.
 fn banned(text: &str) -> Vec<(usize, String)> {
@@ -19,15 +17,10 @@ fn banned(text: &str) -> Vec<(usize, String)> {
     code.filter_map(|(index, line)| Some((index + 1, name(line)?))).collect()
 }
 
-/// The Rust files of the repository that are held to this.
-fn sources() -> Vec<String> {
-    rust_files().into_iter().filter(|file| !EXEMPT.iter().any(|exempt| file.starts_with(exempt))).collect()
-}
-
 #[test]
 fn functions_have_names_that_say_what_they_do() {
     let mut found = Vec::new();
-    for file in sources() {
+    for file in rust_files() {
         let text = std::fs::read_to_string(root().join(&file)).unwrap();
         found.extend(banned(&text).into_iter().map(|(line, name)| format!("{file}:{line}: fn {name}")));
     }
@@ -37,7 +30,7 @@ fn functions_have_names_that_say_what_they_do() {
 #[test]
 fn a_module_with_parts_is_a_folder() {
     let is_both = |file: &&String| root().join(file.trim_end_matches(".rs")).is_dir();
-    let found: Vec<String> = sources().iter().filter(is_both).cloned().collect();
+    let found: Vec<String> = rust_files().iter().filter(is_both).cloned().collect();
     assert!(found.is_empty(), "move these to NAME/mod.rs: {found:?}");
 }
 

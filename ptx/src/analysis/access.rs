@@ -14,7 +14,7 @@ pub(crate) struct Accesses {
 
 impl Accesses {
     /// Of the blocks that are reached.
-    pub(crate) fn of(program: &Program, graph: &Graph) -> Self {
+    pub(crate) fn new(program: &Program, graph: &Graph) -> Self {
         let (blocks, empty) = (program.blocks.len(), Set::new(program.regs.len()));
         let mut accesses = Self { reads: vec![empty.clone(); blocks], writes: vec![empty; blocks] };
         for block in &graph.order {
@@ -82,7 +82,7 @@ mod tests {
     fn what_is_written_first_is_not_read_of_what_was_there() {
         let program =
             program(vec![(vec![add(2, 3), add(3, 2), add(4, 4)], branch(1, 1)), (vec![add(5, 5)], Terminator::Exit)]);
-        let accesses = Accesses::of(&program, &Graph::of(&program));
+        let accesses = Accesses::new(&program, &Graph::new(&program));
         assert_eq!(list(&accesses.reads[0]), [3, 4, 10], "%10 is the condition");
         assert_eq!(list(&accesses.writes[0]), [2, 3, 4]);
         assert_eq!((list(&accesses.reads[1]), list(&accesses.writes[1])), (vec![5], vec![5]));
@@ -92,9 +92,9 @@ mod tests {
     fn a_call_moves_the_stack_where_there_is_one() {
         let call = Terminator::Call { callee: 0, back: 1 };
         let mut program = program(vec![(vec![], call), (vec![], Terminator::Exit)]);
-        assert_eq!(list(&Accesses::of(&program, &Graph::of(&program)).reads[0]), [] as [Reg; 0]);
+        assert_eq!(list(&Accesses::new(&program, &Graph::new(&program)).reads[0]), [] as [Reg; 0]);
         program.stack = true;
-        let accesses = Accesses::of(&program, &Graph::of(&program));
+        let accesses = Accesses::new(&program, &Graph::new(&program));
         assert_eq!((list(&accesses.reads[0]), list(&accesses.writes[0])), (vec![FRAME, STACK], vec![FRAME, STACK]));
     }
 }

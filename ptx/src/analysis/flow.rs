@@ -34,8 +34,8 @@ pub(crate) struct Flow {
 
 /// Runs all of them. `owners` has the function of each register.
 pub(crate) fn analyze(program: &Program, owners: &[u32], shapes: Option<&Shapes>) -> Flow {
-    let graph = Graph::of(program);
-    let mut accesses = Accesses::of(program, &graph);
+    let graph = Graph::new(program);
+    let mut accesses = Accesses::new(program, &graph);
     let live = live(program, &graph, &accesses);
     let Kept { saves, restores } = kept(program, &graph, owners, &live, &mut accesses);
     let Parting { alone, live: at_parting } = parting(program, &graph, &live, shapes);

@@ -31,7 +31,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn of(program: &Program) -> Self {
+    pub(crate) fn new(program: &Program) -> Self {
         let blocks = program.blocks.len();
         let edges: Vec<_> = (0..blocks).map(|block| successors(program, block)).collect();
         let mut reachable = vec![false; blocks];
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn blocks_that_nothing_leads_to_are_not_reached() {
         let program = program(vec![(vec![], Jump(2)), (vec![], Jump(2)), (vec![], Exit)]);
-        let graph = Graph::of(&program);
+        let graph = Graph::new(&program);
         assert_eq!((graph.reachable, graph.order), (vec![true, false, true], vec![0, 2]));
     }
 

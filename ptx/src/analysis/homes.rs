@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn what_crosses_a_synchronization_lives_in_memory() {
         let program = sample();
-        let graph = Graph::of(&program);
-        let live = crate::analysis::liveness::live(&program, &graph, &Accesses::of(&program, &graph));
+        let graph = Graph::new(&program);
+        let live = crate::analysis::liveness::live(&program, &graph, &Accesses::new(&program, &graph));
         let parting = super::super::parting::parting(&program, &graph, &live, None);
         // Of the synchronization: %4 and %5. Live behind it: %2 and its result.
         assert_eq!(list(&residents(&program, &graph, &live, &parting.live)), [2, 4, 5]);
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn what_was_written_since_a_thread_resumed_is_unsaved() {
         let program = sample();
-        let graph = Graph::of(&program);
-        let accesses = Accesses::of(&program, &graph);
+        let graph = Graph::new(&program);
+        let accesses = Accesses::new(&program, &graph);
         let live = crate::analysis::liveness::live(&program, &graph, &accesses);
         let unsaved = unsaved(&program, &graph, &live, &accesses);
         // A thread resumes in b1 with everything as in its home. Nobody writes %3 and %4, which are read.

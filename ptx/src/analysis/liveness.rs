@@ -62,9 +62,9 @@ mod tests {
     use crate::ir::Terminator::{Exit, Jump, Sync};
     use crate::ir::sample::{add, branch, list, program, shuffle};
 
-    fn of(program: &Program) -> Vec<Vec<u32>> {
-        let graph = Graph::of(program);
-        live(program, &graph, &Accesses::of(program, &graph)).iter().map(list).collect()
+    fn live_lists(program: &Program) -> Vec<Vec<u32>> {
+        let graph = Graph::new(program);
+        live(program, &graph, &Accesses::new(program, &graph)).iter().map(list).collect()
     }
 
     #[test]
@@ -76,13 +76,13 @@ mod tests {
             (vec![], Jump(3)),
             (vec![add(4, 2)], Exit),
         ]);
-        assert_eq!(of(&program), [vec![2, 3, 10], vec![3], vec![2], vec![2]]);
+        assert_eq!(live_lists(&program), [vec![2, 3, 10], vec![3], vec![2], vec![2]]);
     }
 
     #[test]
     fn a_loop_keeps_what_its_next_turn_reads() {
         let program = program(vec![(vec![], Jump(1)), (vec![add(2, 3)], branch(1, 2)), (vec![add(4, 2)], Exit)]);
-        assert_eq!(of(&program), [vec![3, 10], vec![3, 10], vec![2]]);
+        assert_eq!(live_lists(&program), [vec![3, 10], vec![3, 10], vec![2]]);
     }
 
     #[test]
@@ -90,6 +90,6 @@ mod tests {
         // %5 = shuffle %4; behind it, %5 and %6 are read.
         let mut program = program(vec![(vec![], Sync(0)), (vec![add(7, 5), add(7, 6)], Exit)]);
         program.syncs.push(shuffle(5, 4, 1));
-        assert_eq!(of(&program), [vec![4, 6], vec![5, 6]]);
+        assert_eq!(live_lists(&program), [vec![4, 6], vec![5, 6]]);
     }
 }

@@ -41,27 +41,27 @@ mod tests {
     use crate::ir::{Inst, Special, Terminator::Exit, Val};
 
     /// b0 branches on a comparison of this with 5; b1 and b2 are too long to be run for some lanes only, and write %2 and %3.
-    fn of(compared: Val) -> (Parting, Program) {
+    fn parting_of(compared: Val) -> (Parting, Program) {
         let fill = |reg| -> Vec<Inst> { long(vec![add(reg, 4)]) };
         let program = program(vec![(vec![compare(10, compared)], branch(1, 2)), (fill(2), Exit), (fill(3), Exit)]);
-        let graph = Graph::of(&program);
-        let live = live(&program, &graph, &Accesses::of(&program, &graph));
+        let graph = Graph::new(&program);
+        let live = live(&program, &graph, &Accesses::new(&program, &graph));
         let shapes = shapes(&program);
         (parting(&program, &graph, &live, shapes.as_ref()), program)
     }
 
     #[test]
     fn lanes_part_where_their_conditions_differ() {
-        let (parting, program) = of(Val::Special(Special::Tid(0)));
+        let (parting, program) = parting_of(Val::Special(Special::Tid(0)));
         assert_eq!(parting.alone, [1, 2]);
         assert_eq!(list(&parting.live[0]), [4]);
-        let graph = Graph::of(&program);
+        let graph = Graph::new(&program);
         let none = super::parting(&program, &graph, &vec![Set::new(program.regs.len()); 3], None);
         assert!(none.alone.is_empty(), "lanes that run one by one");
     }
 
     #[test]
     fn a_condition_of_the_whole_block_keeps_them_together() {
-        assert_eq!(of(Val::Special(Special::Ctaid(0))).0.alone, [] as [u32; 0]);
+        assert_eq!(parting_of(Val::Special(Special::Ctaid(0))).0.alone, [] as [u32; 0]);
     }
 }

@@ -67,9 +67,9 @@ mod tests {
         program
     }
 
-    fn of(program: &Program) -> (Kept, Accesses) {
-        let graph = Graph::of(program);
-        let mut accesses = Accesses::of(program, &graph);
+    fn kept_and_accesses(program: &Program) -> (Kept, Accesses) {
+        let graph = Graph::new(program);
+        let mut accesses = Accesses::new(program, &graph);
         let live = live(program, &graph, &accesses);
         let mut owners = vec![0; program.regs.len()];
         owners[5] = 1;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_registers_of_its_cycle_survive_a_call() {
-        let (kept, accesses) = of(&recursive(vec![0]));
+        let (kept, accesses) = kept_and_accesses(&recursive(vec![0]));
         assert_eq!((&kept.saves[1][..], &kept.restores[3][..]), (&[4][..], &[4][..]));
         assert_eq!(list(&accesses.reads[1]), [0, 1, 4], "it goes into the frame");
         // After the call, it comes from there.
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_call_out_of_every_cycle_keeps_nothing() {
-        let (kept, _) = of(&recursive(vec![]));
+        let (kept, _) = kept_and_accesses(&recursive(vec![]));
         assert!(kept.saves.iter().chain(&kept.restores).all(Vec::is_empty));
     }
 }

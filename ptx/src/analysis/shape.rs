@@ -115,7 +115,7 @@ pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
     let mut shapes = Shapes { registers, local, guarded: Vec::new() };
     shapes.guarded = (0..program.blocks.len()).map(|block| shapes.guard(program, block)).collect();
     let by_lane = |block: &Block| match &block.end {
-        Terminator::Table { index, .. } => !shapes.of(program, *index, 32).is_same(),
+        Terminator::Table { index, .. } => !shapes.shape_of(program, *index, 32).is_same(),
         _ => false,
     };
     (!program.blocks.iter().any(by_lane)).then_some(shapes)
@@ -174,7 +174,7 @@ impl Shapes {
     }
 
     /// The shape of an operand as a number of `bits`.
-    pub(crate) fn of(&self, program: &Program, value: Val, bits: u32) -> Shape {
+    pub(crate) fn shape_of(&self, program: &Program, value: Val, bits: u32) -> Shape {
         operand(program, value, bits, |reg| Some(self.registers[reg as usize])).unwrap_or(Any)
     }
 
@@ -222,7 +222,7 @@ struct Analysis<'a> {
 }
 
 impl Analysis<'_> {
-    fn of(&self, value: Val, bits: u32) -> Option<Shape> {
+    fn shape_of(&self, value: Val, bits: u32) -> Option<Shape> {
         operand(self.program, value, bits, |reg| self.found[reg as usize])
     }
 
@@ -230,7 +230,7 @@ impl Analysis<'_> {
     fn all_same(&self, inst: &Inst) -> Option<bool> {
         let mut same = true;
         for value in &inst.src {
-            same &= self.of(*value, 64).map_or(Some(true), |shape| Some(shape.is_same()))?;
+            same &= self.shape_of(*value, 64).map_or(Some(true), |shape| Some(shape.is_same()))?;
         }
         Some(same)
     }
@@ -239,7 +239,7 @@ impl Analysis<'_> {
     fn result(&self, inst: &Inst, index: usize) -> Option<Shape> {
         let reg = inst.dst[index];
         let bits = self.program.regs[reg as usize].scalar.bits();
-        let known = |value: &Val| self.of(*value, 64).is_some();
+        let known = |value: &Val| self.shape_of(*value, 64).is_some();
         if !inst.src.iter().all(known) {
             return None;
         }
@@ -247,17 +247,17 @@ impl Analysis<'_> {
         let plain = if same { Shape::SAME } else { Any };
         Some(match &inst.op {
             Op::System(..) => Any,
-            Op::Mov => self.of(inst.src[0], bits)?,
+            Op::Mov => self.shape_of(inst.src[0], bits)?,
             Op::Int(op, scalar) => match self.integer(*op, *scalar, inst)? {
                 Some((shape, width)) => shape.resized(width, bits),
                 None => plain,
             },
-            Op::Select if self.of(inst.src[2], 1)?.is_same() => {
-                self.of(inst.src[0], bits)?.join(self.of(inst.src[1], bits)?)
+            Op::Select if self.shape_of(inst.src[2], 1)?.is_same() => {
+                self.shape_of(inst.src[0], bits)?.join(self.shape_of(inst.src[1], bits)?)
             }
             Op::Unpack if index == 0 => {
                 let (Val::Imm(each), Val::Imm(width)) = (inst.src[1], inst.src[2]) else { return Some(Any) };
-                let low = self.of(inst.src[0], width as u32)?.resized(width as u32, each as u32);
+                let low = self.shape_of(inst.src[0], width as u32)?.resized(width as u32, each as u32);
                 low.resized(each as u32, bits)
             }
             Op::Load(memory) if !is_shared_by_lanes(memory.space, self.local) => Any,
@@ -268,9 +268,9 @@ impl Analysis<'_> {
     /// Of integer operations that keep steps, with the result's width; the inner `None` for all others.
     fn integer(&self, op: IntOp, scalar: Scalar, inst: &Inst) -> Option<Option<(Shape, u32)>> {
         let bits = scalar.bits();
-        let a = self.of(inst.src[0], bits)?;
+        let a = self.shape_of(inst.src[0], bits)?;
         let b = match inst.src.get(1) {
-            Some(value) => self.of(*value, bits)?,
+            Some(value) => self.shape_of(*value, bits)?,
             None => Shape::SAME,
         };
         let number = match inst.src.get(1) {

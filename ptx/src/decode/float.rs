@@ -110,7 +110,7 @@ impl<'a> Decoder<'a> {
             op: number::ABS_NEG_FLUSH,
             ftz: true,
             packed: scalar == F16x2,
-            ..number::Mode::of(Format::F16)
+            ..number::Mode::from_format(Format::F16)
         };
         self.emit(Op::Pure(Helper::Soft), raw(scalar), vec![value, Val::Imm(0), Val::Imm(0), Val::Imm(mode.encode())])
     }
@@ -171,7 +171,7 @@ impl<'a> Decoder<'a> {
             };
             let Some(format) = format(scalar) else { return invalid("the type") };
             let packed = matches!(scalar, F16x2 | Bf16x2);
-            self.soft(dst, src, number::Mode { op, ftz, sat, relu, packed, ..number::Mode::of(format) });
+            self.soft(dst, src, number::Mode { op, ftz, sat, relu, packed, ..number::Mode::from_format(format) });
             return Ok(());
         }
         if scalar == F32x2 {
@@ -225,7 +225,7 @@ impl<'a> Decoder<'a> {
             self.push(Op::Float { op, double, ftz, sat }, vec![dst], src);
         } else {
             let format = if double { Format::F64 } else { Format::F32 };
-            self.soft(dst, src, number::Mode { op: soft_op, round, ftz, sat, ..number::Mode::of(format) });
+            self.soft(dst, src, number::Mode { op: soft_op, round, ftz, sat, ..number::Mode::from_format(format) });
         }
         Ok(())
     }
@@ -342,7 +342,8 @@ impl<'a> Decoder<'a> {
                 self.push(Op::Float { op, double: scalar == F64, ftz, sat: false }, vec![reg], vec![a, b]);
             } else {
                 let op = if base == "min" { number::MIN } else { number::MAX };
-                let mode = number::Mode { op, ftz, nan, xorsign, absolute, packed, ..number::Mode::of(format) };
+                let mode =
+                    number::Mode { op, ftz, nan, xorsign, absolute, packed, ..number::Mode::from_format(format) };
                 self.soft(reg, vec![a, b], mode);
             }
             src.insert(0, Val::Reg(reg));

@@ -37,7 +37,7 @@ impl Access {
     const ALL: [Self; 6] = [Self::Read, Self::Write, Self::StrongRead, Self::StrongWrite, Self::Atomic, Self::Object];
 
     /// From its number, as compiled code passes it.
-    pub(crate) fn of(number: u64) -> Self {
+    pub(crate) fn from_number(number: u64) -> Self {
         Self::ALL.get(number as usize).copied().unwrap_or(Self::Object)
     }
 
@@ -60,7 +60,7 @@ impl AddressSpace {
     const ALL: [Self; 5] = [Self::Generic, Self::Global, Self::Shared, Self::Local, Self::KernelParam];
 
     /// From its number, as compiled code passes it.
-    pub(crate) fn of(number: u64) -> Self {
+    pub(crate) fn from_number(number: u64) -> Self {
         Self::ALL.get(number as usize).copied().unwrap_or(Self::KernelParam)
     }
 }

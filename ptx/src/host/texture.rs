@@ -186,7 +186,7 @@ impl Texture {
     }
 
     /// The texel at integer coordinates. `read` gets a texel's position and returns its bytes, or nothing if it may not be read.
-    pub(crate) fn at<R>(&self, at: [i32; 3], read: &mut R) -> Option<[u32; 4]>
+    pub(crate) fn texel_at<R>(&self, at: [i32; 3], read: &mut R) -> Option<[u32; 4]>
     where
         R: FnMut([u32; 3]) -> Option<[u8; 16]>,
     {

@@ -107,7 +107,7 @@ impl<'a> Lowering<'a> {
         if !self.is_together() {
             return Some(1);
         }
-        match self.shapes?.of(self.program, base, 64) {
+        match self.shapes?.shape_of(self.program, base, 64) {
             Shape::Steps { step: 0, .. } => Some(1),
             Shape::Steps { step, .. } if step == u64::from(bytes) => Some(LANES),
             _ => None,

@@ -145,7 +145,7 @@ impl Machine<'_> {
     pub(super) fn cluster(&mut self, unit: &mut Unit, block: usize, index: usize, sync: u32, group: u32) -> Outcome {
         let phase = unit.phase;
         let warp = &mut unit.blocks[block].warps[index];
-        let here = at(warp, group, sync);
+        let here = lanes_at(warp, group, sync);
         if self.kernel.syncs[sync as usize].op == SyncOp::ClusterArrive {
             for lane in lanes(here) {
                 warp.phase[lane as usize] = phase + 1;

@@ -267,12 +267,12 @@ impl Machine<'_> {
             Convergence::Pace if group == live => Ok(self.go_on(unit, block, index, group)),
             Convergence::Pace => Ok(Outcome::Ahead),
             Convergence::Arrived => {
-                let here = at(warp, group, sync);
+                let here = lanes_at(warp, group, sync);
                 self.execute(unit, block, index, sync, here, here)?;
                 Ok(self.go_on(unit, block, index, here))
             }
             Convergence::Warp => {
-                let here = at(warp, group, sync);
+                let here = lanes_at(warp, group, sync);
                 if here != live {
                     return Ok(Outcome::Wait);
                 }
@@ -392,7 +392,7 @@ enum Outcome {
 }
 
 /// The lanes of the group that are at exactly this point.
-fn at(warp: &Warp, group: u32, sync: u32) -> u32 {
+fn lanes_at(warp: &Warp, group: u32, sync: u32) -> u32 {
     lanes(group).filter(|lane| warp.resume[*lane as usize] == sync + 1).fold(0, |all, lane| all | 1 << lane)
 }
 

@@ -125,7 +125,7 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    pub(crate) fn of(format: Format) -> Self {
+    pub(crate) fn from_format(format: Format) -> Self {
         Self {
             op: ADD,
             format,

@@ -8,7 +8,7 @@ use crate::ir::*;
 
 /// Marks them.
 pub(crate) fn mark(program: &mut Program) {
-    let differ = Differ::of(program);
+    let differ = Differ::find(program);
     let reads = who_reads(program);
     let mut found = Vec::new();
     for (number, block) in program.blocks.iter().enumerate().filter(|(number, _)| !differ.blocks[*number]) {
@@ -40,7 +40,7 @@ struct Differ {
 }
 
 impl Differ {
-    fn of(program: &Program) -> Self {
+    fn find(program: &Program) -> Self {
         let (registers, blocks) = (vec![false; program.regs.len()], vec![false; program.blocks.len()]);
         let mut differ = Self { registers, blocks };
         program.syncs.iter().flat_map(|sync| &sync.dst).for_each(|reg| differ.register(*reg));

@@ -7,8 +7,9 @@ import threading
 
 
 def main():
-    options = dict(word[2:].split("=", 1) for word in sys.argv[1:] if word.startswith("--"))
-    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    end = sys.argv.index("--")
+    options = dict(word[2:].split("=", 1) for word in sys.argv[1:end])
+    words = sys.argv[end + 1 :]
     # torchrun's agent has threads and sockets by the time it starts its workers.
     stop = threading.Event()
     threading.Thread(target=stop.wait, daemon=True).start()

@@ -17,7 +17,7 @@ struct Shuffle<'a> {
 }
 
 impl<'a> Shuffle<'a> {
-    fn of(point: &'a Point) -> Option<Self> {
+    fn from_point(point: &'a Point) -> Option<Self> {
         let (true, Some(partners), Some(Source::Slot(from))) =
             (point.is_met_by_warp(), &point.partners, point.src.first())
         else {
@@ -33,7 +33,7 @@ impl<'a> Shuffle<'a> {
 impl<'a> Lowering<'a> {
     /// All lanes have stopped.
     pub(in crate::lower) fn meet(&mut self, entry: Entry) {
-        let shuffles: Vec<_> = self.points.iter().map(Shuffle::of).collect();
+        let shuffles: Vec<_> = self.points.iter().map(Shuffle::from_point).collect();
         let [look, met, apart] = [(); 3].map(|()| self.b.create_block());
         let is_apart = self.b.ins().icmp_imm_s(IntCC::Equal, entry.step, i64::from(APART as i32));
         self.b.ins().brif(is_apart, apart, &[], look, &[]);

@@ -172,7 +172,7 @@ impl<'a> Lowering<'a> {
     // ---- operands ----
 
     pub(super) fn shape_of(&self, value: Val, bits: u32) -> Shape {
-        self.shapes.map_or(Shape::Any, |shapes| shapes.of(self.program, value, bits))
+        self.shapes.map_or(Shape::Any, |shapes| shapes.shape_of(self.program, value, bits))
     }
 
     /// Words with `bits` of each lane's value and zeros above, or all ones and zero for a predicate.

@@ -132,7 +132,7 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
         if mode & GATHER != 0 {
             this.gather([floats[0], floats[1]], (mode >> 8 & 3) as usize, &mut read)
         } else if mode & INTEGERS != 0 {
-            this.at(coordinates.map(|word| word as i32), &mut read)
+            this.texel_at(coordinates.map(|word| word as i32), &mut read)
         } else {
             this.fetch(floats, &mut read)
         }

@@ -33,7 +33,7 @@ pub(crate) fn resolve_any(
         sample(context, address, bytes, access);
     }
     if context.watched != 0 {
-        see(context, place as u64, bytes, access, false, false);
+        show(context, place as u64, bytes, access, false, false);
     }
     Some(place)
 }
@@ -42,7 +42,7 @@ pub(crate) fn resolve_any(
 pub(super) fn noted(context: &mut Context, address: u64, bytes: u64, access: Access) {
     sample(context, address, bytes, access);
     if context.watched != 0 {
-        see(context, address, bytes, access, false, false);
+        show(context, address, bytes, access, false, false);
     }
 }
 
@@ -95,7 +95,7 @@ fn sample(context: &mut Context, address: u64, bytes: u64, access: Access) -> Ra
 }
 
 /// Shows an access at a resolved place to the checks.
-fn see(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: bool, same: bool) {
+fn show(context: &mut Context, place: u64, bytes: u64, access: Access, volatile: bool, same: bool) {
     // SAFETY: `warp` is the warp that runs; the watch is that of its block, and what is unwritten outlives the launch.
     unsafe {
         let thread = (*context.warp).index * 32 + context.lane as u32;
@@ -147,7 +147,7 @@ pub(super) extern "C" fn track(context: &mut Context, place: u64, mode: u64, sit
         };
         old == new
     };
-    see(context, place, bytes, Access::of(mode >> 16 & 0xff), mode >> 24 & 1 != 0, same);
+    show(context, place, bytes, Access::from_number(mode >> 16 & 0xff), mode >> 24 & 1 != 0, same);
     0
 }
 
@@ -193,8 +193,8 @@ fn global_place(context: &mut Context, address: u64, bytes: u64) -> Option<*mut 
 
 /// The slow path of a load or store; remembers the range for the next time.
 pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
-    let (bytes, space) = (mode & 0xffff, AddressSpace::of(mode >> 16 & 0xff));
-    let access = Access::of(mode >> 24 & 0xff);
+    let (bytes, space) = (mode & 0xffff, AddressSpace::from_number(mode >> 16 & 0xff));
+    let access = Access::from_number(mode >> 24 & 0xff);
     context.site = site;
     let Some(place) = locate(context, address, bytes, bytes, space, access) else { return 0 };
     if is_global(space, address) {
@@ -229,7 +229,7 @@ pub(super) extern "C" fn resolve_row(context: &mut Context, address: u64, mode: 
 }
 
 pub(super) fn space_of(mode: u64) -> AddressSpace {
-    AddressSpace::of(mode >> 16 & 0xff)
+    AddressSpace::from_number(mode >> 16 & 0xff)
 }
 
 const ADD: u64 = 0;
@@ -242,7 +242,7 @@ fn combine(op: u64, scalar: Scalar, old: u64, b: u64) -> u64 {
     let wide = scalar.bits() == 64;
     let float = |op: u64, format: Format, packed: bool| {
         let op = [number::ADD, number::MIN, number::MAX][op as usize];
-        number::arithmetic(old, b, 0, number::Mode { op, packed, ..number::Mode::of(format) }.encode())
+        number::arithmetic(old, b, 0, number::Mode { op, packed, ..number::Mode::from_format(format) }.encode())
     };
     match (op, scalar) {
         (ADD, Scalar::F32) => {

@@ -25,7 +25,7 @@ pub(super) struct Imports {
 }
 
 /// Reads `program`, below `root`.
-pub(super) fn of(root: &Path, program: &Path) -> Imports {
+pub(super) fn follow(root: &Path, program: &Path) -> Imports {
     let mut imports = Imports::default();
     let own = program.parent().unwrap_or(root);
     let places = [own.to_owned(), root.to_owned(), root.join("src")];
@@ -195,7 +195,7 @@ mod tests {
         write("pack/deep.py", "from .sibling import x\n");
         write("pack/sibling.py", "import cv2\nimport triton.language as tl\n");
         write("pack/other.py", "from PIL import Image\nCosineLRScheduler(x, t_mul=1.)\n");
-        let imports = of(root.path(), &root.path().join("tools/train.py"));
+        let imports = follow(root.path(), &root.path().join("tools/train.py"));
         let packages: Vec<&str> = imports.packages.into_iter().collect();
         assert_eq!(packages, ["opencv-python-headless", "pillow", "pyyaml", "tensorboard", "torch", "triton"]);
         assert_eq!(imports.bounds.into_iter().collect::<Vec<_>>(), [("timm", "timm<0.5")]);

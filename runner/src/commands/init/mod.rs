@@ -102,7 +102,7 @@ fn first_runs(root: &Path, suite: &Path, mut run: impl FnMut(&Path, Option<Durat
 /// The value of `python` in a suite for a program of the repository at `root`.
 pub(super) fn python_of(root: &Path, program: &str) -> String {
     let file = root.join(program);
-    python::of(root, Some(&file), &imports::of(root, &file)).value
+    python::choose(root, Some(&file), &imports::follow(root, &file)).value
 }
 
 /// Who answers the questions.
@@ -118,7 +118,7 @@ enum Answers {
 /// Writes the files; returns the suite if it is to be run now.
 fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     let looked_at = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-    let survey = Survey::of(looked_at)?;
+    let survey = Survey::new(looked_at)?;
     let [suite, cluster, workflow] = [SUITE, CLUSTER, WORKFLOW].map(|file| root.join(file));
     if suite.exists() {
         return Err(format!(
@@ -193,8 +193,8 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
 /// All that the suite needs to say about `program`.
 fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choice {
     let file = root.join(&program.path);
-    let imports = imports::of(root, &file);
-    let options = options::of(&imports.sources);
+    let imports = imports::follow(root, &file);
+    let options = options::find(&imports.sources);
     let world = nodes * gpus_per_node;
     let mut arguments = options.shortened(&program.arguments, world, &imports.sources);
     let plain = |name: &str| name.trim_start_matches('-').replace('-', "_");
@@ -203,11 +203,11 @@ fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choi
     if let Some(option) = data {
         options.set(&mut arguments, &option.name, "${{ fixtures.images.DIR }}");
     }
-    arguments.extend(overrides::of(&imports.sources, &options, &arguments, world));
+    arguments.extend(overrides::choose(&imports.sources, &options, &arguments, world));
     let images = data.is_some().then(|| images_for(&imports.sources));
     let lacking = options.lacking(&arguments).collect::<Vec<_>>().join(", ");
     let lacking = (!lacking.is_empty()).then(|| format!("{} requires {lacking}: add it to `args`", program.path));
-    let python = python::of(root, Some(&file), &imports);
+    let python = python::choose(root, Some(&file), &imports);
     let is_list = python.value.starts_with('[');
     let unknown = imports.unknown.iter().cloned().collect::<Vec<_>>().join(", ");
     let note = python.note.into_iter().chain((is_list && !unknown.is_empty()).then(|| {

@@ -52,7 +52,7 @@ static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The options in these sources: the program first, then what it imports of the repository.
-pub(super) fn of(sources: &[String]) -> Options {
+pub(super) fn find(sources: &[String]) -> Options {
     let mut options = Options::default();
     if sources.first().is_some_and(|program| program.contains("configurator.py")) {
         options.assignments = true;
@@ -373,7 +373,7 @@ mod tests {
             parser.add_argument('--dim', default=400, type=int)\nparser.add_argument('--cfg', required=True)\n\
             parser.add_argument(\"--data-path\", type=str, required=True)\ndef mae_vit_base_patch16(): pass\n";
         let sources = [source.to_owned()];
-        let options = of(&sources);
+        let options = find(&sources);
         assert_eq!(options.lacking(&words("--cfg=x")).collect::<Vec<_>>(), ["--data-path"]);
         assert_eq!(
             without_places(&words("--output_dir /path/to/save --resume=https://a/b.pth --data /path/to/x --eval")),
@@ -419,7 +419,7 @@ mod tests {
             ("p.add_argument('--data')\n", "--data /data/x", "--data /data/x"),
         ] {
             let sources = [source.to_owned()];
-            assert_eq!(of(&sources).shortened(&words(arguments), 2, &sources).join(" "), expected);
+            assert_eq!(find(&sources).shortened(&words(arguments), 2, &sources).join(" "), expected);
         }
     }
 
@@ -432,7 +432,7 @@ mod tests {
             ("p.add_argument('file')\n", "--offload on", false),
             ("p.add_argument('files', nargs='*')\n", "--offload on", false),
         ] {
-            assert_eq!(of(&[format!("{flag}{more}")]).refuses(&words(arguments)), refused, "{more}{arguments}");
+            assert_eq!(find(&[format!("{flag}{more}")]).refuses(&words(arguments)), refused, "{more}{arguments}");
         }
     }
 
@@ -441,7 +441,7 @@ mod tests {
         let source = "max_iters = 600000\nn_layer = 12\ncompile = True\ndataset = 'openwebtext'\nlearning_rate = 6e-4\n\
             gradient_accumulation_steps = 5 * 8\nexec(open('configurator.py').read())\n";
         let sources = [source.to_owned()];
-        let shortened = of(&sources).shortened(&words("config/x.py --max_iters=10"), 4, &sources);
+        let shortened = find(&sources).shortened(&words("config/x.py --max_iters=10"), 4, &sources);
         assert_eq!(
             shortened.join(" "),
             "config/x.py --max_iters=2 --n_layer=2 --compile=False --gradient_accumulation_steps=4"

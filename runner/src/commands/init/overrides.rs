@@ -15,7 +15,7 @@ static SETTING: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The words that shorten a run on `world` ranks, to be appended to `arguments`; none if the program has no such option.
-pub(super) fn of(sources: &[String], options: &Options, arguments: &[String], world: u32) -> Vec<String> {
+pub(super) fn choose(sources: &[String], options: &Options, arguments: &[String], world: u32) -> Vec<String> {
     let names = sources.iter().flat_map(|text| MERGED.captures_iter(text).map(|found| found[1].to_owned()));
     let Some(name) = names.into_iter().find_map(|name| options.many.iter().find(|many| plain(many) == name)) else {
         return Vec::new();
@@ -69,7 +69,7 @@ mod tests {
             let parser = format!("{parser}\np.add_argument('--batch-size', type=int)\n");
             let sources = [parser, settings.to_owned(), merges.to_owned()];
             let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
-            assert_eq!(of(&sources, &options::of(&sources), &arguments, 2).join(" "), words, "{sources:?}");
+            assert_eq!(choose(&sources, &options::find(&sources), &arguments, 2).join(" "), words, "{sources:?}");
         }
     }
 }

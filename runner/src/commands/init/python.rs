@@ -20,7 +20,7 @@ pub(super) struct Python {
 
 /// What the program at `program`, below `root`, needs: the requirements that are stated nearest to it, and the known packages
 /// among what it imports that those do not name. Paths are relative to `root/suites`.
-pub(super) fn of(root: &Path, program: Option<&Path>, imports: &Imports) -> Python {
+pub(super) fn choose(root: &Path, program: Option<&Path>, imports: &Imports) -> Python {
     let nearest = program.and_then(Path::parent).unwrap_or(root);
     let places = nearest.ancestors().take_while(|place| place.starts_with(root));
     let mut note = None;
@@ -156,7 +156,7 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             fs::write(root.path().join(file), text).unwrap();
             let imports = Imports { packages: ["numpy", "torch", "tqdm"].into(), ..Imports::default() };
-            of(root.path(), None, &imports)
+            choose(root.path(), None, &imports)
         };
         let requirements = |text: &str| of("requirements.txt", text).value;
         assert_eq!(requirements("# nothing\n"), format!("[numpy, {torch}, tqdm]"));
@@ -200,7 +200,7 @@ mod tests {
         fs::create_dir_all(root.path().join("a/b")).unwrap();
         fs::write(root.path().join("requirements.txt"), "torch==2.9.1\n").unwrap();
         fs::write(root.path().join("a/requirements.txt"), "torch==2.10.0\n").unwrap();
-        let found = |program: &str| of(root.path(), Some(&root.path().join(program)), &Imports::default()).value;
+        let found = |program: &str| choose(root.path(), Some(&root.path().join(program)), &Imports::default()).value;
         assert_eq!(found("a/b/train.py"), "{ requirements: ../a/requirements.txt }");
         assert_eq!(found("train.py"), "{ requirements: ../requirements.txt }");
     }

@@ -70,7 +70,7 @@ impl Survey {
     ///
     /// # Errors
     /// One sentence if it cannot be read.
-    pub(super) fn of(root: &Path) -> Result<Survey, String> {
+    pub(super) fn new(root: &Path) -> Result<Survey, String> {
         let mut found = Found::default();
         look(root, "", DEPTH, &mut found).map_err(|error| format!("{}: {error}", root.display()))?;
         let Found { files, mut suites, mut tests, lines } = found;
@@ -256,7 +256,7 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
                 downloads: ["from_pretrained(", "load_dataset(", "download=True"]
                     .iter()
                     .any(|call| text.contains(call)),
-                options: options::of(std::slice::from_ref(&text)),
+                options: options::find(std::slice::from_ref(&text)),
                 uses_a_gpu: is_program(&text) && text.contains("import torch") && text.contains("cuda"),
             });
         }
@@ -302,7 +302,7 @@ mod tests {
             ("venv/lib/torch.py", "init_process_group"),
             (".hidden/x.py", "init_process_group"),
         ]);
-        let survey = Survey::of(root.path()).unwrap();
+        let survey = Survey::new(root.path()).unwrap();
         let paths = |programs: &[Program]| programs.iter().map(|program| program.path.clone()).collect::<Vec<_>>();
         assert_eq!(paths(&survey.programs), ["train.py", "examples/fsdp.py"]);
         assert_eq!(paths(&survey.single), ["one.py"]);
@@ -310,7 +310,7 @@ mod tests {
             (survey.suites, survey.tests),
             (vec!["tests/test_sum.py".into()], vec!["tests/test_train.py".into()])
         );
-        assert!(Survey::of(Path::new("/nowhere")).unwrap_err().starts_with("/nowhere: "));
+        assert!(Survey::new(Path::new("/nowhere")).unwrap_err().starts_with("/nowhere: "));
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
             ("pack/run.py", &format!("import argparse\n{library}if __name__ == '__main__':\n    Net()\n")),
             ("alone.py", &format!("{library}if __name__ == '__main__':\n    Net()\n")),
         ]);
-        let survey = Survey::of(root.path()).unwrap();
+        let survey = Survey::new(root.path()).unwrap();
         let paths: Vec<&str> = survey.programs.iter().map(|one| one.path.as_str()).collect();
         assert_eq!(paths, ["pack/train.py", "alone.py", "pack/run.py"]);
     }
@@ -341,7 +341,7 @@ mod tests {
             ("small/small.py", "print(1)"),
             ("other/loop.py", "init_process_group()\nif __name__ == '__main__': main()"),
         ]);
-        let survey = Survey::of(root.path()).unwrap();
+        let survey = Survey::new(root.path()).unwrap();
         let found: Vec<_> = survey
             .programs
             .iter()
