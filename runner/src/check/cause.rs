@@ -47,7 +47,10 @@ pub fn first(is_wrong: impl Fn(&ProcessObservation) -> bool, observation: &Obser
     let place = |process: &&&ProcessObservation| observation.ends.iter().position(|role| *role == process.role);
     // One whose end was not seen comes after those that were.
     let first = failed.iter().min_by_key(|process| place(process).unwrap_or(usize::MAX))?;
-    Some(Cause { role: first.role, line: error_line(&first.stderr) })
+    let (exit, line) = (&first.exit, error_line(&first.stderr));
+    // Of those that failed alike, chance decides which ends first; the lowest rank is the same in every run.
+    let first = failed.iter().find(|process| process.exit == *exit && error_line(&process.stderr) == line)?;
+    Some(Cause { role: first.role, line })
 }
 
 /// The ranks that noticed in NCCL that another was gone.
@@ -134,6 +137,9 @@ mod tests {
         // By time, without those that only noticed.
         assert_eq!(role(&seen(all(OWN), &[2, 1, 0], &[])), Some(Role::Rank(2)));
         assert_eq!(role(&seen(all(OWN), &[0, 2, 1], &[0, 2])), Some(Role::Rank(1)));
+        // Of those that failed alike, the lowest: which ends first is chance.
+        let alike = vec![process(0, one(), "why\n"), process(1, one(), "x"), process(2, one(), "why\n")];
+        assert_eq!(role(&seen(alike, &[2, 0, 1], &[])), Some(Role::Rank(0)));
         // Gloo and the store have no report, but words.
         let closed = "RuntimeError: [../gloo/pair.cc:534] Connection closed by peer [127.0.0.1]:1\n";
         let gloo = vec![process(0, one(), closed), process(1, one(), OWN)];
