@@ -29,11 +29,16 @@ pub fn run(root: &Path) -> Result<(), String> {
     }
     // Pictures show what a reader's terminal would show, not where this run was.
     let scratch = directory.path().display().to_string();
+    let checkout = root.canonicalize().unwrap_or_default().display().to_string();
+    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1).unwrap_or_else(|| checkout.clone());
     let places = [
         (format!(" --color always --html {scratch}/report.html --runs-dir {scratch}/runs"), " --html report.html"),
         (scratch, ".ftest"),
         (program.display().to_string(), "./ftest"),
-        (root.canonicalize().unwrap_or_default().display().to_string(), "~/ftest"),
+        (format!("{checkout}/target/release/ftest"), "./ftest"),
+        (format!("{checkout}/target/debug/ftest"), "./ftest"),
+        (checkout, "~/ftest"),
+        (home, "~"),
     ];
     let plain = |text: &str| places.iter().fold(text.to_owned(), |text, (place, shown)| text.replace(place, shown));
     let printed = plain(&String::from_utf8_lossy(&output.stdout));
