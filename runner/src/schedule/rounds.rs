@@ -118,7 +118,7 @@ impl Tally {
         let mut failures = Vec::new();
         let mut counted = format!("{} of {} iterations passed", self.passed, self.made);
         if case.retries.is_some() {
-            counted.push_str(", none with `retries`");
+            counted.push_str("; `retries` did not apply");
         }
         let verdict = match &self.first {
             Some((number, verdict)) => {
