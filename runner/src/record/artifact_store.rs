@@ -1,6 +1,7 @@
 //! Files of attempts, moved from their scratch directories into the run's: `SUITE/CASE/`, with the reports of every
 //! attempt, and the whole scratch directory of one that did not pass.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,6 +22,8 @@ use crate::verdict::conclusion::Outcome;
 const DEVICES: &str = "device-reports.json";
 /// Longest name of a directory made from a case's id.
 const NAME: usize = 120;
+/// How many files a note names.
+const MOST_NAMED: usize = 3;
 
 /// The place for the files of a run's attempts.
 #[derive(Clone, Debug)]
@@ -97,7 +100,6 @@ impl ArtifactStore {
     /// Cuts output that is too long, after it has been masked: half of a secret would not be found. A note says what is not
     /// there.
     fn shorten(&self, attempt: &mut Attempt, relative: &Path, shortened: &Shortened) {
-        let named = |path: &Path, bytes: u64| format!("{} ({bytes} bytes)", path.display());
         let mut cut: Vec<String> = Vec::new();
         for (path, bytes, kept) in &shortened.ends {
             let path_here = relative.join(path);
@@ -111,7 +113,7 @@ impl ArtifactStore {
                 stream.kept = Some(*kept);
             }
         }
-        let gone: Vec<String> = shortened.gone.iter().map(|(path, bytes)| named(path, *bytes)).collect();
+        let gone = named_largest(&shortened.gone);
         for (what, names) in [("only both ends are kept of", cut), ("not kept:", gone)] {
             if !names.is_empty() {
                 let (names, all) = (names.join(", "), self.room.whole());
@@ -294,6 +296,23 @@ fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+fn named(path: &Path, bytes: u64) -> String {
+    format!("{} ({bytes} bytes)", path.display())
+}
+
+/// The largest of these files, and how many others there are: a cache of compiled kernels has hundreds.
+fn named_largest(files: &[(PathBuf, u64)]) -> Vec<String> {
+    let mut files = files.to_vec();
+    files.sort_by_key(|(path, bytes)| (Reverse(*bytes), path.clone()));
+    let rest = files.split_off(MOST_NAMED.min(files.len()));
+    let mut texts: Vec<String> = files.iter().map(|(path, bytes)| named(path, *bytes)).collect();
+    if !rest.is_empty() {
+        let bytes: u64 = rest.iter().map(|(_, bytes)| bytes).sum();
+        texts.push(format!("{} more ({bytes} bytes)", rest.len()));
+    }
+    texts
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -303,6 +322,15 @@ mod tests {
     use super::*;
     use crate::observation::{Captured, Exit, Observation, ProcessObservation, Role};
     use crate::verdict::Verdict;
+
+    #[test]
+    fn a_note_names_the_largest_files_and_counts_the_others() {
+        let file = |name: &str, bytes| (PathBuf::from(name), bytes);
+        let mut files = vec![file("a", 5), file("b", 9)];
+        assert_eq!(named_largest(&files), ["b (9 bytes)", "a (5 bytes)"]);
+        files.extend([file("c", 1), file("d", 7), file("e", 2)]);
+        assert_eq!(named_largest(&files), ["b (9 bytes)", "d (7 bytes)", "a (5 bytes)", "2 more (3 bytes)"]);
+    }
 
     #[test]
     fn names_of_directories() {

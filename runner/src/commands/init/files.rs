@@ -130,10 +130,14 @@ impl Choice {
             )
         });
         let uses = if self.images.is_some() { "    uses: [images]\n" } else { "" };
-        // A program for one GPU need not call NCCL.
+        // A program that gives up early may end with code 0, too.
         let report = match world {
-            1 => String::new(),
-            _ => format!("      report:\n        - {{ path: $.cluster.world_size, eq: {world} }}\n"),
+            1 => {
+                "      # It used the GPU.\n      report:\n        - { path: \"$[*].devices[*].alloc.calls\", of: device, any: { gt: 0 } }\n"
+            }
+            _ => {
+                "      # The ranks met in NCCL.\n      report:\n        - { path: \"$.ranks[*].communicator_inits\", all: { gt: 0 } }\n"
+            }
         };
         let next = match world {
             1 => String::new(),

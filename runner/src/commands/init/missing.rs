@@ -17,6 +17,8 @@ pub(super) struct Lack {
     pub(super) advice: String,
     /// What the environment of the program would have to have, if it is that.
     pub(super) asked: Option<Asked>,
+    /// The module that could not be imported, whole, if it is that.
+    pub(super) module: Option<String>,
 }
 
 /// What an error asks for.
@@ -30,7 +32,7 @@ pub(super) enum Asked {
 
 impl From<String> for Lack {
     fn from(advice: String) -> Lack {
-        Lack { advice, asked: None }
+        Lack { advice, ..Lack::default() }
     }
 }
 
@@ -107,6 +109,11 @@ static NETWORK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(words).expect("a constant")
 });
 
+/// What a program says that ends by itself where a model or a data set was not downloaded before.
+static NOT_FOUND: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?im)^.*\b(?:not found|does not exist|missing)\b.*\bdownload.*$").expect("a constant")
+});
+
 fn of_output(text: &str, whole: &str, root: &Path) -> Option<Lack> {
     static RULES: LazyLock<[Regex; 6]> = LazyLock::new(|| {
         [
@@ -134,7 +141,8 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<Lack> {
             "The program imports `{module}`, which its environment does not have: add the package of that module to `python` in {SUITE}."
         );
         // Of a module in another, the other one is there.
-        return Some(Lack { advice, asked: (!module.contains('.')).then_some(Asked::Module(module)) });
+        let asked = (!module.contains('.')).then(|| Asked::Module(module.clone()));
+        return Some(Lack { advice, asked, module: Some(module) });
     }
     if let Some(module) = first(version) {
         let advice = format!(
@@ -158,7 +166,11 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<Lack> {
     }
     if let Some(package) = first(hint).filter(|_| text.contains("Error")) {
         let advice = format!("The program lacks the package {package}: add it to `python` in {SUITE}.");
-        return Some(Lack { advice, asked: Some(Asked::Package(package)) });
+        return Some(Lack { advice, asked: Some(Asked::Package(package)), module: None });
+    }
+    if let Some(said) = NOT_FOUND.find(text) {
+        let what = format!("The program says: {}.", said.as_str().trim().trim_end_matches('.'));
+        return Some(fixture(&what, "COMMAND that makes a small stand-in where the program looks for it").into());
     }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
     let own = absolute(root).and_then(|root| Some(Path::new(&missing).strip_prefix(root).ok()?.display().to_string()));
@@ -287,6 +299,10 @@ mod tests {
                 "See https://example.net/help\nDownloading https://example.org/a.zip to a.zip\n\
                  curl: (6) Could not resolve host: example.org",
                 ["downloads https://example.org/a.zip, which", "small data set"],
+            ),
+            (
+                "x\nModel a/b not found. Please download it using `get a/b`\nx",
+                ["says: Model a/b not found. Please download it using `get a/b`.", "uses: [data]"],
             ),
             ("OSError: CUDA_HOME environment variable is not set. Please", ["compiles CUDA code", "kernels#compilers"]),
         ] {

@@ -2,7 +2,9 @@
 //! workflow, runs the suite, again with packages that its program asked for, and says what it lacked if it did not pass.
 
 mod again;
+mod dotted;
 mod files;
+mod first_runs;
 mod imports;
 mod launch_line;
 mod missing;
@@ -15,15 +17,13 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use regex::Regex;
 
 use self::files::{CLUSTER, Choice, EXAMPLE, EXAMPLE_PROGRAM, IMAGES, MAKE_IMAGES, SUITE, WORKFLOW};
 use self::survey::{Program, Survey};
-use crate::host::variable;
-use crate::record::store::Runs;
 use crate::verdict::exit_code::ExitCode;
 
 /// A word quoted as YAML needs it.
@@ -57,46 +57,13 @@ pub fn run(arguments: &InitArgs, run: impl FnMut(&Path, Option<Duration>) -> i32
         (false, false) => Answers::None,
     };
     match write(&root, answers) {
-        Ok(Some(suite)) => first_runs(&root, &suite, run),
+        Ok(Some(written)) => first_runs::first_runs(&root, written, run),
         Ok(None) => ExitCode::Passed as i32,
         Err(why) => {
             eprintln!("ftest init: {why}");
             ExitCode::Usage as i32
         }
     }
-}
-
-/// Runs the suite that was written, again with each package that its program asks for, and says what it lacks in the end.
-fn first_runs(root: &Path, suite: &Path, mut run: impl FnMut(&Path, Option<Duration>) -> i32) -> i32 {
-    let kept = variable::get(protocol::env::RUNS.name).map(PathBuf::from);
-    let runs = Runs::new(kept.as_deref());
-    let start = Instant::now();
-    // What was added last, and the suite before that.
-    let mut last: Option<(String, String)> = None;
-    let mut add = || {
-        let asked = missing::of_run(&runs, root)?.asked?;
-        let before = fs::read_to_string(suite).ok()?;
-        let addition = again::with(&before, &asked, root)?;
-        fs::write(suite, &addition.suite).ok()?;
-        println!("\n{}", addition.said);
-        last = Some((addition.package, before));
-        Some(())
-    };
-    let (code, is_cut) = again::repeat(|| start.elapsed(), |time| run(suite, time), || add().is_some());
-    if !again::is_failure(code) {
-        return code;
-    }
-    if let Some((package, before)) = last.filter(|_| !is_cut && !missing::has_started(&runs)) {
-        if fs::write(suite, before).is_ok() {
-            println!("\ntook `{package}` out of {} again: with it, nothing could be started", suite.display());
-        }
-    } else if let Some(lack) = missing::of_run(&runs, root) {
-        println!("\n{}", lack.advice);
-    }
-    if is_cut {
-        println!("\nThese runs had 5 minutes together; `ftest {}` has no such limit.", suite.display());
-    }
-    code
 }
 
 /// The value of `python` in a suite for a program of the repository at `root`.
@@ -115,8 +82,15 @@ enum Answers {
     None,
 }
 
-/// Writes the files; returns the suite if it is to be run now.
-fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
+/// What was written, and from what.
+struct Written {
+    suite: PathBuf,
+    survey: Survey,
+    choice: Choice,
+}
+
+/// Writes the files; returns what was written if the suite is to be run now.
+fn write(root: &Path, answers: Answers) -> Result<Option<Written>, String> {
     let looked_at = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     let survey = Survey::new(looked_at)?;
     let [suite, cluster, workflow] = [SUITE, CLUSTER, WORKFLOW].map(|file| root.join(file));
@@ -130,12 +104,10 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     if cluster.exists() {
         return Err(format!("{} already exists; nothing was written", cluster.display()));
     }
-    for file in &survey.suites {
-        println!("found {file}: `ftest {file}` runs its tests with @pytest.mark.cluster");
-    }
-    for file in &survey.tests {
-        println!("found {file}: a test in it with @pytest.mark.cluster runs on every rank (`ftest docs pytest`)");
-    }
+    list(&survey.suites, |file| format!("`ftest {file}` runs its tests with @pytest.mark.cluster"));
+    list(&survey.tests, |_| {
+        "a test in it with @pytest.mark.cluster runs on every rank (`ftest docs pytest`)".to_owned()
+    });
     let found = survey.programs.first().or(survey.single.first());
     let gpus = if survey.programs.is_empty() && found.is_some() { 1 } else { 2 };
     let (program, nodes, gpus_per_node) = match answers {
@@ -159,14 +131,10 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
         put(&example, EXAMPLE_PROGRAM)?;
         println!("wrote {}: a program to start from", example.display());
     }
-    let choice = choose(looked_at, program, nodes, gpus_per_node);
+    let choice = choose(looked_at, &survey, program, nodes, gpus_per_node);
     put(&cluster, &choice.cluster())?;
     println!("wrote {}: {}", cluster.display(), choice.place());
-    if choice.images.is_some() {
-        let make = root.join(IMAGES);
-        put(&make, MAKE_IMAGES)?;
-        println!("wrote {}: a few images in place of the data set", make.display());
-    }
+    put_images(root, &choice)?;
     put(&suite, &choice.suite())?;
     println!("wrote {}: {} on {}", suite.display(), choice.command(), choice.place());
     if let Some(note) = &choice.note {
@@ -187,11 +155,22 @@ fn write(root: &Path, answers: Answers) -> Result<Option<PathBuf>, String> {
     if !is_wanted {
         println!("next: {again}");
     }
-    Ok(is_wanted.then_some(suite))
+    Ok(is_wanted.then_some(Written { suite, survey, choice }))
+}
+
+/// Says what the first of `files` are for, and how many more there are.
+fn list(files: &[String], text: impl Fn(&str) -> String) {
+    const MOST: usize = 3;
+    for file in files.iter().take(MOST) {
+        println!("found {file}: {}", text(file));
+    }
+    if files.len() > MOST {
+        println!("found {} more like it", files.len() - MOST);
+    }
 }
 
 /// All that the suite needs to say about `program`.
-fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choice {
+fn choose(root: &Path, survey: &Survey, program: Program, nodes: u32, gpus_per_node: u32) -> Choice {
     let file = root.join(&program.path);
     let imports = imports::follow(root, &file);
     let options = options::find(&imports.sources);
@@ -204,6 +183,7 @@ fn choose(root: &Path, program: Program, nodes: u32, gpus_per_node: u32) -> Choi
         options.set(&mut arguments, &option.name, "${{ fixtures.images.DIR }}");
     }
     arguments.extend(overrides::choose(&imports.sources, &options, &arguments, world));
+    dotted::shorten(&mut arguments, &survey.dotted, &imports.sources, &options, world);
     let images = data.is_some().then(|| images_for(&imports.sources));
     let lacking = options.lacking(&arguments).collect::<Vec<_>>().join(", ");
     let lacking = (!lacking.is_empty()).then(|| format!("{} requires {lacking}: add it to `args`", program.path));
@@ -243,6 +223,17 @@ fn images_for(sources: &[String]) -> u32 {
     let multiples = sources.iter().flat_map(|text| MULTIPLE.captures_iter(text));
     let multiples = multiples.filter(|found| found[1] == found[2]).filter_map(|found| found[1].parse().ok());
     multiples.filter(|multiple| *multiple <= MOST_IMAGES).max().unwrap_or(0).max(IMAGES_OF_A_RUN)
+}
+
+/// The program that makes images, if the suite needs it and it is not there.
+fn put_images(root: &Path, choice: &Choice) -> Result<(), String> {
+    let make = root.join(IMAGES);
+    if choice.images.is_none() || make.exists() {
+        return Ok(());
+    }
+    put(&make, MAKE_IMAGES)?;
+    println!("wrote {}: a few images in place of the data set", make.display());
+    Ok(())
 }
 
 fn ask(survey: &Survey, gpus: u32) -> Result<(Option<Program>, u32, u32), String> {
@@ -316,7 +307,8 @@ mod tests {
             for (path, text) in files {
                 put(&root.path().join(path), text).unwrap();
             }
-            let choice = choose(root.path(), program, nodes, gpus_per_node);
+            let survey = Survey::new(root.path()).unwrap();
+            let choice = choose(root.path(), &survey, program, nodes, gpus_per_node);
             assert_eq!(choice.images, images.then_some(8));
             put(&root.path().join(SUITE), &choice.suite()).unwrap();
             put(&root.path().join(CLUSTER), &choice.cluster()).unwrap();
@@ -326,8 +318,10 @@ mod tests {
             };
             let suite = read(&choice.suite());
             assert_eq!((suite.cases.len(), suite.cases[0].uses.len()), (1, usize::from(images)));
-            let world = format!("eq: {}", nodes * gpus_per_node);
-            assert_eq!(choice.suite().contains(&world), choice.world() > 1, "{}", choice.suite());
+            // An end with code 0 alone is not enough.
+            let has = |path: &str| choice.suite().contains(path);
+            assert_eq!(has("communicator_inits"), choice.world() > 1, "{}", choice.suite());
+            assert_eq!(has("alloc.calls"), choice.world() == 1, "{}", choice.suite());
             // What it says to uncomment is a case, too.
             if choice.world() > 1 {
                 assert_eq!(

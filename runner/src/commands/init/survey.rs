@@ -2,12 +2,14 @@
 //! tests for them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::dotted;
 use super::launch_line::{self, LaunchLine};
 use super::options::{self, Options};
 
@@ -43,6 +45,8 @@ pub(super) struct Survey {
     pub(super) suites: Vec<String>,
     /// pytest files that use several GPUs in another way, by path.
     pub(super) tests: Vec<String>,
+    /// Fields of a configuration that its texts show as options: `training.steps`.
+    pub(super) dotted: BTreeSet<String>,
 }
 
 /// A program that could be started.
@@ -73,7 +77,7 @@ impl Survey {
     pub(super) fn new(root: &Path) -> Result<Survey, String> {
         let mut found = Found::default();
         look(root, "", DEPTH, &mut found).map_err(|error| format!("{}: {error}", root.display()))?;
-        let Found { files, mut suites, mut tests, lines } = found;
+        let Found { files, mut suites, mut tests, lines, dotted } = found;
         let mut candidates: Vec<(i64, Program, bool)> = Vec::new();
         for file in &files {
             let best = best_line(file, &lines);
@@ -102,7 +106,7 @@ impl Survey {
             let chosen = candidates.iter().filter(|(_, _, several)| *several == wanted);
             chosen.map(|(_, program, _)| program.clone()).collect()
         };
-        Ok(Survey { programs: of(true), single: of(false), suites, tests })
+        Ok(Survey { programs: of(true), single: of(false), suites, tests, dotted })
     }
 }
 
@@ -214,6 +218,7 @@ struct Found {
     tests: Vec<String>,
     /// With the directory of the file that each is in, and a `/`.
     lines: Vec<(String, LaunchLine)>,
+    dotted: BTreeSet<String>,
 }
 
 fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::io::Result<()> {
@@ -236,6 +241,7 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
             continue;
         }
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        found.dotted.extend(dotted::shown(&text));
         if is_python && (name.starts_with("test_") || name.ends_with("_test.py")) {
             let is_marked = MARKS.iter().any(|mark| text.contains(mark));
             if text.contains("pytest.mark.cluster") {
