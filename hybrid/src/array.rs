@@ -2,13 +2,15 @@
 
 use std::ffi::c_uint;
 
+use abi::argument::{In, Out};
+use abi::cuda::CudaResult;
+
 use crate::backing::Backing;
 use crate::book::{self, Kind};
 use crate::context::current;
-use crate::guard::{exports, put, take};
+use crate::guard::exports;
 use crate::policy;
 use crate::real::call;
-use crate::trouble::CudaResult;
 
 /// `CUDA_ARRAY_DESCRIPTOR`
 #[repr(C)]
@@ -74,23 +76,20 @@ impl Description3D {
 
 exports! {
     fn cuArrayCreate_v2(out: *mut usize, from: *const Description) = |out, from| {
-        // SAFETY: promised by the caller.
-        let Description { width, height, format, channels } = unsafe { take(from) }?;
+        let Description { width, height, format, channels } = In(from).get()?;
         let bytes = Description3D { width, height, depth: 0, format, channels, flags: 0 }.bytes(0);
         let real = |made| call!(cuArrayCreate_v2(made => *mut usize, from => *const Description));
         // SAFETY: promised by the caller.
         unsafe { make(out, bytes, &real) }
     };
     fn cuArray3DCreate_v2(out: *mut usize, from: *const Description3D) = |out, from| {
-        // SAFETY: promised by the caller.
-        let bytes = unsafe { take(from) }?.bytes(0);
+        let bytes = In(from).get()?.bytes(0);
         let real = |made| call!(cuArray3DCreate_v2(made => *mut usize, from => *const Description3D));
         // SAFETY: promised by the caller.
         unsafe { make(out, bytes, &real) }
     };
     fn cuMipmappedArrayCreate(out: *mut usize, from: *const Description3D, levels: c_uint) = |out, from, levels| {
-        // SAFETY: promised by the caller.
-        let description = unsafe { take(from) }?;
+        let description = In(from).get()?;
         let bytes = (0..levels.min(64)).map(|level| description.bytes(level)).fold(0, u64::saturating_add);
         let real = |made| call!(cuMipmappedArrayCreate(made => *mut usize, from => *const Description3D, levels => c_uint));
         // SAFETY: promised by the caller.
@@ -115,8 +114,7 @@ unsafe fn make(out: *mut usize, bytes: u64, real: &dyn Fn(*mut usize) -> CudaRes
         real(&raw mut handle).map(|()| (handle, Backing::Real))
     };
     let handle = policy::allocate_as(current()?, Kind::Array, (bytes, bytes), handle)?;
-    // SAFETY: promised by the caller.
-    unsafe { put(out, handle) }
+    Ok(Out(out).set(handle)?)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::real::call;
 use crate::settings::Policy;
-use crate::trouble::{CudaResult, OUT_OF_MEMORY};
 
 /// What an allocation consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) fn any_spilled() -> bool {
 pub(crate) fn instead(policy: Policy, bytes: usize) -> CudaResult<(usize, Backing)> {
     let mut address = 0;
     match policy {
-        Policy::Clamp => Err(OUT_OF_MEMORY),
+        Policy::Clamp => Err(CudaError::MEMORY_ALLOCATION),
         Policy::Managed => {
             // `CU_MEM_ATTACH_GLOBAL`
             call!(cuMemAllocManaged(&raw mut address => *mut usize, bytes => usize, 1 => u32))?;
@@ -58,7 +59,7 @@ pub(crate) fn instead(policy: Policy, bytes: usize) -> CudaResult<(usize, Backin
                 libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
             };
             if made == libc::MAP_FAILED {
-                return Err(OUT_OF_MEMORY);
+                return Err(CudaError::MEMORY_ALLOCATION);
             }
             SPILLED.fetch_add(1, Ordering::Relaxed);
             Ok((made as usize, Backing::Spilled(bytes)))

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 use protocol::device_report::Tally;
 
 use crate::backing::{self, Backing};
 use crate::device::{self, Device};
 use crate::nvml;
-use crate::trouble::{CudaResult, OUT_OF_MEMORY};
 
 /// One allocation.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ pub(crate) fn reserve(device: &Device, bytes: u64) -> CudaResult {
     let account = books.accounts.entry(device.ordinal as usize).or_default();
     if account.used.saturating_add(bytes) > device.total {
         account.refused += one(bytes);
-        return Err(OUT_OF_MEMORY);
+        return Err(CudaError::MEMORY_ALLOCATION);
     }
     account.used += bytes;
     Ok(())

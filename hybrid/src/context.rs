@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 
 use crate::book;
 use crate::device::{self, Device};
-use crate::guard::{exports, put};
+use crate::guard::exports;
 use crate::real::call;
-use crate::trouble::{CudaResult, INVALID_CONTEXT};
 
 /// A context (or green context) and its device.
 static OWNERS: Mutex<Option<HashMap<usize, c_int>>> = Mutex::new(None);
@@ -45,7 +46,7 @@ pub(crate) fn current() -> CudaResult<(usize, &'static Device)> {
     let mut context = 0;
     call!(cuCtxGetCurrent(&raw mut context => *mut usize))?;
     if context == 0 {
-        return Err(INVALID_CONTEXT);
+        return Err(CudaError::INVALID_CONTEXT);
     }
     if let Some(device) = owner(context) {
         return Ok((context, device));
@@ -127,23 +128,21 @@ exports! {
     fn cuCtxDestroy_v2(context: usize) = destroy;
     fn cuCtxGetDevice(out: *mut c_int) = |out| {
         let device = current()?.1.ordinal;
-        // SAFETY: promised by the caller.
-        unsafe { put(out, device) }
+        Ok(Out(out).set(device)?)
     };
     fn cuCtxGetDevice_v2(out: *mut c_int, context: usize) = |out, context| {
         call!(cuCtxGetDevice_v2(out => *mut c_int, context => usize))?;
-        // SAFETY: promised by the caller, and written by the real library.
-        unsafe { put(out, owner(context).map_or_else(|| device::first_of(*out), Ok)?.ordinal) }
+        // SAFETY: the real library has written it.
+        let device = owner(context).map_or_else(|| device::first_of(unsafe { *out }), Ok)?;
+        Ok(Out(out).set(device.ordinal)?)
     };
     fn cuStreamGetDevice(stream: usize, out: *mut c_int) = |stream, out| {
         call!(cuStreamGetDevice(stream => usize, out => *mut c_int))?;
-        // SAFETY: promised by the caller.
-        unsafe { put(out, of_stream(stream)?.1.ordinal) }
+        Ok(Out(out).set(of_stream(stream)?.1.ordinal)?)
     };
     fn cuStreamGetDevice_ptsz(stream: usize, out: *mut c_int) = |stream, out| {
         call!(cuStreamGetDevice_ptsz(stream => usize, out => *mut c_int))?;
-        // SAFETY: promised by the caller.
-        unsafe { put(out, of_stream(stream)?.1.ordinal) }
+        Ok(Out(out).set(of_stream(stream)?.1.ordinal)?)
     };
 }
 
@@ -181,8 +180,7 @@ unsafe fn retain(out: *mut usize, ordinal: c_int) -> CudaResult {
         owns(made, device);
         primary.context = made;
     }
-    // SAFETY: promised by the caller.
-    unsafe { put(out, primary.context)? };
+    Out(out).set(primary.context)?;
     primary.users += 1;
     Ok(())
 }
@@ -199,7 +197,7 @@ unsafe fn release(ordinal: c_int) -> CudaResult {
         return Ok(());
     }
     let mut primary = primary(device).lock();
-    primary.users = primary.users.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+    primary.users = primary.users.checked_sub(1).ok_or(CudaError::INVALID_CONTEXT)?;
     if primary.users == 0 { end(&mut primary) } else { Ok(()) }
 }
 
@@ -243,9 +241,6 @@ unsafe fn state(ordinal: c_int, flags: *mut c_uint, active: *mut c_int) -> CudaR
         return call!(cuDevicePrimaryCtxGetState(device.real => c_int, flags => *mut c_uint, active => *mut c_int));
     }
     let primary = primary(device).lock();
-    // SAFETY: promised by the caller.
-    unsafe {
-        put(flags, primary.flags)?;
-        put(active, c_int::from(primary.context != 0))
-    }
+    Out(flags).set(primary.flags)?;
+    Ok(Out(active).set(c_int::from(primary.context != 0))?)
 }

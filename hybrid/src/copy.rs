@@ -1,12 +1,14 @@
 //! Copies are the real library's. If one side is host memory that replaces device memory, the real library is told that it is
 //! host memory.
 
+use abi::argument::In;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::backing::{self, Backing};
 use crate::book;
-use crate::guard::{exports, take};
+use crate::guard::exports;
 use crate::real::{call, real};
 use crate::traffic::{self, Way};
-use crate::trouble::{self, CudaResult, INVALID_VALUE};
 
 /// Whether the `bytes` at `address` are host memory that replaces device memory.
 ///
@@ -19,7 +21,7 @@ pub(crate) fn is_spilled(address: usize, bytes: usize) -> CudaResult<bool> {
     match book::find(address) {
         Some((base, held)) if matches!(held.backing, Backing::Spilled(_)) => {
             let left = base + held.bytes as usize - address;
-            if bytes > left { Err(INVALID_VALUE) } else { Ok(true) }
+            if bytes > left { Err(CudaError::INVALID_VALUE) } else { Ok(true) }
         }
         _ => Ok(false),
     }
@@ -27,10 +29,9 @@ pub(crate) fn is_spilled(address: usize, bytes: usize) -> CudaResult<bool> {
 
 /// Copies between two addresses: with the function of that name, or with the one that finds out what each address is.
 macro_rules! copies {
-    ($(fn $name:ident($($stream:ident)?) = $way:expr, $general:ident;)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(to: usize, from: usize, bytes: usize $(, $stream: usize)?) -> u32 {
-            crate::guard::guard(stringify!($name), || {
+    ($(fn $name:ident($($stream:ident)?) = $way:expr, $general:ident;)*) => {
+        exports! {$(
+            fn $name(to: usize, from: usize, bytes: usize $(, $stream: usize)?) = |to, from, bytes $(, $stream)?| {
                 let spilled = is_spilled(to, bytes)? | is_spilled(from, bytes)?;
                 let real = if spilled {
                     real!($general(usize, usize, usize $(, copies!(@type $stream))?))
@@ -38,13 +39,13 @@ macro_rules! copies {
                     real!($name(usize, usize, usize $(, copies!(@type $stream))?))
                 };
                 // SAFETY: the caller's promises are the real library's.
-                trouble::check(unsafe { real?(to, from, bytes $(, $stream)?) })?;
+                abi::cuda::check(unsafe { real?(to, from, bytes $(, $stream)?) })?;
                 let way: fn(usize, usize) -> Way = $way;
                 traffic::count(way(to, from), bytes);
                 Ok(())
-            })
-        }
-    )*};
+            };
+        )*}
+    };
     (@type $stream:ident) => { usize };
 }
 
@@ -69,10 +70,9 @@ copies! {
 
 /// Copies between contexts.
 macro_rules! peers {
-    ($(fn $name:ident($($stream:ident)?) = $general:ident;)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize $(, $stream: usize)?) -> u32 {
-            crate::guard::guard(stringify!($name), || {
+    ($(fn $name:ident($($stream:ident)?) = $general:ident;)*) => {
+        exports! {$(
+            fn $name(to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize $(, $stream: usize)?) = |to, to_context, from, from_context, bytes $(, $stream)?| {
                 if is_spilled(to, bytes)? | is_spilled(from, bytes)? {
                     call!($general(to => usize, from => usize, bytes => usize $(, $stream => usize)?))?;
                 } else {
@@ -80,9 +80,9 @@ macro_rules! peers {
                 }
                 traffic::count(Way::Within, bytes);
                 Ok(())
-            })
-        }
-    )*};
+            };
+        )*}
+    };
 }
 
 peers! {
@@ -137,8 +137,7 @@ macro_rules! described_copies {
     ($($type:ident $layout:ident { $(fn $name:ident($($stream:ident)?);)* })*) => {$($(
         exports! {
             fn $name(from: *const $type $(, $stream: usize)?) = |from $(, $stream)?| {
-                // SAFETY: promised by the caller.
-                let (words, way, bytes) = described(unsafe { take(from) }?, &$layout)?;
+                let (words, way, bytes) = described(In(from).get()?, &$layout)?;
                 call!($name(&raw const words => *const $type $(, $stream => usize)?))?;
                 traffic::count(way, bytes);
                 Ok(())

@@ -4,12 +4,12 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 use protocol::gpu::Gpu;
 
 use crate::real::call;
 use crate::settings::{self, Policy, Settings};
-use crate::trouble::{CudaResult, INVALID_DEVICE, NO_DEVICE, NOT_INITIALIZED};
 
 /// One device that the program sees.
 #[derive(Debug)]
@@ -45,31 +45,31 @@ static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// The machine, once `cuInit` has succeeded.
 pub(crate) fn machine() -> CudaResult<&'static Machine> {
-    MACHINE.get().ok_or(NOT_INITIALIZED)
+    MACHINE.get().ok_or(CudaError::NOT_INITIALIZED)
 }
 
 /// The device with that number.
 pub(crate) fn get(ordinal: c_int) -> CudaResult<&'static Device> {
-    let index = usize::try_from(ordinal).map_err(|_| INVALID_DEVICE)?;
-    machine()?.devices.get(index).ok_or(INVALID_DEVICE)
+    let index = usize::try_from(ordinal).map_err(|_| CudaError::INVALID_DEVICE)?;
+    machine()?.devices.get(index).ok_or(CudaError::INVALID_DEVICE)
 }
 
 /// The first device that computes on this real one.
 pub(crate) fn first_of(real: c_int) -> CudaResult<&'static Device> {
-    machine()?.devices.iter().find(|device| device.real == real).ok_or(INVALID_DEVICE)
+    machine()?.devices.iter().find(|device| device.real == real).ok_or(CudaError::INVALID_DEVICE)
 }
 
 /// `cuInit`: first the real library's, then the devices. The real one must not apply the mask that is meant for our devices.
 pub(crate) fn init(flags: u32) -> CudaResult {
     static ONCE: Mutex<()> = Mutex::new(());
-    let settings = settings::get().ok_or(NO_DEVICE)?;
+    let settings = settings::get().ok_or(CudaError::NO_DEVICE)?;
     if MACHINE.get().is_some() {
         return call!(cuInit(flags => u32));
     }
     let _one = ONCE.lock();
     start(settings, flags)?;
     if settings.shown.is_empty() {
-        return Err(NO_DEVICE);
+        return Err(CudaError::NO_DEVICE);
     }
     let machine = look(settings)?;
     MACHINE.get_or_init(|| machine);
@@ -99,12 +99,12 @@ fn real() -> CudaResult<Vec<(c_int, u64)>> {
         call!(cuDeviceTotalMem_v2(&raw mut total => *mut usize, device => c_int))?;
         real.push((device, total as u64));
     }
-    if real.is_empty() { Err(NO_DEVICE) } else { Ok(real) }
+    if real.is_empty() { Err(CudaError::NO_DEVICE) } else { Ok(real) }
 }
 
 /// Memory of the real devices, for a process that ends after it: it starts the real library.
 pub(crate) fn ask() -> CudaResult<Vec<u64>> {
-    start(settings::get().ok_or(NO_DEVICE)?, 0)?;
+    start(settings::get().ok_or(CudaError::NO_DEVICE)?, 0)?;
     Ok(real()?.into_iter().map(|(_, total)| total).collect())
 }
 

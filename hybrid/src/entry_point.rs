@@ -3,12 +3,13 @@
 use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
+use abi::cuda::{CudaError, CudaResult};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use protocol::cuda_history;
 
 use crate::guard::exports;
 use crate::real::call;
-use crate::trouble::{self, CudaResult, INVALID_VALUE, NOT_FOUND};
+use crate::trouble;
 
 /// `real` recognizes this library by this symbol.
 #[unsafe(no_mangle)]
@@ -18,7 +19,7 @@ exports! {
     fn cuGetProcAddress(symbol: *const c_char, out: *mut usize, wanted: c_int, flags: c_ulonglong) = |symbol, out, wanted, flags| {
         let ask = |version, out| call!(cuGetProcAddress(symbol => *const c_char, out => *mut usize, version => c_int, flags => c_ulonglong));
         // SAFETY: promised by the caller.
-        unsafe { answer(symbol, out, wanted, flags, &ask, &|| Err(NOT_FOUND)) }
+        unsafe { answer(symbol, out, wanted, flags, &ask, &|| Err(CudaError::NOT_FOUND)) }
     };
     fn cuGetProcAddress_v2(symbol: *const c_char, out: *mut usize, wanted: c_int, flags: c_ulonglong, status: *mut c_int) = |symbol, out, wanted, flags, status| {
         let ask = |version, out| call!(cuGetProcAddress_v2(symbol => *const c_char, out => *mut usize, version => c_int, flags => c_ulonglong, status => *mut c_int));
@@ -47,7 +48,7 @@ unsafe fn answer(
     absent: &dyn Fn() -> CudaResult,
 ) -> CudaResult {
     if symbol.is_null() || out.is_null() {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     let mut real = 0;
     let answered = ask(wanted, &raw mut real);

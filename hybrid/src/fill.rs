@@ -2,11 +2,12 @@
 
 use std::ffi::{c_uint, c_void};
 
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::copy::is_spilled;
-use crate::guard::guard;
+use crate::guard::exports;
 use crate::real::call;
 use crate::traffic::{self, Way};
-use crate::trouble::{CAPTURE_UNSUPPORTED, CudaResult, INVALID_VALUE};
 
 /// Rows of host memory, and what goes into each element.
 struct Rows {
@@ -22,9 +23,9 @@ struct Rows {
 impl Rows {
     /// From the first byte to the last.
     fn length(&self) -> CudaResult<usize> {
-        let row = self.width.checked_mul(self.element).ok_or(INVALID_VALUE)?;
-        let before = self.height.saturating_sub(1).checked_mul(self.pitch).ok_or(INVALID_VALUE)?;
-        row.checked_add(before).ok_or(INVALID_VALUE)
+        let row = self.width.checked_mul(self.element).ok_or(CudaError::INVALID_VALUE)?;
+        let before = self.height.saturating_sub(1).checked_mul(self.pitch).ok_or(CudaError::INVALID_VALUE)?;
+        row.checked_add(before).ok_or(CudaError::INVALID_VALUE)
     }
 
     fn write(&self) {
@@ -56,7 +57,7 @@ fn later(
     let mut status: c_uint = 0;
     capturing(&raw mut status)?;
     if status != 0 {
-        return Err(CAPTURE_UNSUPPORTED);
+        return Err(CudaError::CAPTURE_UNSUPPORTED);
     }
     let rows = Box::into_raw(Box::new(rows)).cast();
     launch(run, rows).inspect_err(|_| {
@@ -87,9 +88,8 @@ macro_rules! fills {
     (@or $default:literal $given:ident) => { $given };
     (@type $given:ident) => { usize };
     (@now $name:ident $type:ty, $element:literal, ($($pitch:ident)?), ($($height:ident)?), $wait:ident, $stream:literal) => {
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(to: usize $(, $pitch: usize)?, value: $type, width: usize $(, $height: usize)?) -> u32 {
-            guard(stringify!($name), || {
+        exports! {
+            fn $name(to: usize $(, $pitch: usize)?, value: $type, width: usize $(, $height: usize)?) = |to $(, $pitch)?, value, width $(, $height)?| {
                 let rows = fills!(@rows to value width $element, ($($pitch)?), ($($height)?));
                 let bytes = rows.width.saturating_mul(rows.height).saturating_mul(rows.element);
                 if is_spilled(to, rows.length()?)? {
@@ -100,13 +100,12 @@ macro_rules! fills {
                 }
                 traffic::count(Way::Fill, bytes);
                 Ok(())
-            })
+            };
         }
     };
     (@later $name:ident $type:ty, $element:literal, ($($pitch:ident)?), ($($height:ident)?), $capturing:ident, $launch:ident) => {
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(to: usize $(, $pitch: usize)?, value: $type, width: usize $(, $height: usize)?, stream: usize) -> u32 {
-            guard(stringify!($name), || {
+        exports! {
+            fn $name(to: usize $(, $pitch: usize)?, value: $type, width: usize $(, $height: usize)?, stream: usize) = |to $(, $pitch)?, value, width $(, $height)?, stream| {
                 let rows = fills!(@rows to value width $element, ($($pitch)?), ($($height)?));
                 let bytes = rows.width.saturating_mul(rows.height).saturating_mul(rows.element);
                 if is_spilled(to, rows.length()?)? {
@@ -118,7 +117,7 @@ macro_rules! fills {
                 }
                 traffic::count(Way::Fill, bytes);
                 Ok(())
-            })
+            };
         }
     };
 }

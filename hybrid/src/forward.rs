@@ -22,7 +22,7 @@ impl Slot {
 
 /// After a panic: `CUDA_ERROR_UNKNOWN`, which is also `NVML_ERROR_UNKNOWN`.
 unsafe extern "C" fn broken() -> u32 {
-    crate::trouble::UNKNOWN
+    abi::cuda::CudaError::UNKNOWN.0
 }
 
 /// Fills a slot and returns its address.

@@ -1,22 +1,24 @@
 //! The functions that are forwarded unchanged: they do not name a device or hold memory that is in the books.
 
+use abi::cuda::CudaError;
+
 use crate::forward::forwarded;
 use crate::real;
-use crate::trouble::{self, NOT_SUPPORTED, STUB_LIBRARY};
+use crate::trouble;
 
 unsafe extern "C" fn no_driver() -> u32 {
-    STUB_LIBRARY
+    CudaError::STUB_LIBRARY.0
 }
 
 unsafe extern "C" fn not_there() -> u32 {
-    NOT_SUPPORTED
+    CudaError::NOT_SUPPORTED.0
 }
 
 /// A name that the real library does not have returns `CUDA_ERROR_NOT_SUPPORTED`.
 fn find(name: &'static str) -> usize {
     match real::address(name) {
         Ok(address) => address,
-        Err(STUB_LIBRARY) => no_driver as *const () as usize,
+        Err(CudaError::STUB_LIBRARY) => no_driver as *const () as usize,
         Err(_) => {
             trouble::say(&format!("{name}: the real libcuda has no such function"));
             not_there as *const () as usize

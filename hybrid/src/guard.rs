@@ -1,57 +1,40 @@
-//! The outer edge of every C function: no panic leaves it, and results go where C wants them.
+//! The guard around every C function, and how they are declared.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use abi::cuda::CudaError;
+use abi::guard::Guard;
+use abi::table::Status;
 
-use crate::trouble::{self, CudaResult, INVALID_VALUE};
+use crate::trouble;
 
-/// Runs the body of `name`; a panic in it is `CUDA_ERROR_UNKNOWN`.
-pub(crate) fn guard(name: &str, body: impl FnOnce() -> CudaResult) -> u32 {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => result.err().unwrap_or(0),
-        Err(_) => {
-            trouble::say(&format!("{name}: a mistake in fakegpu"));
-            trouble::UNKNOWN
-        }
+/// libcuda's: no panic leaves it.
+pub(crate) struct Driver;
+
+impl Guard for Driver {
+    fn panicked(&self, name: &'static str) -> u32 {
+        trouble::say(&format!("{name}: a mistake in fakegpu"));
+        CudaError::UNKNOWN.0
     }
-}
 
-/// Writes a result; a null pointer is `CUDA_ERROR_INVALID_VALUE`, as in the real library.
-///
-/// # Safety
-/// `out` is null or may be written.
-pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> CudaResult {
-    if out.is_null() {
-        return Err(INVALID_VALUE);
+    /// Functions from before CUDA 3.2, whose memory would not be in the books: their addresses have 32 bits.
+    fn missing(&self, name: &'static str, _: Status) -> u32 {
+        trouble::say(&format!("{name}: the interface of CUDA 3.1 is not supported; use {name}_v2"));
+        CudaError::NOT_SUPPORTED.0
     }
-    // SAFETY: promised by the caller.
-    unsafe { out.write_unaligned(value) };
-    Ok(())
-}
-
-/// Reads an argument that is passed by pointer.
-///
-/// # Errors
-/// A null pointer is `CUDA_ERROR_INVALID_VALUE`.
-///
-/// # Safety
-/// `from` is null or may be read.
-pub(crate) unsafe fn take<T: Copy>(from: *const T) -> CudaResult<T> {
-    // SAFETY: promised by the caller.
-    if from.is_null() { Err(INVALID_VALUE) } else { Ok(unsafe { from.read_unaligned() }) }
 }
 
 /// C functions with bodies. Each is called from C, and the caller guarantees its pointers as NVIDIA's documentation requires.
 macro_rules! exports {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $body:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            $crate::guard::guard(stringify!($name), || {
-                let body: unsafe fn($($type),*) -> $crate::trouble::CudaResult = $body;
-                // SAFETY: promised by the caller, see above.
-                unsafe { body($($argument),*) }
-            })
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $body:expr;)*) => {
+        abi::functions! {
+            guarded by $crate::guard::Driver;
+            real {
+                $(fn $name($($argument: $type),*) = {
+                    let body: unsafe fn($($type),*) -> abi::cuda::CudaResult = $body;
+                    body
+                };)*
+            }
         }
-    )*};
+    };
 }
 
 pub(crate) use exports;

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 
+use abi::argument::In;
+use abi::cuda::CudaResult;
 use dataplane::lock::Mutex;
 use protocol::device_report::KernelLaunches;
 
 use crate::context::of_stream;
-use crate::guard::{exports, take};
+use crate::guard::exports;
 use crate::real::call;
-use crate::trouble::CudaResult;
 
 /// Kernels above this many names, and those without a name, are counted as `_other_`, as in a simulation.
 const NAMES: usize = 10_000;
@@ -188,8 +189,7 @@ fn note(executable: usize, graph: usize) -> CudaResult {
 /// `real` writes the graph that can be launched to `made`.
 fn instantiated(made: *mut usize, graph: usize, real: impl FnOnce() -> CudaResult) -> CudaResult {
     real()?;
-    // SAFETY: the real library has written it.
-    note(unsafe { take(made) }?, graph)
+    note(In(made).get()?, graph)
 }
 
 /// Handles of an unloaded module may be given to others.
@@ -215,8 +215,8 @@ macro_rules! kernel_launches {
                 if configuration.is_null() {
                     return real();
                 }
-                // SAFETY: promised by the caller.
-                let stream = unsafe { take(&raw const (*configuration).stream) }?;
+                // SAFETY: not null, and promised by the caller.
+                let stream = In(unsafe { &raw const (*configuration).stream }).get()?;
                 launched(function, Stream(stream, $per_thread), real)
             };
             fn $graph(graph: usize, stream: usize) =
@@ -264,7 +264,7 @@ exports! {
     fn cuLibraryGetKernel(out: *mut usize, library: usize, name: *const c_char) = |out, library, name| {
         call!(cuLibraryGetKernel(out => *mut usize, library => usize, name => *const c_char))?;
         // SAFETY: both were valid for the real library.
-        let (kernel, name) = unsafe { (take(out)?, named(name)) };
+        let (kernel, name) = (In(out).get()?, unsafe { named(name) });
         with(|launches| launches.names.insert(kernel, name));
         Ok(())
     };
@@ -272,8 +272,7 @@ exports! {
         call!(cuLibraryEnumerateKernels(list => *mut usize, count => c_uint, library => usize))?;
         for index in 0..count as usize {
             let mut text = std::ptr::null();
-            // SAFETY: the list has `count` entries, promised by the caller.
-            let kernel = unsafe { take(list.wrapping_add(index)) }?;
+            let kernel = In(list.wrapping_add(index)).get()?;
             if kernel != 0 && call!(cuKernelGetName(&raw mut text => *mut *const c_char, kernel => usize)).is_ok() {
                 // SAFETY: the real library has written it.
                 with(|launches| launches.names.insert(kernel, unsafe { named(text) }));
@@ -286,8 +285,7 @@ exports! {
     fn cuLaunchCooperativeKernelMultiDevice(list: *const MultiDevice, count: c_uint, flags: c_uint) = |list, count, flags| {
         call!(cuLaunchCooperativeKernelMultiDevice(list => *const MultiDevice, count => c_uint, flags => c_uint))?;
         for index in 0..count as usize {
-            // SAFETY: the list has `count` entries, promised by the caller.
-            let of = unsafe { take(list.wrapping_add(index)) }?;
+            let of = In(list.wrapping_add(index)).get()?;
             launched(of.function, Stream(of.stream, false), || Ok(()))?;
         }
         Ok(())

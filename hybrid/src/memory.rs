@@ -2,14 +2,16 @@
 
 use std::ffi::c_uint;
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::backing::Backing;
 use crate::book::{self, Held, Kind};
 use crate::context::{current, of_stream};
-use crate::guard::{exports, put};
+use crate::guard::exports;
 use crate::policy;
 use crate::real::call;
 use crate::settings::{self, Policy};
-use crate::trouble::{self, CudaResult, INVALID_VALUE, NOT_SUPPORTED};
 
 exports! {
     fn cuMemAlloc_v2(out: *mut usize, size: usize) = |out, size| {
@@ -50,22 +52,11 @@ exports! {
     fn cuMemGetAddressRange_v2(base: *mut usize, size: *mut usize, address: usize) = range;
 }
 
-/// Functions from before CUDA 3.2, whose memory would not be in the books: their addresses have 32 bits.
-macro_rules! refused {
-    ($($name:ident)*) => {$(
-        // The arguments are not looked at.
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() -> u32 {
-            crate::guard::guard(stringify!($name), || {
-                trouble::say(concat!(stringify!($name), ": the interface of CUDA 3.1 is not supported; use ", stringify!($name), "_v2"));
-                Err(NOT_SUPPORTED)
-            })
-        }
-    )*};
-}
-
-refused! {
-    cuMemAlloc cuMemAllocPitch cuMemFree cuMemGetInfo cuMemGetAddressRange cuDeviceTotalMem cuArrayCreate cuArray3DCreate
+abi::functions! {
+    guarded by crate::guard::Driver;
+    refused {
+        cuMemAlloc cuMemAllocPitch cuMemFree cuMemGetInfo cuMemGetAddressRange cuDeviceTotalMem cuArrayCreate cuArray3DCreate
+    }
 }
 
 /// # Safety
@@ -86,8 +77,7 @@ unsafe fn allocate(
         real(&raw mut address).map(|()| address)
     };
     let address = policy::allocate(place, size as u64, make)?;
-    // SAFETY: promised by the caller.
-    unsafe { put(out, address) }
+    Ok(Out(out).set(address)?)
 }
 
 /// Every row takes up the pitch, which only the real library knows. If it has no room, rows get a pitch that every GPU accepts.
@@ -96,8 +86,8 @@ unsafe fn pitched(out: *mut usize, pitch: *mut usize, width: usize, height: usiz
     if out.is_null() || pitch.is_null() || width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {
         return call!(cuMemAllocPitch_v2(out => *mut usize, pitch => *mut usize, width => usize, height => usize, element => c_uint));
     }
-    let row = width.checked_next_multiple_of(ROW).ok_or(INVALID_VALUE)?;
-    let bytes = row.checked_mul(height).ok_or(INVALID_VALUE)?;
+    let row = width.checked_next_multiple_of(ROW).ok_or(CudaError::INVALID_VALUE)?;
+    let bytes = row.checked_mul(height).ok_or(CudaError::INVALID_VALUE)?;
     let mut real_row = row;
     let make = || {
         let mut address = 0;
@@ -105,11 +95,8 @@ unsafe fn pitched(out: *mut usize, pitch: *mut usize, width: usize, height: usiz
         Ok(address)
     };
     let address = policy::allocate(current()?, bytes as u64, make)?;
-    // SAFETY: promised by the caller.
-    unsafe {
-        put(pitch, real_row)?;
-        put(out, address)
-    }
+    Out(pitch).set(real_row)?;
+    Ok(Out(out).set(address)?)
 }
 
 unsafe fn managed(out: *mut usize, size: usize, flags: c_uint) -> CudaResult {
@@ -125,8 +112,7 @@ unsafe fn managed(out: *mut usize, size: usize, flags: c_uint) -> CudaResult {
     // What does not fit on the device is on the host, as on hardware.
     let booked = book::left(place.1).min(size as u64);
     let address = policy::allocate_as(place, Kind::Address, (size as u64, booked), make)?;
-    // SAFETY: promised by the caller.
-    unsafe { put(out, address) }
+    Ok(Out(out).set(address)?)
 }
 
 /// Only memory on the real device can be freed in stream order; for the rest, this waits for the stream.
@@ -147,11 +133,8 @@ unsafe fn info(free: *mut usize, total: *mut usize) -> CudaResult {
     let device = current()?.1;
     let left = book::left(device) as usize;
     let is_clamped = settings::get().is_some_and(|settings| settings.policy == Policy::Clamp);
-    // SAFETY: promised by the caller.
-    unsafe {
-        put(free, if is_clamped { left.min(real_free) } else { left })?;
-        put(total, device.total as usize)
-    }
+    Out(free).set(if is_clamped { left.min(real_free) } else { left })?;
+    Ok(Out(total).set(device.total as usize)?)
 }
 
 unsafe fn range(base: *mut usize, size: *mut usize, address: usize) -> CudaResult {

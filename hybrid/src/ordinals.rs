@@ -2,11 +2,12 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
 use protocol::{gpu, gpu_attribute};
 
-use crate::guard::{exports, put};
+use crate::guard::exports;
 use crate::real::call;
-use crate::trouble::{CudaResult, INVALID_DEVICE, INVALID_VALUE};
 use crate::{device, report};
 
 exports! {
@@ -30,13 +31,11 @@ unsafe fn init(flags: u32) -> CudaResult {
 }
 
 unsafe fn count(out: *mut c_int) -> CudaResult {
-    // SAFETY: promised by the caller.
-    unsafe { put(out, device::machine()?.devices.len() as c_int) }
+    Ok(Out(out).set(device::machine()?.devices.len() as c_int)?)
 }
 
 unsafe fn get(out: *mut c_int, ordinal: c_int) -> CudaResult {
-    // SAFETY: promised by the caller.
-    unsafe { put(out, device::get(ordinal)?.ordinal) }
+    Ok(Out(out).set(device::get(ordinal)?.ordinal)?)
 }
 
 unsafe fn name(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
@@ -46,7 +45,8 @@ unsafe fn name(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
 
 /// Writes as much of a text as there is room for; fewer than `least` bytes are an error.
 unsafe fn put_text(out: *mut c_char, length: c_int, text: &str, least: usize) -> CudaResult {
-    let room = usize::try_from(length).ok().filter(|room| *room >= least && !out.is_null()).ok_or(INVALID_VALUE)?;
+    let room =
+        usize::try_from(length).ok().filter(|room| *room >= least && !out.is_null()).ok_or(CudaError::INVALID_VALUE)?;
     let kept = text.len().min(room - 1);
     // SAFETY: `out` has `length` bytes, promised by the caller.
     unsafe {
@@ -57,22 +57,17 @@ unsafe fn put_text(out: *mut c_char, length: c_int, text: &str, least: usize) ->
 }
 
 unsafe fn uuid(out: *mut [u8; 16], ordinal: c_int) -> CudaResult {
-    // SAFETY: promised by the caller.
-    unsafe { put(out, device::get(ordinal)?.gpu.uuid()) }
+    Ok(Out(out).set(device::get(ordinal)?.gpu.uuid())?)
 }
 
 unsafe fn total_memory(out: *mut usize, ordinal: c_int) -> CudaResult {
-    // SAFETY: promised by the caller.
-    unsafe { put(out, device::get(ordinal)?.total as usize) }
+    Ok(Out(out).set(device::get(ordinal)?.total as usize)?)
 }
 
 unsafe fn capability(major: *mut c_int, minor: *mut c_int, ordinal: c_int) -> CudaResult {
     let capability = device::get(ordinal)?.gpu.capability();
-    // SAFETY: promised by the caller.
-    unsafe {
-        put(major, capability.0)?;
-        put(minor, capability.1)
-    }
+    Out(major).set(capability.0)?;
+    Ok(Out(minor).set(capability.1)?)
 }
 
 /// Attributes of the model and the address come from the profile and the place; those of the driver and the system come from the
@@ -87,8 +82,7 @@ unsafe fn attribute(out: *mut c_int, number: c_int, ordinal: c_int) -> CudaResul
         50 => Some(device.gpu.pci().0 as c_int),
         number => gpu_attribute::of_model(device.gpu, number),
     };
-    // SAFETY: promised by the caller.
-    own.map_or(Ok(()), |value| unsafe { put(out, value) })
+    own.map_or(Ok(()), |value| Ok(Out(out).set(value)?))
 }
 
 unsafe fn pci_address(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
@@ -100,12 +94,11 @@ unsafe fn pci_address(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaRe
 
 unsafe fn by_pci_address(out: *mut c_int, address: *const c_char) -> CudaResult {
     if out.is_null() || address.is_null() {
-        return Err(INVALID_VALUE);
+        return Err(CudaError::INVALID_VALUE);
     }
     // SAFETY: a C string, promised by the caller.
-    let address = unsafe { CStr::from_ptr(address) }.to_str().map_err(|_| INVALID_VALUE)?;
-    let place = gpu::parse_pci(address).ok_or(INVALID_VALUE)?;
+    let address = unsafe { CStr::from_ptr(address) }.to_str().map_err(|_| CudaError::INVALID_VALUE)?;
+    let place = gpu::parse_pci(address).ok_or(CudaError::INVALID_VALUE)?;
     let found = device::machine()?.devices.iter().find(|device| (device.gpu.pci(), 0) == place);
-    // SAFETY: promised by the caller.
-    unsafe { put(out, found.ok_or(INVALID_DEVICE)?.ordinal) }
+    Ok(Out(out).set(found.ok_or(CudaError::INVALID_DEVICE)?.ordinal)?)
 }

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_ulonglong};
 
+use abi::argument::{In, Out};
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 
 use crate::book::{self, Kind};
 use crate::device::{self, Device};
-use crate::guard::{exports, put, take};
+use crate::guard::exports;
 use crate::policy;
 use crate::real::call;
 use crate::translate::{AllocationProperties, Location};
-use crate::trouble::{CudaResult, NOT_SUPPORTED};
 
 /// `CU_MEM_LOCATION_TYPE_DEVICE`, `_HOST_NUMA`
 const DEVICE: u32 = 1;
@@ -54,8 +55,7 @@ fn with<R>(body: impl FnOnce(&mut References) -> R) -> R {
 
 exports! {
     fn cuMemCreate(out: *mut usize, size: usize, properties: *const AllocationProperties, flags: c_ulonglong) = |out, size, properties, flags| {
-        // SAFETY: promised by the caller.
-        let given = unsafe { take(properties) }?;
+        let given = In(properties).get()?;
         let real = given.real()?;
         let make = |made: *mut usize| call!(cuMemCreate(made => *mut usize, size => usize, &raw const real => *const AllocationProperties, flags => c_ulonglong));
         // Memory that is not on a device takes nothing from one. The real library refuses mistakes.
@@ -79,21 +79,18 @@ exports! {
             references.handles.insert(handle, allocation);
             references.add(allocation);
         });
-        // SAFETY: promised by the caller.
-        unsafe { put(out, handle) }
+        Ok(Out(out).set(handle)?)
     };
     fn cuMemGetAllocationPropertiesFromHandle(out: *mut AllocationProperties, handle: usize) = |out, handle| {
         call!(cuMemGetAllocationPropertiesFromHandle(out => *mut AllocationProperties, handle => usize))?;
-        // SAFETY: promised by the caller.
-        let properties = unsafe { take(out) }?;
+        let properties = In(out).get()?;
         let allocation = with(|references| references.handles.get(&handle).copied());
         let ordinal = match allocation.and_then(|allocation| book::get(Kind::Physical, allocation)) {
             Some(held) => held.device as c_int,
             None if properties.location.kind == DEVICE => device::first_of(properties.location.id)?.ordinal,
             None => return Ok(()),
         };
-        // SAFETY: promised by the caller.
-        unsafe { put(out, properties.with_location(Location { kind: DEVICE, id: ordinal })) }
+        Ok(Out(out).set(properties.with_location(Location { kind: DEVICE, id: ordinal }))?)
     };
     fn cuMemRelease(handle: usize) = |handle| {
         // Before the call: the real library may give the handle to another thread before it returns.
@@ -125,8 +122,7 @@ exports! {
     };
     fn cuMemRetainAllocationHandle(out: *mut usize, address: usize) = |out, address| {
         call!(cuMemRetainAllocationHandle(out => *mut usize, address => usize))?;
-        // SAFETY: promised by the caller, and written by the real library.
-        let handle = unsafe { take(out) }?;
+        let handle = In(out).get()?;
         with(|references| {
             let found = references.mapped.range(..=address).next_back().filter(|(at, (size, _))| address - **at < *size);
             if let Some(allocation) = found.map(|(_, (_, allocation))| *allocation) {
@@ -146,7 +142,7 @@ fn near(device: &Device) -> CudaResult<Location> {
     };
     // `CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`, `_HOST_NUMA_ID`, which is negative without NUMA.
     if attribute(141)? == 0 {
-        return Err(NOT_SUPPORTED);
+        return Err(CudaError::NOT_SUPPORTED);
     }
     Ok(Location { kind: HOST_NUMA, id: attribute(134)?.max(0) })
 }

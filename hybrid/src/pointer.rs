@@ -3,12 +3,14 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use abi::argument::{In, Out};
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::backing::Backing;
 use crate::book::{self, Held};
 use crate::device;
-use crate::guard::{exports, put, take};
+use crate::guard::exports;
 use crate::real::call;
-use crate::trouble::{CudaResult, INVALID_VALUE};
 
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
 const DEVICE_ORDINAL: c_uint = 9;
@@ -29,8 +31,8 @@ exports! {
             call!(cuPointerGetAttributes(count => c_uint, numbers => *const c_uint, outs => *const *mut c_void, address => usize))?;
         }
         for index in 0..count as usize {
-            // SAFETY: both lists have `count` entries, promised by the caller.
-            let (number, out) = unsafe { (take(numbers.wrapping_add(index))?, take(outs.wrapping_add(index))?) };
+            // Both lists have `count` entries.
+            let (number, out) = (In(numbers.wrapping_add(index)).get()?, In(outs.wrapping_add(index)).get()?);
             match &spilled {
                 // SAFETY: promised by the caller.
                 Some((base, held)) => unsafe { answer(out, number, address, *base, held)? },
@@ -51,16 +53,14 @@ fn spilled(address: usize) -> Option<(usize, Held)> {
 /// `out` holds an `int`.
 unsafe fn rename(out: *mut c_void, address: usize) -> CudaResult {
     let out = out.cast::<c_int>();
-    // SAFETY: promised by the caller.
-    let real = unsafe { take(out) }?;
+    let real = In(out).get()?;
     let ordinal = match book::find(address) {
         Some((_, held)) => held.device as c_int,
         // A negative number is not a device.
         None if real < 0 => real,
         None => device::first_of(real)?.ordinal,
     };
-    // SAFETY: promised by the caller.
-    unsafe { put(out, ordinal) }
+    Ok(Out(out).set(ordinal)?)
 }
 
 /// Answers as for device memory (`CUpointer_attribute`).
@@ -68,23 +68,21 @@ unsafe fn rename(out: *mut c_void, address: usize) -> CudaResult {
 /// # Safety
 /// `out` has room for that attribute.
 unsafe fn answer(out: *mut c_void, number: c_uint, address: usize, base: usize, held: &Held) -> CudaResult {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match number {
-            // CONTEXT, DEVICE_POINTER, HOST_POINTER
-            1 => put(out.cast(), held.context),
-            3 | 4 => put(out.cast(), address),
-            // MEMORY_TYPE: device
-            2 => put(out.cast::<c_uint>(), 2),
-            // IS_MANAGED
-            8 => put(out.cast::<c_uint>(), 0),
-            DEVICE_ORDINAL => put(out.cast(), held.device as c_int),
-            // RANGE_START_ADDR, RANGE_SIZE
-            11 => put(out.cast(), base),
-            12 => put(out.cast(), held.bytes as usize),
-            // MAPPED
-            13 => put(out.cast::<u8>(), 1),
-            _ => Err(INVALID_VALUE),
-        }
-    }
+    let answered = match number {
+        // CONTEXT, DEVICE_POINTER, HOST_POINTER
+        1 => Out(out.cast()).set(held.context),
+        3 | 4 => Out(out.cast()).set(address),
+        // MEMORY_TYPE: device
+        2 => Out(out.cast::<c_uint>()).set(2),
+        // IS_MANAGED
+        8 => Out(out.cast::<c_uint>()).set(0),
+        DEVICE_ORDINAL => Out(out.cast()).set(held.device as c_int),
+        // RANGE_START_ADDR, RANGE_SIZE
+        11 => Out(out.cast()).set(base),
+        12 => Out(out.cast()).set(held.bytes as usize),
+        // MAPPED
+        13 => Out(out.cast::<u8>()).set(1),
+        _ => return Err(CudaError::INVALID_VALUE),
+    };
+    Ok(answered?)
 }

@@ -1,6 +1,7 @@
 //! How memory is allocated and freed: it is booked and then made by the real library, or as the policy says if the real device
 //! has no room.
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 use protocol::device_report::{Allocations, HybridStats};
 
@@ -9,7 +10,6 @@ use crate::book::{self, Held, Kind};
 use crate::device::Device;
 use crate::real::call;
 use crate::settings::{self, Policy};
-use crate::trouble::{CudaResult, OUT_OF_MEMORY};
 
 static STATS: Mutex<HybridStats> = {
     const NONE: Allocations = Allocations { count: 0, bytes: 0 };
@@ -43,7 +43,7 @@ pub(crate) fn allocate(
     book::reserve(device, bytes)?;
     let made = match real() {
         Ok(address) => Ok((address, Backing::Real)),
-        Err(OUT_OF_MEMORY) => {
+        Err(CudaError::MEMORY_ALLOCATION) => {
             backing::instead(policy(), bytes as usize).inspect(|_| STATS.lock().oom_fallback_count += 1)
         }
         Err(code) => Err(code),
@@ -59,7 +59,7 @@ pub(crate) fn allocate(
             Ok(address)
         }
         Err(code) => {
-            book::cancel(device, bytes, code == OUT_OF_MEMORY);
+            book::cancel(device, bytes, code == CudaError::MEMORY_ALLOCATION);
             Err(code)
         }
     }
@@ -74,7 +74,8 @@ pub(crate) fn allocate_as(
     real: impl FnOnce() -> CudaResult<(usize, Backing)>,
 ) -> CudaResult<usize> {
     book::reserve(device, booked)?;
-    let (made, backing) = real().inspect_err(|code| book::cancel(device, booked, *code == OUT_OF_MEMORY))?;
+    let (made, backing) =
+        real().inspect_err(|code| book::cancel(device, booked, *code == CudaError::MEMORY_ALLOCATION))?;
     count(backing, bytes);
     book::hold(kind, made, Held { device: device.ordinal as usize, bytes, booked, backing, context });
     Ok(made)
@@ -87,7 +88,7 @@ pub(crate) fn allocate_as(
 pub(crate) fn physical(real: impl FnOnce() -> CudaResult, host: impl FnOnce() -> CudaResult) -> CudaResult<Backing> {
     match real() {
         Ok(()) => Ok(Backing::Real),
-        Err(OUT_OF_MEMORY) if policy() == Policy::MappedHost && host().is_ok() => {
+        Err(CudaError::MEMORY_ALLOCATION) if policy() == Policy::MappedHost && host().is_ok() => {
             STATS.lock().oom_fallback_count += 1;
             Ok(Backing::Mapped(0))
         }

@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::sync::OnceLock;
 
+use abi::cuda::{CudaError, CudaResult};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use protocol::{env, real_cuda};
 
 use crate::settings;
-use crate::trouble::{self, CudaResult, NOT_SUPPORTED, STUB_LIBRARY};
+use crate::trouble;
 
 fn open() -> Result<Library, String> {
     // They are the program's, and the real library's changes to the environment must not affect them.
@@ -38,7 +39,7 @@ fn open() -> Result<Library, String> {
 
 fn library() -> CudaResult<&'static Library> {
     static REAL: OnceLock<Result<Library, ()>> = OnceLock::new();
-    REAL.get_or_init(|| open().map_err(|error| trouble::say(&error))).as_ref().map_err(|()| STUB_LIBRARY)
+    REAL.get_or_init(|| open().map_err(|error| trouble::say(&error))).as_ref().map_err(|()| CudaError::STUB_LIBRARY)
 }
 
 /// The address of the real `name`.
@@ -48,7 +49,7 @@ fn library() -> CudaResult<&'static Library> {
 pub(crate) fn address(name: &str) -> CudaResult<usize> {
     // SAFETY: only the address is used.
     let found = unsafe { library()?.get::<*const u8>(name.as_bytes()) };
-    found.map(|symbol| symbol.as_raw_ptr() as usize).map_err(|_| NOT_SUPPORTED)
+    found.map(|symbol| symbol.as_raw_ptr() as usize).map_err(|_| CudaError::NOT_SUPPORTED)
 }
 
 /// The real function of that name and signature, looked up once.
@@ -74,7 +75,7 @@ macro_rules! call {
     ($name:ident($($argument:expr => $type:ty),* $(,)?)) => {
         match $crate::real::real!($name($($type),*)) {
             // SAFETY: the caller's promises are the real library's.
-            Ok(function) => $crate::trouble::check(unsafe { function($($argument),*) }),
+            Ok(function) => abi::cuda::check(unsafe { function($($argument),*) }),
             Err(code) => Err(code),
         }
     };

@@ -2,10 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
+use abi::argument::In;
+use abi::cuda::CudaResult;
+
 use crate::device;
-use crate::guard::{guard, take};
+use crate::guard::exports;
 use crate::real::{call, real};
-use crate::trouble::{self, CudaResult};
 
 /// An argument on its way to the real library.
 trait Forward: Copy {
@@ -69,16 +71,15 @@ macro_rules! as_they_are {
 as_they_are!(c_int, c_uint, c_ulonglong, usize, *mut c_int, *const c_char);
 
 macro_rules! translated {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            guard(stringify!($name), || {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
+        exports! {$(
+            fn $name($($argument: $type),*) = |$($argument),*| {
                 let real = real!($name($(<$type as Forward>::Real),*))?;
                 // SAFETY: the caller's promises are the real library's.
-                trouble::check(unsafe { real($($argument.forward()?),*) })
-            })
-        }
-    )*};
+                abi::cuda::check(unsafe { real($($argument.forward()?),*) })
+            };
+        )*}
+    };
 }
 
 translated! {
@@ -154,17 +155,15 @@ impl<const REST: usize> Properties<REST> {
 /// The list `from` with the locations as the real library names them.
 unsafe fn accesses(from: *const Access, count: usize) -> CudaResult<Vec<Access>> {
     let real = |index: usize| {
-        // SAFETY: the list has `count` entries, promised by the caller.
-        let access = unsafe { take(from.wrapping_add(index)) }?;
+        let access = In(from.wrapping_add(index)).get()?;
         Ok(Access { location: access.location.forward()?, ..access })
     };
     if from.is_null() { Ok(Vec::new()) } else { (0..count).map(real).collect() }
 }
 
-crate::guard::exports! {
+exports! {
     fn cuMemPoolCreate(out: *mut usize, properties: *const PoolProperties) = |out, properties| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(properties) }?.real()?;
+        let real = In(properties).get()?.real()?;
         call!(cuMemPoolCreate(out => *mut usize, &raw const real => *const PoolProperties))
     };
     fn cuMemPoolSetAccess(pool: usize, list: *const Access, count: usize) = |pool, list, count| {
@@ -174,8 +173,7 @@ crate::guard::exports! {
         call!(cuMemPoolSetAccess(pool => usize, list => *const Access, count => usize))
     };
     fn cuMemPoolGetAccess(out: *mut c_uint, pool: usize, location: *const Location) = |out, pool, location| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(location) }?.forward()?;
+        let real = In(location).get()?.forward()?;
         call!(cuMemPoolGetAccess(out => *mut c_uint, pool => usize, &raw const real => *const Location))
     };
     fn cuMemSetAccess(address: usize, size: usize, list: *const Access, count: usize) = |address, size, list, count| {
@@ -185,28 +183,23 @@ crate::guard::exports! {
         call!(cuMemSetAccess(address => usize, size => usize, list => *const Access, count => usize))
     };
     fn cuMemGetAccess(out: *mut c_ulonglong, location: *const Location, address: usize) = |out, location, address| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(location) }?.forward()?;
+        let real = In(location).get()?.forward()?;
         call!(cuMemGetAccess(out => *mut c_ulonglong, &raw const real => *const Location, address => usize))
     };
     fn cuMemGetAllocationGranularity(out: *mut usize, properties: *const AllocationProperties, option: c_uint) = |out, properties, option| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(properties) }?.real()?;
+        let real = In(properties).get()?.real()?;
         call!(cuMemGetAllocationGranularity(out => *mut usize, &raw const real => *const AllocationProperties, option => c_uint))
     };
     fn cuMemGetDefaultMemPool(out: *mut usize, location: *const Location, kind: c_uint) = |out, location, kind| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(location) }?.forward()?;
+        let real = In(location).get()?.forward()?;
         call!(cuMemGetDefaultMemPool(out => *mut usize, &raw const real => *const Location, kind => c_uint))
     };
     fn cuMemGetMemPool(out: *mut usize, location: *const Location, kind: c_uint) = |out, location, kind| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(location) }?.forward()?;
+        let real = In(location).get()?.forward()?;
         call!(cuMemGetMemPool(out => *mut usize, &raw const real => *const Location, kind => c_uint))
     };
     fn cuMemSetMemPool(location: *const Location, kind: c_uint, pool: usize) = |location, kind, pool| {
-        // SAFETY: promised by the caller.
-        let real = unsafe { take(location) }?.forward()?;
+        let real = In(location).get()?.forward()?;
         call!(cuMemSetMemPool(&raw const real => *const Location, kind => c_uint, pool => usize))
     };
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use abi::nccl;
 use dataplane::Failure;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator;
@@ -124,7 +125,7 @@ impl Books {
             }
         };
         let started = std::thread::Builder::new().name("fakegpu-books".to_owned()).spawn(work);
-        let failed = |error| trouble::refuse(trouble::SYSTEM, &format!("cannot start a thread: {error}"));
+        let failed = |error| trouble::refuse(nccl::SYSTEM, &format!("cannot start a thread: {error}"));
         started.map(|_| books).map_err(failed)
     }
 

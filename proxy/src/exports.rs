@@ -4,12 +4,13 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
+use abi::nccl;
 use protocol::datatype::Operation;
 
 use crate::books::Books;
-use crate::guard::guard;
+use crate::guard::Forwarding;
 use crate::operations::Arguments;
-use crate::trouble::{self, INVALID_ARGUMENT, INVALID_USAGE};
+use crate::trouble;
 use crate::{group, handles, part, real};
 
 /// `real` recognizes this library by this symbol.
@@ -35,16 +36,18 @@ macro_rules! real {
 }
 
 macro_rules! forwarded {
-    ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type),*) -> c_uint {
-            guard(stringify!($name), || {
-                let real = real!(stringify!($name), fn($($type),*) -> c_uint)?;
-                // SAFETY: the caller's promises are NCCL's.
-                trouble::theirs(unsafe { real($($argument),*) })
-            })
+    ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {
+        abi::functions! {
+            guarded by Forwarding;
+            real {$(
+                fn $name($($argument: $type),*) = |$($argument),*| {
+                    let real = real!(stringify!($name), fn($($type),*) -> c_uint)?;
+                    // SAFETY: the caller's promises are NCCL's.
+                    trouble::theirs(unsafe { real($($argument),*) })
+                };
+            )*}
         }
-    )*};
+    };
 }
 
 forwarded! {
@@ -69,40 +72,29 @@ forwarded! {
     fn ncclCommQueryProperties(communicator: usize, properties: *mut c_void);
 }
 
-macro_rules! refused {
-    ($($name:ident)*) => {$(
-        // The arguments are not looked at.
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() -> c_uint {
-            guard(stringify!($name), || {
-                let detail = concat!(
-                    "FAKEGPU_DIST_MODE=proxy: the books cannot follow ", stringify!($name),
-                    "; FAKEGPU_DIST_MODE=passthrough runs it without books"
-                );
-                Err(trouble::refuse(INVALID_USAGE, detail))
-            })
-        }
-    )*};
-}
-
-refused! {
-    ncclCommShrink ncclCommGrow ncclCommRevoke ncclCommGetUniqueId ncclPutSignal ncclSignal ncclWaitSignal
-    ncclWinGetUserPtr ncclDevCommCreate ncclDevCommDestroy ncclGetLsaDevicePointer ncclGetPeerDevicePointer
-    ncclGetLsaMultimemDevicePointer ncclGetMultimemDevicePointer
+abi::functions! {
+    guarded by Forwarding;
+    refused {
+        ncclCommShrink ncclCommGrow ncclCommRevoke ncclCommGetUniqueId ncclPutSignal ncclSignal ncclWaitSignal
+        ncclWinGetUserPtr ncclDevCommCreate ncclDevCommDestroy ncclGetLsaDevicePointer ncclGetPeerDevicePointer
+        ncclGetLsaMultimemDevicePointer ncclGetMultimemDevicePointer
+    }
 }
 
 macro_rules! operations {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) = $operation:ident { $($field:ident: $value:expr),* };)*) => {$(
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type,)* communicator: usize, stream: usize) -> c_uint {
-            guard(stringify!($name), || {
-                let real = real!(stringify!($name), fn($($type,)* usize, usize) -> c_uint)?;
-                let call = Arguments { $($field: $value,)* ..Arguments::default() }.call(Operation::$operation)?;
-                // SAFETY: the caller's promises are NCCL's.
-                group::operate(&handles::books(communicator)?, call, || unsafe { real($($argument,)* communicator, stream) })
-            })
+    ($(fn $name:ident($($argument:ident: $type:ty),*) = $operation:ident { $($field:ident: $value:expr),* };)*) => {
+        abi::functions! {
+            guarded by Forwarding;
+            real {$(
+                fn $name($($argument: $type,)* communicator: usize, stream: usize) = |$($argument,)* communicator, stream| {
+                    let real = real!(stringify!($name), fn($($type,)* usize, usize) -> c_uint)?;
+                    let call = Arguments { $($field: $value,)* ..Arguments::default() }.call(Operation::$operation)?;
+                    // SAFETY: the caller's promises are NCCL's.
+                    group::operate(&handles::books(communicator)?, call, || unsafe { real($($argument,)* communicator, stream) })
+                };
+            )*}
         }
-    )*};
+    };
 }
 
 operations! {
@@ -132,22 +124,38 @@ operations! {
         = Recv { count: count, datatype: datatype, receive: receive, peer: Some(peer) };
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclGroupStart() -> c_uint {
-    guard("ncclGroupStart", || {
-        let real = real!("ncclGroupStart", fn() -> c_uint)?;
-        // SAFETY: it takes nothing.
-        trouble::theirs(unsafe { real() }).inspect(|_| group::starts())
-    })
+abi::functions! {
+    guarded by Forwarding;
+    real {
+        fn ncclGroupStart() = group_start;
+        fn ncclGroupEnd() = group_end;
+        fn ncclCommInitRank(out: *mut usize, size: c_int, id: UniqueId, rank: c_int) = init_rank;
+        fn ncclCommInitRankConfig(out: *mut usize, size: c_int, id: UniqueId, rank: c_int, config: *mut c_void)
+            = init_rank_config;
+        fn ncclCommInitRankScalable(out: *mut usize, size: c_int, rank: c_int, id_count: c_int, ids: *mut UniqueId, config: *mut c_void)
+            = init_rank_scalable;
+        fn ncclCommInitAll(out: *mut usize, count: c_int, devices: *const c_int) = init_all;
+        fn ncclCommSplit(parent: usize, color: c_int, key: c_int, out: *mut usize, config: *mut c_void) = split;
+        fn ncclCommDestroy(communicator: usize) = destroy;
+        fn ncclCommAbort(communicator: usize) = abort;
+        fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint) = async_error;
+    }
+    raw {
+        fn ncclGetLastError(communicator: usize) -> *const c_char = last_error;
+        fn ncclGetErrorString(result: c_uint) -> *const c_char = error_string;
+    }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclGroupEnd() -> c_uint {
-    guard("ncclGroupEnd", || {
-        let real = real!("ncclGroupEnd", fn() -> c_uint)?;
-        // SAFETY: the callers of the grouped functions promise that what NCCL writes to when the group ends is valid.
-        unsafe { group::ends(|| real()) }
-    })
+unsafe fn group_start() -> Result<u32, u32> {
+    let real = real!("ncclGroupStart", fn() -> c_uint)?;
+    // SAFETY: it takes nothing.
+    trouble::theirs(unsafe { real() }).inspect(|_| group::starts())
+}
+
+unsafe fn group_end() -> Result<u32, u32> {
+    let real = real!("ncclGroupEnd", fn() -> c_uint)?;
+    // SAFETY: the callers of the grouped functions promise that what NCCL writes to when the group ends is valid.
+    unsafe { group::ends(|| real()) }
 }
 
 /// The books of rank `rank` of `size`; the real NCCL refuses arguments that are not ranks.
@@ -155,153 +163,121 @@ fn begin(id: UniqueId, size: c_int, rank: c_int, ordinal: Option<c_int>) -> Resu
     let process = part::process()?;
     match (u32::try_from(size), u32::try_from(rank)) {
         (Ok(size), Ok(rank)) if rank < size => Books::init(process, id.0, size, rank, part::participant(rank, ordinal)),
-        _ => Err(trouble::refuse(INVALID_ARGUMENT, &format!("rank {rank} of {size} ranks"))),
+        _ => Err(trouble::refuse(nccl::INVALID_ARGUMENT, &format!("rank {rank} of {size} ranks"))),
     }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommInitRank(out: *mut usize, size: c_int, id: UniqueId, rank: c_int) -> c_uint {
-    guard("ncclCommInitRank", || {
-        let real = real!("ncclCommInitRank", fn(*mut usize, c_int, UniqueId, c_int) -> c_uint)?;
-        let books = begin(id, size, rank, None)?;
-        // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, None, || real(out, size, id, rank)) }
-    })
+unsafe fn init_rank(out: *mut usize, size: c_int, id: UniqueId, rank: c_int) -> Result<u32, u32> {
+    let real = real!("ncclCommInitRank", fn(*mut usize, c_int, UniqueId, c_int) -> c_uint)?;
+    let books = begin(id, size, rank, None)?;
+    // SAFETY: the caller's promises are NCCL's.
+    unsafe { group::make(out, books, None, || real(out, size, id, rank)) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommInitRankConfig(
+unsafe fn init_rank_config(
     out: *mut usize,
     size: c_int,
     id: UniqueId,
     rank: c_int,
     config: *mut c_void,
-) -> c_uint {
-    guard("ncclCommInitRankConfig", || {
-        type Config = *mut c_void;
-        let real = real!("ncclCommInitRankConfig", fn(*mut usize, c_int, UniqueId, c_int, Config) -> c_uint)?;
-        let books = begin(id, size, rank, None)?;
-        // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, None, || real(out, size, id, rank, config)) }
-    })
+) -> Result<u32, u32> {
+    type Config = *mut c_void;
+    let real = real!("ncclCommInitRankConfig", fn(*mut usize, c_int, UniqueId, c_int, Config) -> c_uint)?;
+    let books = begin(id, size, rank, None)?;
+    // SAFETY: the caller's promises are NCCL's.
+    unsafe { group::make(out, books, None, || real(out, size, id, rank, config)) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommInitRankScalable(
+unsafe fn init_rank_scalable(
     out: *mut usize,
     size: c_int,
     rank: c_int,
     id_count: c_int,
     ids: *mut UniqueId,
     config: *mut c_void,
-) -> c_uint {
-    guard("ncclCommInitRankScalable", || {
-        type Config = *mut c_void;
-        let real =
-            real!("ncclCommInitRankScalable", fn(*mut usize, c_int, c_int, c_int, *mut UniqueId, Config) -> c_uint)?;
-        if ids.is_null() || id_count < 1 {
-            return Err(trouble::refuse(INVALID_ARGUMENT, "no unique id"));
-        }
-        // All the ids belong to one rendezvous, and the first one names it.
-        // SAFETY: there is at least one.
-        let books = begin(unsafe { ids.read_unaligned() }, size, rank, None)?;
-        // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, books, None, || real(out, size, rank, id_count, ids, config)) }
-    })
+) -> Result<u32, u32> {
+    type Config = *mut c_void;
+    let real = real!("ncclCommInitRankScalable", fn(*mut usize, c_int, c_int, c_int, *mut UniqueId, Config) -> c_uint)?;
+    if ids.is_null() || id_count < 1 {
+        return Err(trouble::refuse(nccl::INVALID_ARGUMENT, "no unique id"));
+    }
+    // All the ids belong to one rendezvous, and the first one names it.
+    // SAFETY: there is at least one.
+    let books = begin(unsafe { ids.read_unaligned() }, size, rank, None)?;
+    // SAFETY: the caller's promises are NCCL's.
+    unsafe { group::make(out, books, None, || real(out, size, rank, id_count, ids, config)) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommInitAll(out: *mut usize, count: c_int, devices: *const c_int) -> c_uint {
-    guard("ncclCommInitAll", || {
-        let real = real!("ncclCommInitAll", fn(*mut usize, c_int, *const c_int) -> c_uint)?;
-        part::process()?;
-        // SAFETY: the caller's promises are NCCL's.
-        let code = trouble::theirs(unsafe { real(out, count, devices) })?;
-        let mut id = [0; 128];
-        dataplane::unique::fill(&mut id).map_err(|error| trouble::refuse(trouble::SYSTEM, &error.to_string()))?;
-        for rank in 0..count {
-            // SAFETY: the real NCCL took `count` devices and made `count` communicators.
-            let (device, handle) = unsafe {
-                let device = if devices.is_null() { rank } else { devices.add(rank as usize).read_unaligned() };
-                (device, out.add(rank as usize).read_unaligned())
-            };
-            handles::hold(handle, begin(UniqueId(id), count, rank, Some(device))?);
-        }
-        Ok(code)
-    })
+unsafe fn init_all(out: *mut usize, count: c_int, devices: *const c_int) -> Result<u32, u32> {
+    let real = real!("ncclCommInitAll", fn(*mut usize, c_int, *const c_int) -> c_uint)?;
+    part::process()?;
+    // SAFETY: the caller's promises are NCCL's.
+    let code = trouble::theirs(unsafe { real(out, count, devices) })?;
+    let mut id = [0; 128];
+    dataplane::unique::fill(&mut id).map_err(|error| trouble::refuse(nccl::SYSTEM, &error.to_string()))?;
+    for rank in 0..count {
+        // SAFETY: the real NCCL took `count` devices and made `count` communicators.
+        let (device, handle) = unsafe {
+            let device = if devices.is_null() { rank } else { devices.add(rank as usize).read_unaligned() };
+            (device, out.add(rank as usize).read_unaligned())
+        };
+        handles::hold(handle, begin(UniqueId(id), count, rank, Some(device))?);
+    }
+    Ok(code)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommSplit(
-    parent: usize,
-    color: c_int,
-    key: c_int,
-    out: *mut usize,
-    config: *mut c_void,
-) -> c_uint {
-    guard("ncclCommSplit", || {
-        let real = real!("ncclCommSplit", fn(usize, c_int, c_int, *mut usize, *mut c_void) -> c_uint)?;
-        let books = handles::books(parent)?;
-        books.usable()?;
-        // NCCL_SPLIT_NOCOLOR is -1.
-        let color_or_none = u32::try_from(color).ok();
-        let child = books.split(part::process()?, color_or_none, key)?;
-        // A rank without a color gets no handle.
-        let expects_from = color_or_none.map(|_| books);
-        // SAFETY: the caller's promises are NCCL's.
-        unsafe { group::make(out, child, expects_from, || real(parent, color, key, out, config)) }
-    })
+unsafe fn split(parent: usize, color: c_int, key: c_int, out: *mut usize, config: *mut c_void) -> Result<u32, u32> {
+    let real = real!("ncclCommSplit", fn(usize, c_int, c_int, *mut usize, *mut c_void) -> c_uint)?;
+    let books = handles::books(parent)?;
+    books.usable()?;
+    // NCCL_SPLIT_NOCOLOR is -1.
+    let color_or_none = u32::try_from(color).ok();
+    let child = books.split(part::process()?, color_or_none, key)?;
+    // A rank without a color gets no handle.
+    let expects_from = color_or_none.map(|_| books);
+    // SAFETY: the caller's promises are NCCL's.
+    unsafe { group::make(out, child, expects_from, || real(parent, color, key, out, config)) }
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommDestroy(communicator: usize) -> c_uint {
-    guard("ncclCommDestroy", || {
-        let real = real!("ncclCommDestroy", fn(usize) -> c_uint)?;
-        let books = handles::release(communicator);
-        // SAFETY: the caller's promises are NCCL's.
-        let result = trouble::theirs(unsafe { real(communicator) });
-        books.inspect(|books| books.leave());
-        result
-    })
+unsafe fn destroy(communicator: usize) -> Result<u32, u32> {
+    let real = real!("ncclCommDestroy", fn(usize) -> c_uint)?;
+    let books = handles::release(communicator);
+    // SAFETY: the caller's promises are NCCL's.
+    let result = trouble::theirs(unsafe { real(communicator) });
+    books.inspect(|books| books.leave());
+    result
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommAbort(communicator: usize) -> c_uint {
-    guard("ncclCommAbort", || {
-        let real = real!("ncclCommAbort", fn(usize) -> c_uint)?;
-        handles::release(communicator).inspect(|books| books.abort());
-        // SAFETY: the caller's promises are NCCL's.
-        trouble::theirs(unsafe { real(communicator) })
-    })
+unsafe fn abort(communicator: usize) -> Result<u32, u32> {
+    let real = real!("ncclCommAbort", fn(usize) -> c_uint)?;
+    handles::release(communicator).inspect(|books| books.abort());
+    // SAFETY: the caller's promises are NCCL's.
+    trouble::theirs(unsafe { real(communicator) })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclCommGetAsyncError(communicator: usize, out: *mut c_uint) -> c_uint {
-    guard("ncclCommGetAsyncError", || {
-        let real = real!("ncclCommGetAsyncError", fn(usize, *mut c_uint) -> c_uint)?;
-        // SAFETY: the caller's promises are NCCL's.
-        let code = trouble::theirs(unsafe { real(communicator, out) })?;
-        let books = handles::books(communicator)?;
+unsafe fn async_error(communicator: usize, out: *mut c_uint) -> Result<u32, u32> {
+    let real = real!("ncclCommGetAsyncError", fn(usize, *mut c_uint) -> c_uint)?;
+    // SAFETY: the caller's promises are NCCL's.
+    let code = trouble::theirs(unsafe { real(communicator, out) })?;
+    let books = handles::books(communicator)?;
+    // SAFETY: NCCL wrote there.
+    let state = unsafe { out.read_unaligned() };
+    if ![nccl::SUCCESS, nccl::IN_PROGRESS].contains(&state) {
+        books.real_failed();
+    }
+    if state != nccl::IN_PROGRESS {
+        handles::settled(&books, state != nccl::SUCCESS);
+    }
+    // Whatever the real NCCL reports after that is a consequence: a peer that gave up.
+    if let Some(failure) = books.failure() {
+        // If ranks disagree, the real NCCL waits forever; this tells a watchdog.
         // SAFETY: NCCL wrote there.
-        let state = unsafe { out.read_unaligned() };
-        if ![trouble::SUCCESS, trouble::IN_PROGRESS].contains(&state) {
-            books.real_failed();
-        }
-        if state != trouble::IN_PROGRESS {
-            handles::settled(&books, state != trouble::SUCCESS);
-        }
-        // Whatever the real NCCL reports after that is a consequence: a peer that gave up.
-        if let Some(failure) = books.failure() {
-            // If ranks disagree, the real NCCL waits forever; this tells a watchdog.
-            // SAFETY: NCCL wrote there.
-            unsafe { out.write_unaligned(trouble::keep(&failure)) };
-        }
-        Ok(code)
-    })
+        unsafe { out.write_unaligned(trouble::keep(&failure)) };
+    }
+    Ok(code)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclGetLastError(communicator: usize) -> *const c_char {
+unsafe fn last_error(communicator: usize) -> *const c_char {
     let ours = std::panic::catch_unwind(trouble::last).ok().flatten();
     if let Some(text) = ours {
         return text.as_ptr();
@@ -316,8 +292,7 @@ unsafe extern "C" fn ncclGetLastError(communicator: usize) -> *const c_char {
 /// Returned if the real NCCL cannot be asked; the reason is on stderr.
 const UNKNOWN: &CStr = c"the real NCCL is missing";
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ncclGetErrorString(result: c_uint) -> *const c_char {
+unsafe fn error_string(result: c_uint) -> *const c_char {
     match real!("ncclGetErrorString", fn(c_uint) -> *const c_char) {
         // SAFETY: it takes any number.
         Ok(real) => unsafe { real(result) },

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use abi::nccl;
 use dataplane::call::Call;
 
 use crate::books::Books;
@@ -68,7 +69,7 @@ impl Made {
         match self.parent {
             _ if handle != 0 => handles::hold(handle, self.books),
             // SAFETY: the caller's promise.
-            Some(parent) if code == trouble::IN_PROGRESS => unsafe { handles::expect(self.out, parent, self.books) },
+            Some(parent) if code == nccl::IN_PROGRESS => unsafe { handles::expect(self.out, parent, self.books) },
             // A split may leave a rank without a communicator.
             _ => {}
         }

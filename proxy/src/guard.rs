@@ -1,13 +1,23 @@
-//! The outer edge of every C function: no panic leaves it.
+//! The guard around every C function.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use abi::guard::Guard;
+use abi::nccl;
+use abi::table::Status;
 
 use crate::trouble;
 
-/// Runs the body of `name`; a panic in it is `ncclInternalError`.
-pub(crate) fn guard(name: &str, body: impl FnOnce() -> Result<u32, u32>) -> u32 {
-    catch_unwind(AssertUnwindSafe(body)).map_or_else(
-        |_| trouble::refuse(trouble::INTERNAL, &format!("{name}: a mistake in fakegpu")),
-        |result| result.unwrap_or_else(|code| code),
-    )
+/// NCCL's: no panic leaves it, and what the books cannot follow is refused.
+pub(crate) struct Forwarding;
+
+impl Guard for Forwarding {
+    fn panicked(&self, name: &'static str) -> u32 {
+        trouble::refuse(nccl::INTERNAL, &format!("{name}: a mistake in fakegpu"))
+    }
+
+    fn missing(&self, name: &'static str, _: Status) -> u32 {
+        let detail = format!(
+            "FAKEGPU_DIST_MODE=proxy: the books cannot follow {name}; FAKEGPU_DIST_MODE=passthrough runs it without books"
+        );
+        trouble::refuse(nccl::INVALID_USAGE, &detail)
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use abi::nccl;
 use dataplane::lock::{Mutex, RwLock};
 
 use crate::books::Books;
@@ -34,7 +35,7 @@ pub(crate) fn books(handle: usize) -> Result<Arc<Books>, u32> {
         })
         .ok_or_else(|| {
             let detail = format!("{handle:#x} is not a communicator that the books know");
-            trouble::refuse(trouble::INVALID_ARGUMENT, &detail)
+            trouble::refuse(nccl::INVALID_ARGUMENT, &detail)
         })
 }
 

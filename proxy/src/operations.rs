@@ -2,10 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
+use abi::nccl;
 use dataplane::call::{Buffer, Call};
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 
-use crate::trouble::{self, INVALID_ARGUMENT};
+use crate::trouble;
 
 /// The arguments of an operation, as C passes them.
 pub(crate) struct Arguments {
@@ -32,7 +33,7 @@ impl Arguments {
     /// `ncclInvalidArgument` for anything that is not a datatype or rank.
     pub(crate) fn call(&self, operation: Operation) -> Result<Call, u32> {
         let refuse = |what: &str, value: c_int| {
-            trouble::refuse(INVALID_ARGUMENT, &format!("{operation}: {value} is not a {what}"))
+            trouble::refuse(nccl::INVALID_ARGUMENT, &format!("{operation}: {value} is not a {what}"))
         };
         let datatype = Datatype::from_code(self.datatype).ok_or_else(|| refuse("datatype", self.datatype))?;
         let rank = |value: Option<c_int>| {
@@ -61,7 +62,7 @@ mod tests {
         assert_eq!(call.describe(), "reduce(count 3, float32, max, root 1)");
         let own = arguments(6, 4096, 0).call(Operation::Reduce).unwrap();
         assert_eq!(own.reduction, Some(ReductionOp::PreMulSum));
-        assert_eq!(arguments(99, 0, 0).call(Operation::Reduce).unwrap_err(), INVALID_ARGUMENT);
-        assert_eq!(arguments(7, 0, -1).call(Operation::Reduce).unwrap_err(), INVALID_ARGUMENT);
+        assert_eq!(arguments(99, 0, 0).call(Operation::Reduce).unwrap_err(), nccl::INVALID_ARGUMENT);
+        assert_eq!(arguments(7, 0, -1).call(Operation::Reduce).unwrap_err(), nccl::INVALID_ARGUMENT);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use abi::nccl;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::process::{Participant, Process};
 use dataplane::settings::Settings;
@@ -31,7 +32,7 @@ pub(crate) fn process() -> Result<&'static Arc<Process>, u32> {
         unsafe { libc::atexit(goodbye) };
         Ok(process)
     });
-    joined.as_ref().map_err(|detail| trouble::refuse(trouble::INVALID_USAGE, detail))
+    joined.as_ref().map_err(|detail| trouble::refuse(nccl::INVALID_USAGE, detail))
 }
 
 extern "C" fn goodbye() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use abi::nccl;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use protocol::env;
 
@@ -53,10 +54,10 @@ fn open() -> Result<Library, String> {
 /// `F` is the type that NCCL's header declares for `name`.
 pub(crate) unsafe fn function<F: Copy>(name: &str) -> Result<F, u32> {
     static REAL: OnceLock<Result<Library, String>> = OnceLock::new();
-    let library = REAL.get_or_init(open).as_ref().map_err(|error| trouble::refuse(trouble::SYSTEM, error))?;
+    let library = REAL.get_or_init(open).as_ref().map_err(|error| trouble::refuse(nccl::SYSTEM, error))?;
     // SAFETY: promised by the caller.
     unsafe { library.get::<F>(name.as_bytes()) }.map(|found| *found).map_err(|_| {
-        trouble::refuse(trouble::INVALID_USAGE, &format!("the real NCCL at {} has no {name}", env::REAL_NCCL_PATH.name))
+        trouble::refuse(nccl::INVALID_USAGE, &format!("the real NCCL at {} has no {name}", env::REAL_NCCL_PATH.name))
     })
 }
 

@@ -3,24 +3,9 @@
 use std::ffi::CString;
 use std::io::Write;
 
+use abi::nccl;
 use dataplane::Failure;
 use dataplane::lock::Mutex;
-use protocol::record::ErrorCode;
-
-/// `ncclSuccess`.
-pub(crate) const SUCCESS: u32 = 0;
-/// `ncclSystemError`.
-pub(crate) const SYSTEM: u32 = 2;
-/// `ncclInternalError`.
-pub(crate) const INTERNAL: u32 = 3;
-/// `ncclInvalidArgument`.
-pub(crate) const INVALID_ARGUMENT: u32 = 4;
-/// `ncclInvalidUsage`.
-pub(crate) const INVALID_USAGE: u32 = 5;
-/// `ncclRemoteError`.
-pub(crate) const REMOTE: u32 = 6;
-/// `ncclInProgress`.
-pub(crate) const IN_PROGRESS: u32 = 7;
 
 /// Our last sentence; empty once the real library has returned an error of its own.
 static LAST: Mutex<String> = Mutex::new(String::new());
@@ -40,35 +25,7 @@ pub(crate) fn refuse(code: u32, detail: &str) -> u32 {
 /// The code of a failure in the books; keeps its sentence.
 pub(crate) fn keep(failure: &Failure) -> u32 {
     *LAST.lock() = failure.detail.clone();
-    code(failure.code)
-}
-
-/// The result code for a kind of failure, the same as in the simulated NCCL.
-fn code(code: ErrorCode) -> u32 {
-    match code {
-        ErrorCode::InvalidArgument => INVALID_ARGUMENT,
-        ErrorCode::DuplicateRank
-        | ErrorCode::WorldSizeMismatch
-        | ErrorCode::CollectiveTypeMismatch
-        | ErrorCode::DtypeMismatch
-        | ErrorCode::CountMismatch
-        | ErrorCode::ReduceOpMismatch
-        | ErrorCode::RootMismatch
-        | ErrorCode::ShrinkExcludedRanksMismatch
-        | ErrorCode::SharedDevice
-        | ErrorCode::UnknownCommunicator => INVALID_USAGE,
-        ErrorCode::TimeoutWaitingForRanks
-        | ErrorCode::TimeoutWaitingForCollective
-        | ErrorCode::TimeoutWaitingForP2p
-        | ErrorCode::TimeoutWaitingForShrink
-        | ErrorCode::System => SYSTEM,
-        ErrorCode::TimeoutWaitingForSplit => INTERNAL,
-        ErrorCode::RankLost
-        | ErrorCode::Unreachable
-        | ErrorCode::Aborted
-        | ErrorCode::Revoked
-        | ErrorCode::InjectedRankFailure => REMOTE,
-    }
+    nccl::result(failure.code)
 }
 
 /// The real library's result. After an error, its own sentence is the last one.
@@ -76,7 +33,7 @@ fn code(code: ErrorCode) -> u32 {
 /// # Errors
 /// Any code except success and in progress.
 pub(crate) fn theirs(code: u32) -> Result<u32, u32> {
-    if code == SUCCESS || code == IN_PROGRESS {
+    if code == nccl::SUCCESS || code == nccl::IN_PROGRESS {
         return Ok(code);
     }
     LAST.lock().clear();

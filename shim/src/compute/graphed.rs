@@ -6,6 +6,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use protocol::ids::SiteId;
 
 use super::accesses::{self, Accesses};
@@ -23,9 +25,7 @@ use super::unwritten::Unwritten;
 use super::value::{Arguments, Value};
 use super::{exception, torch, view};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::calls::error::string;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture, Hidden};
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::stream::Stream;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::cxx::{
@@ -18,7 +19,6 @@ use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
 use super::{TORCH, Torch, allocator, forward, host, object, torch};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::call_site;
 use crate::device::graph::capture;
 use crate::report::{left, operators};

@@ -3,6 +3,8 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use abi::library::Library;
+
 use super::accesses::Accesses;
 use super::allocator::Redirect;
 use super::current::{self, CurrentDevice};
@@ -20,7 +22,6 @@ use super::value::{Arguments, Value};
 use super::views::Views;
 use super::{exception, sums, torch, view};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
 use crate::device::{self, calls, running};
 

@@ -2,15 +2,16 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_ulonglong, c_ushort};
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::context::in_context;
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::address::locate;
-use crate::device::calls::abi::{AccessDescription, MemLocation};
+use crate::device::calls::header::{AccessDescription, MemLocation};
 use crate::device::calls::{self, pool};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::mapping::{self, ON_DEVICE, Place};
 use crate::device::memory::{HostKind, Kind, locate_host};

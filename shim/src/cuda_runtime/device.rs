@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::Out;
-use crate::device::error::{CudaError, CudaResult};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::device::graph::capture;
 use crate::device::{self, array, context, event, memory, mipmap, stream, texture, version};
 use crate::process::delay::{self, Place};

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::arena::Arena;
 use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::allocator::PAGE;
-use super::error::{CudaError, CudaResult};
 use super::memory::{self, HostKind, Kind, Location};
 use super::{Device, all, arena_of, stream};
-use crate::boundary::handle::Handles;
 
 /// Where physical memory is.
 #[derive(Clone, Copy, Debug)]

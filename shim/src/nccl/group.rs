@@ -6,22 +6,22 @@ use std::ffi::c_float;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use dataplane::call::Call;
 use dataplane::{refusal, threads};
 use protocol::datatype::Operation as Kind;
 use protocol::ids::Rank;
 use protocol::route;
 
-use super::abi::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
+use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::threads::Inside;
 use super::{issue, replicas};
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::call_site;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
 use crate::device::running;

@@ -3,9 +3,10 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::boundary::guard;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::graph::structure::{HostCall, Operation};
 use crate::device::stream::{self, Kind, PRIORITIES, Stream};

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::threads;
 
-use super::error::{CudaError, CudaResult};
 use super::{Device, all, context, current};
-use crate::boundary::handle::Handles;
 use crate::process::delay::{self, Place};
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};

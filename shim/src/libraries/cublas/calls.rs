@@ -37,7 +37,7 @@ macro_rules! calls {
         }
 
         /// Every symbol of these routines.
-        pub(crate) const TABLES: [&[$crate::boundary::table::Export]; 2] = [narrow::EXPORTS, wide::EXPORTS];
+        pub(crate) const TABLES: [&[abi::table::Export]; 2] = [narrow::EXPORTS, wide::EXPORTS];
     };
 }
 

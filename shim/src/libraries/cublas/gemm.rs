@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_longlong};
 
+use abi::argument::Out;
 use num_complex::Complex;
 
 use super::calls::calls;
@@ -14,7 +15,6 @@ use super::job::{Job, size};
 use super::number::Number;
 use super::operand::Base;
 use super::product::{Matrix, Product};
-use crate::boundary::args::Out;
 use crate::libraries::objects::{Answer, Code};
 
 type C32 = Complex<f32>;

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::element::{Element, Wide};
 use super::handle::{self, REFUSALS};
 use super::operand::{Base, Operand, Place, Shape};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::Device;
 use crate::device::address::{self, Known};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::running;

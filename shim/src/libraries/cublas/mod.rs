@@ -22,14 +22,16 @@ mod vectors;
 
 use std::ffi::{c_char, c_int, c_void};
 
+use abi::argument::Out;
+
 use handle::{
     create, destroy, get, get_property, get_stream, get_version, set, set_math_mode, set_stream, set_workspace, text,
 };
 use transfer::Way;
 
-use crate::boundary::args::Out;
-use crate::boundary::table::{Export, exports};
+use crate::boundary::table::exports;
 use crate::device::version;
+use abi::table::Export;
 
 exports! {
     library Cublas;

@@ -1,8 +1,9 @@
 //! cuBLAS's copies between host and device: vectors with a step, matrices in columns.
 
+use abi::cuda::{CudaError, CudaResult};
+
 use super::handle::REFUSALS;
 use crate::device::calls::copy::{rows, rows_async};
-use crate::device::error::{CudaError, CudaResult};
 use crate::libraries::objects::{Answer, Code};
 
 /// `cudaMemcpyHostToDevice` and `cudaMemcpyDeviceToHost`.

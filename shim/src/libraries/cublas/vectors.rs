@@ -115,7 +115,7 @@ fn types<const N: usize>(handle: usize, codes: [c_int; N], execution: c_int) -> 
     }
     let execution = read(execution)?;
     if elements.iter().any(|element| element.is_complex() && !execution.is_complex()) {
-        return Err(crate::libraries::objects::Code(crate::boundary::library::Library::Cublas.not_supported()));
+        return Err(crate::libraries::objects::Code(abi::library::Library::Cublas.not_supported()));
     }
     Ok((elements, execution))
 }

@@ -1,21 +1,21 @@
 //! CUDA's error codes. `cudaError_t` and `CUresult` use the same numbers for errors that both have (CUDA 10.1 and
-//! later).
+//! later): <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>.
 
-use crate::boundary::args::Null;
-use crate::boundary::gap::Refused;
+use crate::argument::Null;
+use crate::gap::Refused;
 
 /// A code other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CudaError(pub(crate) u32);
+pub struct CudaError(pub u32);
 
 /// The result of a body.
-pub(crate) type CudaResult<T = ()> = Result<T, CudaError>;
+pub type CudaResult<T = ()> = Result<T, CudaError>;
 
 macro_rules! codes {
     ($($name:ident = $code:literal,)*) => {
-        #[expect(dead_code, reason = "the list is kept whole")]
+        #[expect(missing_docs, reason = "NVIDIA's names without their prefix")]
         impl CudaError {
-            $(pub(crate) const $name: Self = Self($code);)*
+            $(pub const $name: Self = Self($code);)*
         }
     };
 }
@@ -29,6 +29,7 @@ codes! {
     INVALID_SYMBOL = 13,
     INVALID_CHANNEL_DESCRIPTOR = 20,
     INVALID_MEMCPY_DIRECTION = 21,
+    STUB_LIBRARY = 34,
     DEVICES_UNAVAILABLE = 46,
     MISSING_CONFIGURATION = 52,
     LAUNCH_MAX_DEPTH = 65,
@@ -80,13 +81,24 @@ codes! {
     UNKNOWN = 999,
 }
 
+/// The answer of a function of CUDA.
+///
+/// # Errors
+/// Any code except success.
+#[inline]
+pub fn check(code: u32) -> CudaResult {
+    if code == 0 { Ok(()) } else { Err(CudaError(code)) }
+}
+
 impl From<CudaError> for u32 {
+    #[inline]
     fn from(error: CudaError) -> Self {
         error.0
     }
 }
 
 impl From<Null> for CudaError {
+    #[inline]
     fn from(_: Null) -> Self {
         Self::INVALID_VALUE
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dataplane::lock::RwLock;
 
 /// Objects of one kind behind handles. Handle values are never 0, 1 or 2, which CUDA's default streams use.
-pub(crate) struct Handles<T> {
+pub struct Handles<T> {
     kind: u8,
     slots: RwLock<Slots<T>>,
 }
@@ -22,12 +22,12 @@ struct Slot<T> {
 
 impl<T> Handles<T> {
     /// An empty table; `kind` distinguishes its handles from those of other tables.
-    pub(crate) const fn new(kind: u8) -> Self {
+    pub const fn new(kind: u8) -> Self {
         Self { kind, slots: RwLock::new(Slots { entries: Vec::new(), free: Vec::new() }) }
     }
 
     /// Keeps `object` and returns its handle.
-    pub(crate) fn insert(&self, object: Arc<T>) -> usize {
+    pub fn insert(&self, object: Arc<T>) -> usize {
         let mut slots = self.slots.write();
         let index = match slots.free.pop() {
             Some(index) => index,
@@ -42,7 +42,7 @@ impl<T> Handles<T> {
     }
 
     /// The object behind `handle`, if it is alive.
-    pub(crate) fn get(&self, handle: usize) -> Option<Arc<T>> {
+    pub fn get(&self, handle: usize) -> Option<Arc<T>> {
         let (generation, index) = self.decode(handle)?;
         let slots = self.slots.read();
         let slot = slots.entries.get(index as usize)?;
@@ -50,18 +50,18 @@ impl<T> Handles<T> {
     }
 
     /// Some live object that `wanted` accepts.
-    pub(crate) fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let slots = self.slots.read();
         slots.entries.iter().filter_map(|slot| slot.object.as_ref()).find(|object| wanted(object)).cloned()
     }
 
     /// All living objects.
-    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+    pub fn all(&self) -> Vec<Arc<T>> {
         self.slots.read().entries.iter().filter_map(|slot| slot.object.clone()).collect()
     }
 
     /// Takes out all objects that `unwanted` accepts.
-    pub(crate) fn remove_all(&self, unwanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+    pub fn remove_all(&self, unwanted: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut slots = self.slots.write();
         let Slots { entries, free } = &mut *slots;
         let mut removed = Vec::new();
@@ -76,7 +76,7 @@ impl<T> Handles<T> {
     }
 
     /// Takes the object out; the handle is invalid from now on.
-    pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
+    pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let (generation, index) = self.decode(handle)?;
         let mut slots = self.slots.write();
         let slot = slots.entries.get_mut(index as usize)?;

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::boundary::guard::Nothing;
-use crate::device::calls::abi::Dim3;
+use abi::guard::Nothing;
+
+use crate::device::calls::header::Dim3;
 
 /// `cudaChannelFormatDesc`: bits of each component, and what they mean.
 #[repr(C)]

@@ -4,11 +4,11 @@ use std::ffi::{CStr, c_char};
 
 /// A pointer that must not be NULL was NULL. Each library turns this into its "invalid value".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Null;
+pub struct Null;
 
 /// A pointer to where a result goes.
 #[repr(transparent)]
-pub(crate) struct Out<T>(pub(crate) *mut T);
+pub struct Out<T>(pub *mut T);
 
 impl<T> Clone for Out<T> {
     fn clone(&self) -> Self {
@@ -20,7 +20,7 @@ impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
     /// True if there is nowhere to put the result.
-    pub(crate) fn is_null(self) -> bool {
+    pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
@@ -28,7 +28,7 @@ impl<T> Out<T> {
     ///
     /// # Errors
     /// [`Null`].
-    pub(crate) fn required(self) -> Result<Self, Null> {
+    pub fn required(self) -> Result<Self, Null> {
         if self.0.is_null() { Err(Null) } else { Ok(self) }
     }
 
@@ -36,7 +36,7 @@ impl<T> Out<T> {
     ///
     /// # Errors
     /// [`Null`] if there is nowhere to put it.
-    pub(crate) fn set(self, value: T) -> Result<(), Null> {
+    pub fn set(self, value: T) -> Result<(), Null> {
         if self.0.is_null() {
             return Err(Null);
         }
@@ -46,8 +46,34 @@ impl<T> Out<T> {
     }
 
     /// Writes the result if it is wanted.
-    pub(crate) fn set_if_wanted(self, value: T) {
+    pub fn set_if_wanted(self, value: T) {
         let _ = self.set(value);
+    }
+}
+
+/// A pointer to what the caller passes by address.
+#[repr(transparent)]
+pub struct In<T>(pub *const T);
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T: Copy> In<T> {
+    /// The value.
+    ///
+    /// # Errors
+    /// [`Null`] for a null pointer.
+    pub fn get(self) -> Result<T, Null> {
+        if self.0.is_null() {
+            return Err(Null);
+        }
+        // SAFETY: C passed a pointer that is not null; that it points to a `T` is the documented contract of the call.
+        Ok(unsafe { self.0.read_unaligned() })
     }
 }
 
@@ -56,7 +82,7 @@ impl<T: Copy> Out<T> {
     ///
     /// # Errors
     /// [`Null`] for a null pointer if `count` is not 0.
-    pub(crate) fn list(self, count: usize) -> Result<Vec<T>, Null> {
+    pub fn list(self, count: usize) -> Result<Vec<T>, Null> {
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -69,7 +95,7 @@ impl<T: Copy> Out<T> {
     ///
     /// # Errors
     /// [`Null`] for a null pointer.
-    pub(crate) fn get(self) -> Result<T, Null> {
+    pub fn get(self) -> Result<T, Null> {
         if self.0.is_null() {
             return Err(Null);
         }
@@ -81,14 +107,14 @@ impl<T: Copy> Out<T> {
 /// A C string.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Text(pub(crate) *const c_char);
+pub struct Text(pub *const c_char);
 
 impl Text {
     /// The text.
     ///
     /// # Errors
     /// [`Null`] for a null pointer.
-    pub(crate) fn get(self) -> Result<String, Null> {
+    pub fn get(self) -> Result<String, Null> {
         if self.0.is_null() {
             return Err(Null);
         }
@@ -97,19 +123,21 @@ impl Text {
     }
 }
 
-/// Copies `text` into a buffer of `length` bytes, truncated if necessary and always terminated with NUL.
-///
-/// # Errors
-/// [`Null`] for a null buffer or a length below 1.
-pub(crate) fn fill(buffer: *mut c_char, length: usize, text: &str) -> Result<(), Null> {
-    if buffer.is_null() || length == 0 {
-        return Err(Null);
+impl Out<c_char> {
+    /// Copies `text` into a buffer of `length` bytes, truncated if necessary and always terminated with NUL.
+    ///
+    /// # Errors
+    /// [`Null`] for a null buffer or a length below 1.
+    pub fn fill(self, length: usize, text: &str) -> Result<(), Null> {
+        if self.0.is_null() || length == 0 {
+            return Err(Null);
+        }
+        let count = text.len().min(length - 1);
+        // SAFETY: C passed a buffer of `length` bytes; `count` < `length`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), self.0.cast(), count);
+            *self.0.add(count) = 0;
+        }
+        Ok(())
     }
-    let count = text.len().min(length - 1);
-    // SAFETY: C passed a buffer of `length` bytes; `count` < `length`.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), count);
-        *buffer.add(count) = 0;
-    }
-    Ok(())
 }

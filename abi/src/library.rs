@@ -1,6 +1,7 @@
 //! The NVIDIA libraries we implement, and the codes that each uses for our own failures.
 
 /// One NVIDIA library.
+#[expect(missing_docs, reason = "the names are NVIDIA's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Library {
     CudaRuntime,
@@ -28,6 +29,7 @@ pub enum Library {
 
 impl Library {
     /// Name as it appears in reports, after the soname: "libcudart".
+    #[inline]
     pub fn name(self) -> &'static str {
         match self {
             Self::CudaRuntime => "libcudart",
@@ -54,6 +56,7 @@ impl Library {
     }
 
     /// The library's "not supported". If it has no such code, the closest one.
+    #[inline]
     pub fn not_supported(self) -> u32 {
         match self {
             Self::CudaRuntime | Self::CudaDriver => 801,
@@ -75,6 +78,7 @@ impl Library {
     }
 
     /// "Something broke inside": for a panic of ours.
+    #[inline]
     pub fn internal(self) -> u32 {
         match self {
             Self::CudaRuntime | Self::CudaDriver | Self::Nvml | Self::Cupti | Self::Curand => 999,
@@ -93,6 +97,7 @@ impl Library {
     }
 
     /// "Not initialized": for bad settings, and for a child forked after its parent initialized.
+    #[inline]
     pub fn not_initialized(self) -> u32 {
         match self {
             Self::CudaRuntime | Self::CudaDriver => 3,
@@ -108,6 +113,7 @@ impl Library {
     }
 
     /// True if its calls need a CUDA context, which does not survive a fork.
+    #[inline]
     pub fn is_lost_by_fork(self) -> bool {
         !matches!(self, Self::Nvml | Self::Nvrtc | Self::NvJitLink | Self::Nvtx)
     }
