@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use abi::library::Library;
 
 use super::cxx::{Allocate, DataPtr, Device};
+use super::libtorch::torch;
 use super::symbols::Allocator;
-use super::torch;
 use super::{current, returned};
 use crate::boundary::gap;
 use crate::device::graph::capture;

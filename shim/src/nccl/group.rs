@@ -26,7 +26,7 @@ use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
 use crate::device::running;
 use crate::device::stream::{self, Stream};
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
 
@@ -386,8 +386,8 @@ impl Launch {
         replicas::launched(&calls, ranks.rank(), ranks.size(), || {
             ranks.members().iter().map(|member| member.global_rank).collect()
         });
-        delay::wait(Place::Collective);
-        let late = delay::draw(Place::Collective);
+        delay::wait(Moment::Collective);
+        let late = delay::draw(Moment::Collective);
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {

@@ -11,7 +11,7 @@ use super::header::{Config, NO_COLOR, UniqueId};
 use super::{debug, ended, group, memory, only, replicas, window};
 use crate::boundary::gap;
 use crate::device::{self, Device, context};
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 use crate::report::finding;
 use abi::argument::Out;
 use abi::library::Library;
@@ -140,7 +140,7 @@ fn begin(
     let (process, participant) = (process()?, participant(device, one_rank)?);
     let is_only = only::is_calling_alone(in_background);
     replicas::watch();
-    delay::wait(Place::Start);
+    delay::wait(Moment::Start);
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);
     let bytes = id.0;

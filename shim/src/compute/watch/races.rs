@@ -1,15 +1,16 @@
-//! Which bytes an operator touches, and in which streams, for the sanitizer.
+//! Which bytes an operator touches, and in which streams, for the sanitizer `races`.
 
 use protocol::ids::SiteId;
 
-use super::bytes::{Bytes, has_bytes, of_result, tensors};
-use super::current;
-use super::cxx::{Device, IValue};
-use super::forward;
-use super::object::{self, Tensor};
-use super::operator::{Kind, Operator};
 use crate::boundary::gap;
 use crate::call_site;
+use crate::compute::bytes::{Bytes, has_bytes, of_result, tensors};
+use crate::compute::current;
+use crate::compute::cxx::{Device, IValue};
+use crate::compute::forward;
+use crate::compute::object::Tensor;
+use crate::compute::operator::Operator;
+use crate::compute::waits::{does_not_block, host_waits};
 use crate::device::memory;
 use crate::sanitizer::forward::During;
 use crate::sanitizer::owner::Line;
@@ -17,29 +18,6 @@ use crate::sanitizer::races::{self, Access, Lane};
 
 /// A tensor with more separate rows is not examined: it would cost more than its operator.
 const ROWS: usize = 256;
-
-/// Whether the host waits for the stream in an operator: for a number, for the size of a result, or for a copy.
-pub(super) fn host_waits(operator: &Operator, arguments: &[IValue]) -> bool {
-    if operator.waits {
-        return true;
-    }
-    let takes_masks = operator.takes_indices_of_cpu;
-    let copies = operator.is_copy && !does_not_block(arguments);
-    (takes_masks || copies)
-        && operator.schema().arguments.iter().zip(arguments).any(|(kind, slot)| {
-            tensors(*kind, slot).any(|tensor| {
-                // A mask becomes as many indices as it has ones, which the host has to know.
-                let is_mask = *kind == Kind::Tensors && matches!(tensor.data_type(), object::BYTE | object::BOOL);
-                let is_on_host = tensor.device().kind != Device::CUDA && !tensor.is_wrapped_number();
-                (takes_masks && is_mask) || (copies && is_on_host)
-            })
-        })
-}
-
-/// `non_blocking` of a copy.
-fn does_not_block(arguments: &[IValue]) -> bool {
-    arguments.get(2).is_some_and(|slot| slot.payload & 1 == 1)
-}
 
 /// An operator under way.
 pub(super) struct Accesses {

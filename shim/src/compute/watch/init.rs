@@ -1,12 +1,12 @@
 //! What operators do with uninitialized memory, for the sanitizer `init`.
 
-use super::bytes::{Bytes, of_result, tensors, with_parts};
-use super::cxx::{Device, IValue};
-use super::mapping::names;
-use super::mapping::reads::{self, Part};
-use super::object::Tensor;
-use super::operator::Operator;
 use crate::boundary::gap;
+use crate::compute::bytes::{Bytes, of_result, tensors, with_parts};
+use crate::compute::cxx::{Device, IValue};
+use crate::compute::mapping::names;
+use crate::compute::mapping::reads::{self, Part};
+use crate::compute::object::Tensor;
+use crate::compute::operator::Operator;
 use crate::sanitizer::init::{self, Needs, Read};
 
 /// A tensor in more pieces is not examined piece by piece.

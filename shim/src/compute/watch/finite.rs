@@ -4,14 +4,14 @@ use std::ffi::c_void;
 
 use protocol::ids::SiteId;
 
-use super::bytes::{Bytes, of_result, tensors};
-use super::cxx::{Device, IValue};
-use super::layout::tag;
-use super::mapping::names;
-use super::object::{self, Tensor};
-use super::operator::{Kind, Operator};
-use super::torch;
 use crate::boundary::gap;
+use crate::compute::bytes::{Bytes, of_result, tensors};
+use crate::compute::cxx::{Device, IValue};
+use crate::compute::layout::tag;
+use crate::compute::libtorch::torch;
+use crate::compute::mapping::names;
+use crate::compute::object::{self, Tensor};
+use crate::compute::operator::{Kind, Operator};
 use crate::sanitizer::finite::{self, Count, Format};
 
 /// Numbers of a tensor.

@@ -1,5 +1,5 @@
-//! Operators that are late on purpose (`schedule`). The bridge computes an operator when it is called; on a GPU its stream gets
-//! to it later. A late one also computes, but its writes are taken back and applied when the stream gets to it. A reader in
+//! Operators that are postponed on purpose (`schedule`). The bridge computes an operator when it is called; on a GPU its stream gets
+//! to it later. A postponed one also computes, but its writes are taken back and applied when the stream gets to it. A reader in
 //! another stream that does not wait finds the old contents. If something that the operator reads is overwritten before then, it
 //! would have computed with the new contents, so its results are 0xFF, which is NaN in every floating-point type.
 
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use xxhash_rust::xxh64::xxh64;
 
-use super::accesses;
-use super::bytes::{Bytes, of_result, tensors};
-use super::current;
-use super::cxx::{Device, IValue};
-use super::object::Tensor;
-use super::operator::Operator;
 use crate::boundary::gap;
+use crate::compute::bytes::{Bytes, of_result, tensors};
+use crate::compute::current;
+use crate::compute::cxx::{Device, IValue};
+use crate::compute::object::Tensor;
+use crate::compute::operator::Operator;
+use crate::compute::waits::host_waits;
 use crate::device::stream::{self, Stream};
-use crate::process::delay::{self, Place};
+use crate::process::delay;
 
 /// A tensor in more pieces is not tracked.
 const ROWS: usize = 4096;
-/// An operator that touches more bytes is not late.
+/// An operator that touches more bytes is not postponed.
 const MOST: usize = 256 << 20;
 /// The content of fresh memory before it is written.
 const GARBAGE: u8 = 0xff;
 
-/// An operator under way that will be late.
-pub(super) struct Late {
-    late: Duration,
+/// An operator under way whose writes will be postponed.
+pub(super) struct Postponed {
+    delay: Duration,
     stream: Arc<Stream>,
     /// Where the memory of the arguments starts and ends.
     storages: Vec<(usize, usize)>,
@@ -67,19 +67,19 @@ impl Piece {
     }
 }
 
-impl Late {
-    /// Called before an operator computes on the GPU `index`; `None` if it is not to be late.
+impl Postponed {
+    /// Called before an operator computes on the GPU `index`; `None` if it is not to be postponed.
     pub(super) fn begin(operator: &'static Operator, arguments: &[IValue], index: i8) -> Option<Self> {
         if gap::is_muted() {
             return None;
         }
-        let late = delay::draw(Place::Operator)?;
+        let delay = delay::draw(delay::Moment::Operator)?;
         // The host waits for what these give.
-        if accesses::host_waits(operator, arguments) {
+        if host_waits(operator, arguments) {
             return None;
         }
         let stream = current::stream(index)?;
-        let mut this = Self { late, stream, storages: Vec::new(), read: Vec::new(), written: Vec::new() };
+        let mut this = Self { delay, stream, storages: Vec::new(), read: Vec::new(), written: Vec::new() };
         let mut touched = 0;
         let schema = operator.schema();
         for ((kind, slot), written) in schema.arguments.iter().zip(arguments).zip(&schema.written) {
@@ -107,7 +107,7 @@ impl Late {
 
     /// Called after the operator has computed, with its results.
     pub(super) fn end(self, results: &[IValue]) {
-        let Self { late, stream, storages, read, written } = self;
+        let Self { delay, stream, storages, read, written } = self;
         let mut after: Vec<(Piece, Box<[u8]>)> = Vec::new();
         for tensor in results.iter().flat_map(of_result) {
             let start = tensor.storage().data();
@@ -127,7 +127,7 @@ impl Late {
         let read: Vec<(Piece, u64)> =
             read.into_iter().filter(is_only_read).map(|piece| (piece, xxh64(piece.contents(), 0))).collect();
         let task = move || {
-            std::thread::sleep(late);
+            std::thread::sleep(delay);
             let is_same = read.iter().all(|(piece, hash)| xxh64(piece.contents(), 0) == *hash);
             for (piece, bytes) in &after {
                 if is_same {
