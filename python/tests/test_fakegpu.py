@@ -166,7 +166,7 @@ def test_the_command_line_is_fgpus(tmp_path):
 
 def test_hybrid(machine, tmp_path):
     """The simulated libcuda in the place of the real one."""
-    source = HOME.parent / "hybrid/tests/c/machine.c"
+    source = HOME.parent / "real_cuda/tests/c/machine.c"
     if not source.exists() or shutil.which("cc") is None:
         pytest.skip("not a checkout, or no C compiler")
     driver = tmp_path / "driver"

@@ -3,7 +3,7 @@
 //! A program never calls this crate from Rust: it is preloaded, and its C functions are found by name. The path of a call:
 //!
 //! 1. a table (`exports`, `libraries`) holds the name, its library and whether it computes;
-//! 2. `boundary::guard` reads the settings once, refuses a forked child, and turns a panic into an error code;
+//! 2. the guard (`abi`, `boundary::guard`) reads the settings once, refuses a forked child, and turns a panic into an error code;
 //! 3. the body is in `cuda_driver`, `cuda_runtime`, `nccl`, `nvml` or `libraries`;
 //! 4. the state is in `device`: memory, streams, events, contexts. PyTorch's operators compute in `compute`.
 //!
@@ -36,7 +36,7 @@ mod report;
 mod sanitizer;
 mod settings;
 
-pub use boundary::library::Library;
-pub use boundary::table::{Export, Status};
+pub use abi::library::Library;
+pub use abi::table::{Export, Status};
 pub use exports::tables;
 pub use interposed::INTERPOSED;

@@ -21,7 +21,8 @@ for place, text in json.load(sys.stdin):
 ";
 
 /// Directories of the checkout: a path in one of them that a page names is there.
-const NAMED: [&str; 13] = [
+const NAMED: [&str; 14] = [
+    "abi",
     "benches",
     "coordinator",
     "dataplane",

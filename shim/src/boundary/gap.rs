@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 
-use super::library::Library;
+use abi::gap::Refused;
+use abi::library::Library;
+
 use crate::process::fork;
 use crate::report::{self, gaps, journal};
 use crate::settings::{self, GapPolicy};
@@ -31,16 +33,6 @@ impl Drop for Muted {
 /// True while the calling thread's gaps do not count.
 pub(crate) fn is_muted() -> bool {
     MUTED.get()
-}
-
-/// A gap that the policy `error` turned into NotSupported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) Library);
-
-impl From<Refused> for u32 {
-    fn from(refused: Refused) -> Self {
-        refused.0.not_supported()
-    }
 }
 
 /// Counts a use of an unsupported feature; `detail` (a kernel's name, a datatype) distinguishes uses of one name.

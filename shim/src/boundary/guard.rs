@@ -1,10 +1,15 @@
-//! The guard around every call from C: settings are read once, forked children refused, panics caught; libraries can add
-//! to that.
+//! What the shim's guard does around a call from C: settings are read once, forked children refused, panics counted; libraries can
+//! add to that.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
-use super::{gap, library::Library};
+use abi::cuda::CudaError;
+use abi::guard::{Guard, Success};
+use abi::library::Library;
+use abi::table::Status;
+
+use super::gap;
 use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
@@ -39,30 +44,64 @@ impl Rules {
     }
 }
 
-/// A call that needs CUDA. Returns its status to C.
-pub(crate) fn call<E: Into<u32>>(
-    rules: &Rules,
-    name: &'static str,
-    body: impl FnOnce() -> Result<(), E>,
-) -> core::ffi::c_uint {
-    let library = rules.library;
-    if let Err(code) = (rules.arrive)() {
-        return finish(rules, code);
-    }
-    let is_lost = library.is_lost_by_fork() && !fork::enter();
-    let code = if is_lost || settings::get().is_err() {
-        library.not_initialized()
-    } else {
-        match (rules.admit)(name).map_or_else(|code| code, |()| run(library, name, body)) {
-            0 => (rules.settle)().err().unwrap_or(0),
-            code => code,
+impl Guard for Rules {
+    /// A call that needs CUDA.
+    #[inline]
+    fn call<S: Success, E: Into<u32>>(&self, name: &'static str, body: impl FnOnce() -> Result<S, E>) -> u32 {
+        let library = self.library;
+        if let Err(code) = (self.arrive)() {
+            return finish(self, code);
         }
-    };
-    finish(rules, code)
+        let is_lost = library.is_lost_by_fork() && !fork::enter();
+        let code = if is_lost || settings::get().is_err() {
+            library.not_initialized()
+        } else {
+            match (self.admit)(name).map_or_else(|code| code, |()| run(self, name, body)) {
+                0 => (self.settle)().err().unwrap_or(0),
+                code => code,
+            }
+        };
+        finish(self, code)
+    }
+
+    /// Works in a forked child, too.
+    #[inline]
+    fn bare<S: Success, E: Into<u32>>(&self, name: &'static str, body: impl FnOnce() -> Result<S, E>) -> u32 {
+        finish(self, run(self, name, body))
+    }
+
+    fn panicked(&self, name: &'static str) -> u32 {
+        gap::panicked(self.library, name);
+        self.library.internal()
+    }
+
+    /// Whatever is not absent from the GPU is a gap. So is what is refused on purpose, because a program that needs it was not
+    /// tested.
+    fn missing(&self, name: &'static str, status: Status) -> u32 {
+        let library = self.library;
+        if status == Status::Absent {
+            if !(self.is_initialized)() {
+                return library.not_initialized();
+            }
+        } else {
+            let _ = catch_unwind(|| gap::record(library, name, ""));
+        }
+        finish(self, library.not_supported())
+    }
 }
 
-/// `cudaErrorNotPermitted`, `CUDA_ERROR_NOT_PERMITTED`
-const NOT_PERMITTED: u32 = 800;
+#[inline]
+fn run<S: Success, E: Into<u32>>(rules: &Rules, name: &'static str, body: impl FnOnce() -> Result<S, E>) -> u32 {
+    finding::during(name, || rules.caught(name, body))
+}
+
+#[inline]
+fn finish(rules: &Rules, code: u32) -> u32 {
+    if code != 0 {
+        (rules.failed)(code);
+    }
+    code
+}
 
 thread_local! {
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
@@ -86,95 +125,5 @@ pub(crate) fn is_in_host_function() -> bool {
 /// # Errors
 /// CUDA's code for "not permitted".
 pub(crate) fn outside_host_function() -> Result<(), u32> {
-    if is_in_host_function() { Err(NOT_PERMITTED) } else { Ok(()) }
+    if is_in_host_function() { Err(CudaError::NOT_PERMITTED.0) } else { Ok(()) }
 }
-
-/// A call that works before and without initialization, and in a forked child.
-pub(crate) fn bare<E: Into<u32>>(
-    rules: &Rules,
-    name: &'static str,
-    body: impl FnOnce() -> Result<(), E>,
-) -> core::ffi::c_uint {
-    finish(rules, run(rules.library, name, body))
-}
-
-/// A call that returns no status. Does not initialize anything.
-pub(crate) fn raw<T: Nothing>(rules: &Rules, name: &'static str, body: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        gap::panicked(rules.library, name);
-        T::nothing()
-    })
-}
-
-/// A symbol for a feature that the GPU does not have: the library's NotSupported, and no gap.
-pub(crate) fn absent(rules: &Rules) -> u64 {
-    let library = rules.library;
-    if !(rules.is_initialized)() {
-        return u64::from(library.not_initialized());
-    }
-    u64::from(finish(rules, library.not_supported()))
-}
-
-/// A symbol that is not implemented yet: a gap, and the library's NotSupported.
-pub(crate) fn stub(rules: &Rules, name: &'static str) -> u64 {
-    let _ = catch_unwind(|| gap::record(rules.library, name, ""));
-    u64::from(finish(rules, rules.library.not_supported()))
-}
-
-/// A symbol that is refused on purpose: the library's NotSupported, and a gap, because a program that needs it was not
-/// tested.
-pub(crate) fn refused(rules: &Rules, name: &'static str) -> u64 {
-    stub(rules, name)
-}
-
-fn run<E: Into<u32>>(library: Library, name: &'static str, body: impl FnOnce() -> Result<(), E>) -> u32 {
-    match finding::during(name, || catch_unwind(AssertUnwindSafe(body))) {
-        Ok(Ok(())) => 0,
-        Ok(Err(error)) => error.into(),
-        Err(_) => {
-            gap::panicked(library, name);
-            library.internal()
-        }
-    }
-}
-
-fn finish(rules: &Rules, code: u32) -> u32 {
-    if code != 0 {
-        (rules.failed)(code);
-    }
-    code
-}
-
-/// What a call without a status returns if it failed internally.
-pub(crate) trait Nothing {
-    /// 0, NULL or nothing.
-    fn nothing() -> Self;
-}
-
-impl Nothing for () {
-    fn nothing() {}
-}
-
-impl<T> Nothing for *const T {
-    fn nothing() -> Self {
-        std::ptr::null()
-    }
-}
-
-impl<T> Nothing for *mut T {
-    fn nothing() -> Self {
-        std::ptr::null_mut()
-    }
-}
-
-macro_rules! zero {
-    ($($type:ty)*) => { $(impl Nothing for $type { fn nothing() -> Self { 0 } })* };
-}
-
-impl<T> Nothing for Option<T> {
-    fn nothing() -> Self {
-        None
-    }
-}
-
-zero!(u8 i8 i32 u32 i64 u64 usize);

@@ -2,7 +2,7 @@
 //! `cpython/frameobject.h` (3.10), `internal/pycore_frame.h`, `cpython/unicodeobject.h`. From 3.13 on, the interpreter itself
 //! contains the offsets (`_Py_DebugOffsets`, `internal/pycore_runtime.h`).
 
-use super::memory;
+use super::peek;
 
 /// How to get from a thread state to its innermost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ const MOST_WORDS: usize = WORDS_3_14.ascii + 1;
 /// The interpreter's own description. `None` for a build without the GIL.
 fn from_runtime(runtime: usize, words: &Words) -> Option<Layout> {
     let mut bytes = [0; MOST_WORDS * 8];
-    if runtime == 0 || !memory::copy(runtime, &mut bytes) {
+    if runtime == 0 || !peek::copy(runtime, &mut bytes) {
         return None;
     }
     let at = |word: usize| {

@@ -4,8 +4,8 @@
 pub(crate) mod caller;
 pub(crate) mod cpp_name;
 mod layout;
-mod memory;
 mod origin;
+mod peek;
 mod python;
 mod text;
 

@@ -13,7 +13,7 @@ use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
 use super::layout::{INSTRUCTION_BYTES, Innermost, Instruction, Layout, OWNED_BY_C, TAG_BITS, TYPE};
-use super::{caller, layout, memory, origin, text};
+use super::{caller, layout, origin, peek, text};
 
 /// Maximum number of frames examined: the user's is near the innermost.
 const DEPTH: usize = 200;
@@ -159,7 +159,7 @@ fn of_own_frames() -> Own {
         return Own::default();
     };
     if own.users.or(own.other).is_some() {
-        memory::trust();
+        peek::trust();
     }
     own
 }
@@ -181,11 +181,11 @@ struct Remembered {
     filename: usize,
     name: usize,
     line_table: usize,
-    site: Place,
+    site: Origin,
 }
 
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum Origin {
     /// Not the user's.
     #[default]
     Foreign,
@@ -249,11 +249,11 @@ impl Python {
         let is_sound = unsafe {
             self.each(thread, |frame| {
                 Some(match self.place(frame)? {
-                    Place::Users(site) => {
+                    Origin::Users(site) => {
                         users = Some(site);
                         ControlFlow::Break(())
                     }
-                    Place::Foreign => {
+                    Origin::Foreign => {
                         first = first.or(Some(frame));
                         ControlFlow::Continue(())
                     }
@@ -272,7 +272,7 @@ impl Python {
     unsafe fn each(&self, thread: usize, mut look: impl FnMut(Frame) -> Option<ControlFlow<()>>) -> bool {
         // SAFETY: the caller's promise; every frame is reached from the one before it.
         unsafe {
-            let Some(mut frame) = self.innermost_frame(thread, |address| memory::word(address)) else {
+            let Some(mut frame) = self.innermost_frame(thread, |address| peek::word(address)) else {
                 return false;
             };
             for _ in 0..DEPTH {
@@ -280,15 +280,15 @@ impl Python {
                     break;
                 }
                 let (Some(code), Some(previous)) =
-                    (memory::word(frame + self.layout.code), memory::word(frame + self.layout.previous))
+                    (peek::word(frame + self.layout.code), peek::word(frame + self.layout.previous))
                 else {
                     return false;
                 };
                 let code = code & !TAG_BITS;
-                let owner = self.layout.owner.map(|owner| memory::byte(frame + owner));
+                let owner = self.layout.owner.map(|owner| peek::byte(frame + owner));
                 let is_entry = owner.is_some_and(|owner| owner == Some(OWNED_BY_C));
                 // An entry of the interpreter has code that is none of a program's, no code, or None.
-                if !is_entry && code != 0 && memory::word(code + TYPE) == Some(self.code_type) {
+                if !is_entry && code != 0 && peek::word(code + TYPE) == Some(self.code_type) {
                     match self.frame(frame, code).and_then(&mut look) {
                         Some(ControlFlow::Continue(())) => {}
                         Some(ControlFlow::Break(())) => return true,
@@ -311,14 +311,14 @@ impl Python {
     /// Where the main thread calls the backward pass that it waits for, if it does. Its frames do not change until the pass is
     /// over, which is not before this thread has returned.
     fn backward(&self) -> Option<SiteId> {
-        let thread = Some(MAIN.load(Ordering::Relaxed)).filter(|thread| *thread != 0 && memory::is_trusted())?;
+        let thread = Some(MAIN.load(Ordering::Relaxed)).filter(|thread| *thread != 0 && peek::is_trusted())?;
         // It may be anywhere: until it is known to wait, what is read may be gone.
-        let frame = self.innermost_frame(thread, memory::checked)?;
-        let code = memory::checked(frame + self.layout.code)? & !TAG_BITS;
-        let is_code = memory::checked(code + TYPE) == Some(self.code_type);
-        let file = memory::checked(code + self.layout.filename).filter(|_| is_code)?;
+        let frame = self.innermost_frame(thread, peek::checked)?;
+        let code = peek::checked(frame + self.layout.code)? & !TAG_BITS;
+        let is_code = peek::checked(code + TYPE) == Some(self.code_type);
+        let file = peek::checked(code + self.layout.filename).filter(|_| is_code)?;
         if BACKWARD.load(Ordering::Relaxed) != file {
-            let is_text = memory::checked(file + TYPE) == Some(self.text_type);
+            let is_text = peek::checked(file + TYPE) == Some(self.text_type);
             let waits = text::read(&self.layout, file).is_some_and(|file| origin::waits_for_backward(&file));
             if !(is_text && waits) {
                 return None;
@@ -334,8 +334,8 @@ impl Python {
         // SAFETY: the caller's promise.
         let offset = unsafe {
             match self.layout.instruction {
-                Instruction::Number(at) => memory::half(frame + at)? as i32 as usize * INSTRUCTION_BYTES,
-                Instruction::Address(at) => memory::word(frame + at)?.wrapping_sub(code + self.layout.start),
+                Instruction::Number(at) => peek::half(frame + at)? as i32 as usize * INSTRUCTION_BYTES,
+                Instruction::Address(at) => peek::word(frame + at)?.wrapping_sub(code + self.layout.start),
             }
         };
         Some(Frame { code, offset })
@@ -345,13 +345,13 @@ impl Python {
     ///
     /// # Safety
     /// The code object is that of a frame of this thread.
-    unsafe fn place(&self, frame: Frame) -> Option<Place> {
+    unsafe fn place(&self, frame: Frame) -> Option<Origin> {
         // SAFETY: the caller's promise.
         let (filename, name, line_table) = unsafe {
             (
-                memory::word(frame.code + self.layout.filename)?,
-                memory::word(frame.code + self.layout.name)?,
-                memory::word(frame.code + self.layout.line_table)?,
+                peek::word(frame.code + self.layout.filename)?,
+                peek::word(frame.code + self.layout.name)?,
+                peek::word(frame.code + self.layout.line_table)?,
             )
         };
         let Frame { code, offset } = frame;
@@ -367,7 +367,7 @@ impl Python {
         }
         let file = self.text(filename)?;
         let is_users = origin::is_users(&file, framework()) && !origin::is_generated(&file, &self.text(name)?);
-        let site = if is_users { Place::Users(self.site(frame)?) } else { Place::Foreign };
+        let site = if is_users { Origin::Users(self.site(frame)?) } else { Origin::Foreign };
         let entry = Remembered { code, offset, filename, name, line_table, site };
         let _ = CACHE.try_with(|cache| cache.borrow_mut()[slot] = entry);
         Some(site)
@@ -376,8 +376,7 @@ impl Python {
     /// The file and the function of a frame.
     fn names(&self, Frame { code, .. }: Frame) -> Option<(String, String)> {
         // SAFETY: both are in the code object of a frame of this thread, which keeps it alive.
-        let (file, name) =
-            unsafe { (memory::word(code + self.layout.filename)?, memory::word(code + self.layout.name)?) };
+        let (file, name) = unsafe { (peek::word(code + self.layout.filename)?, peek::word(code + self.layout.name)?) };
         Some((self.text(file)?, self.text(name)?))
     }
 
@@ -406,7 +405,7 @@ impl Python {
     /// The text of the string at `address`.
     fn text(&self, address: usize) -> Option<String> {
         // SAFETY: what a code object of this thread refers to, which it keeps alive.
-        let kind = unsafe { memory::word(address + TYPE)? };
+        let kind = unsafe { peek::word(address + TYPE)? };
         (kind == self.text_type).then(|| text::read(&self.layout, address))?
     }
 }

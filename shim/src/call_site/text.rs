@@ -1,7 +1,7 @@
 //! Python's strings, copied without Python.
 
 use super::layout::{LENGTH, Layout, STATE};
-use super::memory;
+use super::peek;
 
 /// Maximum length: a longer string is not the name of a file or function.
 const LONGEST: usize = 16 * 1024;
@@ -9,7 +9,7 @@ const LONGEST: usize = 16 * 1024;
 /// The text of the `str` at `address`, whose type was checked.
 pub(super) fn read(layout: &Layout, address: usize) -> Option<String> {
     let mut head = [0; STATE + 4];
-    if !memory::copy(address, &mut head) {
+    if !peek::copy(address, &mut head) {
         return None;
     }
     let length = usize::from_ne_bytes(head[LENGTH..LENGTH + 8].try_into().ok()?);
@@ -20,7 +20,7 @@ pub(super) fn read(layout: &Layout, address: usize) -> Option<String> {
     }
     let mut bytes = vec![0; length * width];
     let data = address + if is_ascii { layout.ascii } else { layout.compact };
-    if !memory::copy(data, &mut bytes) {
+    if !peek::copy(data, &mut bytes) {
         return None;
     }
     let number = |piece: &[u8]| piece.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));

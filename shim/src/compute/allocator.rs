@@ -7,12 +7,13 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use abi::library::Library;
+
 use super::cxx::{Allocate, DataPtr, Device};
+use super::libtorch::torch;
 use super::symbols::Allocator;
-use super::torch;
 use super::{current, returned};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::graph::capture;
 use crate::device::{address, fresh};
 use crate::sanitizer::{averaged, init, owner, races};

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use super::cxx::{Device, IValue};
+use super::libtorch::torch;
 use super::object::{self, Form, Tensor};
 use super::operator::Kind;
-use super::torch;
 
 /// The bytes of a tensor that has its own storage: pieces of equal length.
 #[derive(Clone, Debug)]

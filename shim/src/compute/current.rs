@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::torch;
+use super::libtorch::torch;
 use crate::device::stream::{self, Stream};
 
 /// PyTorch's current stream of a GPU, which must be the current one.

@@ -4,8 +4,9 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use super::cxx::CxxString;
+use super::libtorch::torch;
+use super::object;
 use super::symbols::Loaded;
-use super::{object, torch};
 
 type Construct =
     unsafe extern "C-unwind" fn(*mut c_void, *mut CxxString, *mut [usize; 2], *const c_void) -> *mut c_void;

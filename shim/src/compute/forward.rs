@@ -19,7 +19,7 @@ const KEPT: usize = 1 << 16;
 
 /// `std::shared_ptr<Node>`; a `c10::intrusive_ptr<Node>`, as in newer versions, is only the first word.
 #[repr(C)]
-struct Shared {
+struct SharedPointer {
     node: *mut c_void,
     control: *mut c_void,
 }
@@ -35,7 +35,7 @@ struct Functions {
     /// `at::RecordFunction::currentThreadId()`
     thread: unsafe extern "C-unwind" fn() -> u64,
     /// `torch::autograd::get_current_node()`
-    current: unsafe extern "C-unwind" fn(*mut Shared) -> *mut Shared,
+    current: unsafe extern "C-unwind" fn(*mut SharedPointer) -> *mut SharedPointer,
 }
 
 static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
@@ -79,9 +79,10 @@ pub(super) fn watch(libraries: &Libraries) {
         Functions {
             next: std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> u64>(next),
             thread: std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> u64>(thread),
-            current: std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut Shared) -> *mut Shared>(
-                current,
-            ),
+            current: std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C-unwind" fn(*mut SharedPointer) -> *mut SharedPointer,
+            >(current),
         }
     };
     let _ = FUNCTIONS.set(functions);
@@ -117,12 +118,12 @@ impl Functions {
     }
 
     fn looked_up(&self) -> SiteId {
-        let mut shared = Shared { node: std::ptr::null_mut(), control: NOT_SHARED };
+        let mut shared = SharedPointer { node: std::ptr::null_mut(), control: NOT_SHARED };
         // SAFETY: a place for a pointer of either kind. Its reference is given back at once: whoever evaluates the node, in this thread,
         // has another. A node has a table of virtual functions, with the class before it.
         let (number, thread, class) = unsafe {
             (self.current)(&raw mut shared);
-            let Shared { node, control } = shared;
+            let SharedPointer { node, control } = shared;
             if node.is_null() {
                 return SiteId::default();
             }

@@ -9,9 +9,10 @@ use std::sync::MutexGuard;
 use dataplane::lock::Mutex;
 
 use super::cxx::{IValue, MaybeDouble};
+use super::libtorch::torch;
+use super::object;
 use super::symbols::Engine;
 use super::value::Value;
-use super::{object, torch};
 use crate::device::graph::capture;
 
 /// Number of CPU generators kept, one per position of a CUDA generator: a few, for programs that go back and forth.

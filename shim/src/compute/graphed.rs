@@ -6,33 +6,29 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use protocol::ids::SiteId;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 
-use super::accesses::{self, Accesses};
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue};
 use super::generator::Drawing;
 use super::host::Inside;
 use super::layout::tag;
+use super::libtorch::torch;
 use super::mapping::names;
 use super::method::Method;
-use super::numbers::NonFinite;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
-use super::unwritten::Unwritten;
 use super::value::{Arguments, Value};
-use super::{exception, torch, view};
+use super::waits::host_waits;
+use super::watch::{Captured, Replay};
+use super::{exception, view};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::calls::error::string;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture, Hidden};
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::stream::Stream;
 use crate::device::{self, running};
-use crate::sanitizer::finite;
-use crate::sanitizer::init::{self, Read};
-use crate::sanitizer::races::{self, Access};
 
 /// An operator being added to the graph that the current stream captures.
 pub(super) struct Recording {
@@ -44,8 +40,7 @@ pub(super) struct Recording {
 /// What is kept of an operator's arguments while it computes.
 pub(super) struct Kept {
     arguments: Vec<Value>,
-    accesses: Option<Accesses>,
-    unwritten: Option<Unwritten>,
+    captured: Captured,
     hidden: Hidden,
 }
 
@@ -65,7 +60,7 @@ impl Recording {
 
     /// Throws for an operator that is not allowed in a capture, or not supported in one.
     pub(super) fn admit(&self, operator: &'static Operator, arguments: &[IValue]) {
-        if accesses::host_waits(operator, arguments) {
+        if host_waits(operator, arguments) {
             self.capture.invalidate();
             fail(CudaError::CAPTURE_UNSUPPORTED);
         }
@@ -95,15 +90,14 @@ impl Recording {
         let hidden = Hidden::begin();
         Kept {
             arguments: arguments.iter().map(Value::to_keep).collect(),
-            accesses: Accesses::begin(operator, arguments, self.index),
-            unwritten: Unwritten::begin(operator, arguments),
+            captured: Captured::begin(operator, arguments, self.index),
             hidden,
         }
     }
 
     /// Called after the operator has computed, with its results: makes the node.
     pub(super) fn add(self, operator: &'static Operator, method: Method, kept: Kept, results: &[IValue]) {
-        let Kept { arguments, accesses, unwritten, hidden } = kept;
+        let Kept { arguments, captured, hidden } = kept;
         drop(hidden);
         let mut viewer = Viewer::default();
         let arguments: Vec<Value> = operator
@@ -118,7 +112,7 @@ impl Recording {
         self.capture.rehearse(|undo| {
             outputs.iter().flatten().for_each(|output| undo.fresh(output.storage.data(), output.storage.bytes()));
         });
-        let (site, accesses) = accesses.map_or_else(Default::default, |accesses| accesses.ranges(&results));
+        let replay = captured.end(&results);
         let own = match method {
             Method::Filled(_) => results.iter().filter_map(|tensor| viewer.tensor(*tensor)).collect(),
             _ => Vec::new(),
@@ -131,9 +125,7 @@ impl Recording {
             arguments,
             outputs,
             own,
-            site,
-            accesses,
-            reads: unwritten.map_or_else(Vec::new, Unwritten::into_reads),
+            replay,
         };
         if let Err(error) = self.capture.add(&[&self.stream], Operation::Work(Arc::new(node))) {
             fail(error);
@@ -314,11 +306,7 @@ struct Node {
     outputs: Vec<Option<Output>>,
     /// The results of an operator that fills what PyTorch's own kernel lays out.
     own: Vec<Value>,
-    /// The captured line.
-    site: SiteId,
-    accesses: Vec<Access>,
-    /// What must have been written before it runs, for the sanitizer `init`.
-    reads: Vec<Read>,
+    replay: Replay,
 }
 
 // SAFETY: libtorch counts references atomically, and launches change nothing of a node but the memory of the graph.
@@ -329,14 +317,13 @@ unsafe impl Sync for Node {}
 impl Work for Node {
     fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         let gpu = device::get(i32::from(self.index))?;
-        races::work_at(self.site, &[stream.lane()], &self.operator.name, &self.accesses);
+        self.replay.submit(self.operator, stream.lane());
         stream.synchronize();
         gpu.alive()?;
         let _device = CurrentDevice::become_(self.index);
         let _running = running::start(gpu);
         let _inside = Inside::begin();
-        init::read_at(self.site, &self.operator.name, &self.reads);
-        let not_finite = self.numbers();
+        let replayed = self.replay.begin(self.operator, || self.arguments.iter().map(Value::raw).collect());
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
             Err(why) => {
@@ -347,15 +334,8 @@ impl Work for Node {
                 return Err(CudaError::ASSERT);
             }
         };
-        if init::is_wanted() {
-            let written = self.accesses.iter().filter(|access| access.writes);
-            written.for_each(|access| init::written(access.address, access.bytes));
-        }
-        if let Some(not_finite) = not_finite {
-            let results: Vec<Tensor> =
-                self.outputs.iter().flatten().filter_map(|output| output.view.tensor()).collect();
-            not_finite.end_in_graph(self.site, &results);
-        }
+        let results = || self.outputs.iter().flatten().filter_map(|output| output.view.tensor()).collect();
+        self.replay.end(replayed, results);
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
         if is_done {
             return Ok(());
@@ -374,15 +354,6 @@ impl Work for Node {
 }
 
 impl Node {
-    /// The numbers it computes with; `None` if nobody wants to know.
-    fn numbers(&self) -> Option<NonFinite> {
-        if !finite::is_wanted() {
-            return None;
-        }
-        let arguments: Vec<IValue> = self.arguments.iter().map(Value::raw).collect();
-        NonFinite::in_graph(self.operator, &arguments)
-    }
-
     /// False if something has a different shape than at capture time.
     fn compute(&self) -> bool {
         let mut values: Vec<IValue> = self.arguments.iter().cloned().map(Value::into_raw).collect();

@@ -13,11 +13,11 @@ use dataplane::threads;
 use super::bytes::{Bytes, tensors};
 use super::cxx::{Device, IValue, OperatorHandle, OperatorName};
 use super::layout::{at, tag};
+use super::libtorch::torch;
 use super::mapping::names;
 use super::object::{self, Tensor};
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::torch;
 use crate::sanitizer::races;
 
 /// `at::RecordFunctionCallback::start_`: writes a `std::unique_ptr` to a place given by the caller, and returns that

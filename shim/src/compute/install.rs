@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::cxx::{
@@ -12,13 +13,13 @@ use super::cxx::{
 };
 use super::kernel;
 use super::layout::{Keys, Layout, Tags, tag};
+use super::libtorch::{TORCH, Torch, torch};
 use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{TORCH, Torch, allocator, forward, host, object, torch};
+use super::{allocator, forward, host, object};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::call_site;
 use crate::device::graph::capture;
 use crate::report::{left, operators};
@@ -60,15 +61,15 @@ fn look() {
     if TORCH.get().is_none() {
         match find(&libraries) {
             Ok(None) => return,
-            Ok(Some((torch, scalar))) => {
-                call_site::framework_at(torch.symbols.dispatcher as usize);
+            Ok(Some((found, scalar))) => {
+                call_site::framework_at(found.symbols.dispatcher as usize);
                 if let Some(function) = libraries.torch_cpu.symbol(c"_ZN5torch8autograd25get_current_graph_task_idEv") {
                     // SAFETY: the mangled name gives the function's type.
                     call_site::passes_by(unsafe { std::mem::transmute::<*mut c_void, call_site::Pass>(function) });
                 }
-                let _ = TORCH.set(torch);
+                let _ = TORCH.set(found);
                 if races::are_wanted()
-                    && let Err(why) = host::watch(&libraries, &super::torch().symbols, scalar)
+                    && let Err(why) = host::watch(&libraries, &torch().symbols, scalar)
                 {
                     gap::record(Library::Torch, "sanitize: races", why);
                 }

@@ -3,24 +3,23 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::accesses::Accesses;
+use abi::library::Library;
+
 use super::allocator::Redirect;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
 use super::graphed::Recording;
 use super::host::Inside;
-use super::late::Late;
+use super::libtorch::torch;
 use super::method::Method;
-use super::numbers::NonFinite;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
-use super::unwritten::Unwritten;
 use super::value::{Arguments, Value};
 use super::views::Views;
-use super::{exception, sums, torch, view};
+use super::watch::Watch;
+use super::{exception, sums, view};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::graph::capture::{self, Hidden};
 use crate::device::{self, calls, running};
 
@@ -66,32 +65,33 @@ struct Placement {
 }
 
 fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
-    let mut seen = Seen { device: None, is_mixed: false, has_special: false };
+    let mut devices = Devices { device: None, is_mixed: false, has_special: false };
     for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
         match kind {
-            Kind::Tensor => seen.tensor(slot),
+            Kind::Tensor => devices.tensor(slot),
             Kind::Tensors if slot.tag == torch().layout.tags.list => {
                 // SAFETY: the argument keeps its list alive.
-                unsafe { object::list_items(slot.payload as *mut c_void) }.iter().for_each(|item| seen.tensor(item));
+                unsafe { object::list_items(slot.payload as *mut c_void) }.iter().for_each(|item| devices.tensor(item));
             }
-            Kind::Device if slot.tag == torch().layout.tags.device && seen.device.is_none() => {
+            Kind::Device if slot.tag == torch().layout.tags.device && devices.device.is_none() => {
                 let [_, index, ..] = slot.payload.to_ne_bytes();
-                seen.device = (index as i8 >= 0).then_some(index as i8);
+                devices.device = (index as i8 >= 0).then_some(index as i8);
             }
             _ => {}
         }
     }
-    let device = seen.device.unwrap_or_else(|| device::current().map_or(0, |device| device.ordinal as i8));
-    Placement { device, is_mixed: seen.is_mixed, has_special: seen.has_special }
+    let device = devices.device.unwrap_or_else(|| device::current().map_or(0, |device| device.ordinal as i8));
+    Placement { device, is_mixed: devices.is_mixed, has_special: devices.has_special }
 }
 
-struct Seen {
+/// The devices of an operator's arguments.
+struct Devices {
     device: Option<i8>,
     is_mixed: bool,
     has_special: bool,
 }
 
-impl Seen {
+impl Devices {
     fn tensor(&mut self, slot: &IValue) {
         let Some(tensor) = Tensor::in_slot(slot) else { return };
         let device = tensor.device();
@@ -171,29 +171,11 @@ pub(super) unsafe extern "C-unwind" fn compute(
         // SAFETY: as above.
         return recording.add(operator, *method, kept, unsafe { &(*stack).items()[below..] });
     }
-    let accesses = Accesses::begin(operator, &values[below..], target.index);
-    let not_finite = NonFinite::begin(operator, &values[below..]);
-    let unwritten = Unwritten::begin(operator, &values[below..]);
-    let late = if placement.is_mixed { None } else { Late::begin(operator, &values[below..], target.index) };
+    let watch = Watch::begin(operator, &values[below..], target.index, placement.is_mixed);
     // SAFETY: as above. What it gives keeps the arguments.
     let _views = unsafe { call.perform(stack, below) };
-    if let Some(not_finite) = not_finite {
-        // SAFETY: as above.
-        not_finite.end(unsafe { &(*stack).items()[below..] });
-    }
-    if let Some(unwritten) = unwritten {
-        // SAFETY: as above.
-        unwritten.end(unsafe { &(*stack).items()[below..] });
-    }
-    // Until then, it is known whose derivative this is.
-    if let Some(accesses) = accesses {
-        // SAFETY: as above.
-        accesses.end(unsafe { &(*stack).items()[below..] });
-    }
-    if let Some(late) = late {
-        // SAFETY: as above.
-        late.end(unsafe { &(*stack).items()[below..] });
-    }
+    // SAFETY: as above.
+    watch.end(unsafe { &(*stack).items()[below..] });
     operator.calls.fetch_add(1, Ordering::Relaxed);
 }
 

@@ -8,10 +8,10 @@ use super::symbols::Symbols;
 
 /// `IValue::Tag` (ATen/core/ivalue.h), as far as no version changed it.
 pub(super) mod tag {
-    pub(in crate::compute) const NONE: u32 = 0;
-    pub(in crate::compute) const TENSOR: u32 = 1;
-    pub(in crate::compute) const DOUBLE: u32 = 3;
-    pub(in crate::compute) const INT: u32 = 5;
+    pub(crate) const NONE: u32 = 0;
+    pub(crate) const TENSOR: u32 = 1;
+    pub(crate) const DOUBLE: u32 = 3;
+    pub(crate) const INT: u32 = 5;
 }
 
 /// The other tags. torch 2.9 added one for unsigned integers after `INT`, so the later ones moved by one.
@@ -50,23 +50,23 @@ impl Tags {
 /// Offsets, in bytes, that no version changed.
 pub(super) mod at {
     /// `TensorImpl::storage_`
-    pub(in crate::compute) const STORAGE: usize = 16;
+    pub(crate) const STORAGE: usize = 16;
     /// `TensorImpl::version_counter_`
-    pub(in crate::compute) const VERSION: usize = 40;
+    pub(crate) const VERSION: usize = 40;
     /// `StorageImpl::data_ptr_`
-    pub(in crate::compute) const DATA: usize = 16;
+    pub(crate) const DATA: usize = 16;
     /// `StorageImpl::data_ptr_.device_`
-    pub(in crate::compute) const DATA_DEVICE: usize = 40;
+    pub(crate) const DATA_DEVICE: usize = 40;
     /// `StorageImpl::size_bytes_`
-    pub(in crate::compute) const SIZE: usize = 48;
+    pub(crate) const SIZE: usize = 48;
     /// `StorageImpl::resizable_`
-    pub(in crate::compute) const RESIZABLE: usize = 57;
+    pub(crate) const RESIZABLE: usize = 57;
     /// `ListImpl::list`
-    pub(in crate::compute) const LIST: usize = 16;
+    pub(crate) const LIST: usize = 16;
     /// `OperatorEntry::schema_`, after the name.
-    pub(in crate::compute) const SCHEMA: usize = 64;
+    pub(crate) const SCHEMA: usize = 64;
     /// `SizesAndStrides`: the number of dimensions, then five sizes and five strides, or one pointer if there are more.
-    pub(in crate::compute) const INLINE_DIMENSIONS: usize = 5;
+    pub(crate) const INLINE_DIMENSIONS: usize = 5;
 }
 
 /// The parts that differ between versions, and the numbers that this process's libtorch assigns to its dispatch keys.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cxx::{DataPtr, Device, IValue, MaybeDevice, Stack};
 use super::layout::at;
-use super::torch;
+use super::libtorch::torch;
 
 /// Bit of a reference count that says "has a Python object", torch 2.10 and later.
 const HAS_PYTHON: u64 = 1 << 63;

@@ -9,9 +9,10 @@ use std::sync::atomic::AtomicU64;
 use dataplane::lock::Mutex;
 
 use super::cxx::{BoxedFunction, IValue, MaybeHandle, OperatorHandle, OperatorName, Stack};
+use super::layout;
+use super::libtorch::torch;
 use super::mapping::names;
 use super::symbols::Symbols;
-use super::{layout, torch};
 
 /// What the bridge has to know about an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

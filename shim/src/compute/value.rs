@@ -2,13 +2,15 @@
 
 use std::ffi::c_void;
 
+use abi::library::Library;
+
 use super::cxx::{CxxVector, IValue};
+use super::exception;
 use super::layout::tag;
+use super::libtorch::torch;
 use super::object::{self, Tensor};
 use super::operator::{self, Operator};
-use super::{exception, torch};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 
 /// A value that owns a reference to its object.
 #[derive(Debug)]

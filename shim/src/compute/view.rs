@@ -3,10 +3,11 @@
 
 use super::cxx::{Device, IValue, Integers};
 use super::layout::tag;
+use super::libtorch::torch;
 use super::mapping::names;
 use super::object::{self, Form, Storage, Tensor};
+use super::operator;
 use super::value::Value;
-use super::{operator, torch};
 use crate::device::address;
 
 /// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU storage over them.

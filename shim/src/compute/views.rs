@@ -2,12 +2,14 @@
 
 use std::ffi::c_void;
 
+use abi::library::Library;
+
 use super::cxx::{Device, IValue};
+use super::libtorch::torch;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
-use super::{exception, torch, view};
+use super::{exception, view};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 
 /// A tensor argument and the view that replaces it.
 struct Viewed {

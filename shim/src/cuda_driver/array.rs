@@ -2,14 +2,15 @@
 
 use std::ffi::{c_int, c_uint};
 
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::array::{self, Format};
 use crate::device::calls::copy::stream_of;
 use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::mipmap;
 use crate::device::submit;

@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::Out;
-use crate::device::error::{CudaError, CudaResult};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::device::graph::capture;
 use crate::device::{self, array, calls, context, memory, mipmap, stream, texture};
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
@@ -97,7 +98,7 @@ pub(crate) fn synchronize() -> CudaResult {
     let device = context::required()?;
     capture::host_waits_for(device)?;
     stream::synchronize_device(device);
-    delay::wait(Place::Wake);
+    delay::wait(Moment::Wake);
     Ok(())
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn synchronize_given(handle: usize) -> CudaResult {
     let device = given(handle)?;
     capture::host_waits_for(device)?;
     stream::synchronize_device(device);
-    delay::wait(Place::Wake);
+    delay::wait(Moment::Wake);
     Ok(())
 }
 

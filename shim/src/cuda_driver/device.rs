@@ -4,11 +4,12 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::{Out, Text, fill};
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
+use abi::library::Library;
+
 use crate::boundary::gap;
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::{self, attribute, context, version};
 
 /// `cuInit`; without a device it returns an error, as NVIDIA's does.
@@ -50,7 +51,7 @@ pub(crate) fn count(out: Out<c_int>) -> CudaResult {
 
 pub(crate) fn name(out: *mut c_char, length: c_int, ordinal: c_int) -> CudaResult {
     let length = usize::try_from(length).map_err(|_| CudaError::INVALID_VALUE)?;
-    Ok(fill(out, length, &device::get(ordinal)?.gpu.profile.name)?)
+    Ok(Out(out).fill(length, &device::get(ordinal)?.gpu.profile.name)?)
 }
 
 pub(crate) fn uuid(out: Out<[u8; 16]>, ordinal: c_int) -> CudaResult {

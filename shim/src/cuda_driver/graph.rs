@@ -2,13 +2,14 @@
 
 use std::ffi::c_uint;
 
-use crate::boundary::args::Out;
-use crate::boundary::library::Library;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use crate::cuda_driver::memory::{Copy3D, described};
 use crate::device::calls::graph::{KernelParams, MemsetParams, add, copying, set, set_in};
 use crate::device::calls::graph_node::{self, NodeParams, Own};
 use crate::device::context;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::structure::Operation;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`

@@ -2,11 +2,12 @@
 
 use std::ffi::c_uint;
 
+use abi::argument::Out;
+use abi::cuda::CudaResult;
+
 use super::context::in_context;
-use crate::boundary::args::Out;
 use crate::device::calls::ipc;
 use crate::device::context;
-use crate::device::error::CudaResult;
 use crate::device::ipc::Handle;
 
 in_context! {

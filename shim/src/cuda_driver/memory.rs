@@ -2,17 +2,18 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_ulonglong, c_ushort};
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::context::in_context;
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::address::locate;
-use crate::device::calls::abi::{AccessDescription, MemLocation};
+use crate::device::calls::header::{AccessDescription, MemLocation};
 use crate::device::calls::{self, pool};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
-use crate::device::mapping::{self, ON_DEVICE, Place};
+use crate::device::mapping::{self, ON_DEVICE, Residence};
 use crate::device::memory::{HostKind, Kind, locate_host};
 use crate::device::submit;
 use crate::device::{self, array, context, stream};
@@ -311,14 +312,14 @@ pub(crate) struct AllocationProperties {
 const _: () = assert!(size_of::<AllocationProperties>() == 32);
 
 /// Where the properties place physical memory. `CU_MEM_LOCATION_TYPE_HOST` ignores the id, and cannot be shared.
-fn place_in(properties: Out<AllocationProperties>) -> CudaResult<Place> {
+fn residence(properties: Out<AllocationProperties>) -> CudaResult<Residence> {
     let AllocationProperties { kind, handle_types, location, .. } = properties.get()?;
     match location.kind {
         // Pinned is the only kind.
         _ if kind != 1 => Err(CudaError::INVALID_VALUE),
-        1 => device::get(location.id).map(Place::Device),
-        2 if handle_types == 0 => Ok(Place::Host),
-        3 if location.id == 0 => Ok(Place::HostNode),
+        1 => device::get(location.id).map(Residence::Device),
+        2 if handle_types == 0 => Ok(Residence::Host),
+        3 if location.id == 0 => Ok(Residence::HostNode),
         _ => Err(CudaError::INVALID_VALUE),
     }
 }
@@ -333,7 +334,7 @@ pub(crate) fn create(
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(out.set(mapping::create(place_in(properties)?, size)?)?)
+    Ok(out.set(mapping::create(residence(properties)?, size)?)?)
 }
 
 pub(crate) fn release(handle: usize) -> CudaResult {
@@ -346,16 +347,16 @@ pub(crate) fn retain(out: Out<usize>, address: usize) -> CudaResult {
 }
 
 pub(crate) fn properties_of(out: Out<AllocationProperties>, handle: usize) -> CudaResult {
-    let location = match mapping::physical(handle)?.place {
-        Place::Device(device) => MemLocation { kind: 1, id: device.ordinal as c_int },
-        Place::Host => MemLocation { kind: 2, id: 0 },
-        Place::HostNode => MemLocation { kind: 3, id: 0 },
+    let location = match mapping::physical(handle)?.residence {
+        Residence::Device(device) => MemLocation { kind: 1, id: device.ordinal as c_int },
+        Residence::Host => MemLocation { kind: 2, id: 0 },
+        Residence::HostNode => MemLocation { kind: 3, id: 0 },
     };
     Ok(out.set(AllocationProperties { kind: 1, handle_types: 0, location, metadata: 0, flags: 0 })?)
 }
 
 pub(crate) fn granularity(out: Out<usize>, properties: Out<AllocationProperties>, _option: c_uint) -> CudaResult {
-    place_in(properties)?;
+    residence(properties)?;
     Ok(out.set(mapping::GRANULARITY)?)
 }
 

@@ -2,13 +2,14 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::boundary::args::{Out, Text};
-use crate::boundary::library::Library;
-use crate::device::calls::abi::Dim3;
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
+use crate::device::calls::header::Dim3;
 use crate::device::calls::kernel::{figures, one_attribute, set_attribute};
 use crate::device::calls::module::{self, Options};
 use crate::device::calls::occupancy::{self, SharedBytesOf};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel};
 use crate::device::launch::{Arguments, Launch};
 use crate::device::submit;

@@ -1,8 +1,9 @@
 //! What libcuda adds to the guard: no function works before `cuInit`.
 
+use abi::cuda::CudaError;
+use abi::library::Library;
+
 use crate::boundary::guard::{self, Rules};
-use crate::boundary::library::Library;
-use crate::device::error::CudaError;
 use crate::device::{self, context};
 
 pub(crate) const RULES: Rules = Rules {

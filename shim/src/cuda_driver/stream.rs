@@ -2,10 +2,11 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
+use abi::argument::Out;
+use abi::cuda::CudaResult;
+
 use super::context::in_context;
-use crate::boundary::args::Out;
 use crate::device::calls::{stream, stream_attribute};
-use crate::device::error::CudaResult;
 use crate::device::stream::attribute::Value;
 use crate::device::stream::resolve;
 use crate::device::{all, context};

@@ -2,12 +2,12 @@
 
 use std::ffi::c_uint;
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use ptx::TensorMap;
 
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 
 /// `CUtensorMap`
 pub(crate) type Opaque = [u8; 128];

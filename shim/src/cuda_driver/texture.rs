@@ -2,11 +2,12 @@
 
 use std::ffi::{c_uint, c_ulonglong};
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::array::format;
-use crate::boundary::args::Out;
-use crate::boundary::library::Library;
 use crate::device::context;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::texture::{self, Resource, Sampling};
 use crate::device::view::View;
 

@@ -3,15 +3,16 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
-use super::abi::{ChannelFormat, Three};
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
+use super::header::{ChannelFormat, Three};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::array::{self, Array, Format};
 use crate::device::calls::copy::{default_stream, stream_of};
 use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::mipmap;
 use crate::device::stream::Stream;

@@ -3,15 +3,16 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
-use super::abi::{Copy3D, Copy3DPeer, PitchedPtr, Three};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::array;
-use crate::boundary::args::Out;
+use super::header::{Copy3D, Copy3DPeer, PitchedPtr, Three};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::array::Array;
 use crate::device::calls::copy::{default_stream, linear, linear_async, stream_of};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::Stream;
 use crate::device::submit::{copy, fill};
 use crate::device::symbol::{self, Symbol};

@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::Ordering;
 
-use crate::boundary::args::Out;
-use crate::device::error::{CudaError, CudaResult};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::device::graph::capture;
 use crate::device::{self, array, context, event, memory, mipmap, stream, texture, version};
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
     Ok(out.set(version::runtime())?)
@@ -51,7 +52,7 @@ pub(crate) fn synchronize() -> CudaResult {
     let device = context::enter()?;
     capture::host_waits_for(device)?;
     stream::synchronize_device(device);
-    delay::wait(Place::Wake);
+    delay::wait(Moment::Wake);
     Ok(())
 }
 

@@ -3,14 +3,15 @@
 
 use std::ffi::c_uint;
 
-use super::abi::{Copy3D, PitchedPtr, Three};
+use abi::argument::Out;
+use abi::cuda::CudaResult;
+use abi::library::Library;
+
 use super::copy::{self, part};
-use crate::boundary::args::Out;
-use crate::boundary::library::Library;
+use super::header::{Copy3D, PitchedPtr, Three};
 use crate::device::calls::graph::{self, KernelParams, MemsetParams, add, copying, look, set, set_in};
 use crate::device::calls::graph_node::{self, NodeParams, Own};
 use crate::device::copy::{BoxCopy, Direction, Extent, Layout};
-use crate::device::error::CudaResult;
 use crate::device::graph::structure::Operation;
 use crate::device::version;
 

@@ -4,16 +4,16 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
-use super::abi::{FunctionAttributes, LaunchConfig};
-use crate::boundary::args::{Out, Text};
-use crate::boundary::library::Library;
+use super::header::{FunctionAttributes, LaunchConfig};
 use crate::compute;
-use crate::device::calls::abi::Dim3;
+use crate::device::calls::header::Dim3;
 use crate::device::calls::kernel::{figures, set_attribute as set_attribute_on};
 use crate::device::calls::module::{self, Options};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::{self, Kernel};
 use crate::device::launch::{Arguments, Launch};
 use crate::device::submit;

@@ -2,10 +2,11 @@
 
 use std::ffi::c_int;
 
-use super::abi::{PitchedPtr, PointerAttributes, Three};
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
+use super::header::{PitchedPtr, PointerAttributes, Three};
 use crate::device::calls::memory::{allocate, pitch_of, release};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, HostKind, Kind};
 use crate::device::{address, context, version};
 

@@ -1,11 +1,11 @@
 //! libcudart: `cuda*` and `__cuda*`.
 
-pub(crate) mod abi;
 pub(crate) mod array;
 pub(crate) mod copy;
 pub(crate) mod device;
 pub(crate) mod error;
 pub(crate) mod graph;
+pub(crate) mod header;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod occupancy;

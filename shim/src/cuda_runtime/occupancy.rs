@@ -2,12 +2,13 @@
 
 use std::ffi::{c_int, c_uint};
 
-use crate::boundary::args::Out;
-use crate::boundary::library::Library;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use crate::device::calls::kernel::figures;
 use crate::device::calls::occupancy::{available_shared, blocks};
 use crate::device::context;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::Kernel;
 
 pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {

@@ -2,8 +2,9 @@
 
 use std::ffi::c_int;
 
-use crate::boundary::args::Out;
-use crate::device::error::CudaResult;
+use abi::argument::Out;
+use abi::cuda::CudaResult;
+
 use crate::device::{self, Device, attribute, version};
 
 /// Size of the structure in CUDA 12 and in CUDA 13.

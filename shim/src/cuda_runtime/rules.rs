@@ -1,8 +1,9 @@
 //! What libcudart adds to the guard: it initializes CUDA by itself, and keeps the last error.
 
+use abi::library::Library;
+
 use super::error;
 use crate::boundary::guard::{self, Rules};
-use crate::boundary::library::Library;
 use crate::compute;
 use crate::device::{self, context, version};
 

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::CudaResult;
+
 use crate::device::calls::stream::{HostFunction, create_with_priority, event_create_with_flags, host_function};
-use crate::device::error::CudaResult;
 
 pub(crate) fn create(out: Out<usize>) -> CudaResult {
     create_with_priority(out, 0, 0)

@@ -2,12 +2,13 @@
 
 use std::ffi::{c_uint, c_ulonglong};
 
-use super::abi::ChannelFormat;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::array::{description, format};
-use crate::boundary::args::Out;
-use crate::boundary::library::Library;
+use super::header::ChannelFormat;
 use crate::device::context;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::texture::{self, Resource, Sampling};
 use crate::device::view::View;
 

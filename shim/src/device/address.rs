@@ -1,6 +1,7 @@
 //! What a pointer points into: device memory of this process, a mapping, another process's memory, or host memory.
 
-use super::error::{CudaError, CudaResult};
+use abi::cuda::{CudaError, CudaResult};
+
 use super::memory::{self, Kind, Location};
 use super::{Device, ipc, mapping};
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
+use abi::library::Library;
 use ptx::{Component, Texels};
 
 use super::copy::{Extent, Layout};
-use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind};
 use super::{Device, attribute, stream};
 use crate::boundary::gap;
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
 
 /// `cudaArrayLayered`, `CUDA_ARRAY3D_LAYERED`: the depth counts layers.
 pub(super) const LAYERED: u32 = 1;

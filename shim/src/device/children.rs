@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 use ptx::{Caller, Child};
 
 use super::Device;
 use super::calls::error;
-use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind};
 
 /// Work to run when the grid has ended.

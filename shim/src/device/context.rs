@@ -6,11 +6,11 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
-use super::error::{CudaError, CudaResult};
 use super::{Device, all, make_current, neighbors};
-use crate::boundary::handle::Handles;
 
 /// Number of `cudaLimit` values.
 pub(crate) const LIMITS: usize = 8;

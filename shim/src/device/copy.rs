@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+
 use super::address::{self, Known};
-use super::error::{CudaError, CudaResult};
 use super::graph::undo::Undo;
 use super::memory::{self, HostKind};
 use super::stream::Stream;

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::Device;
-use super::error::{CudaError, CudaResult};
 use super::graph::captured::Captured;
 use super::stream::{self, Point, Stream};
 use crate::boundary::gap;
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
 use crate::sanitizer::races::{self, Clock};
 use crate::settings::{self, EventClock};
 

@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use abi::cuda::CudaError;
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
 use ptx::{Assertion, Caller, Child, Host, Memory, Mistake, Texels, Texture};
 
 use super::children::{self, Children};
-use super::error::CudaError;
 use super::graph::condition;
 use super::memory::{self, Kind, Location};
 use super::{Device, address, mapping, misuse, pool, texture};

@@ -6,11 +6,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use abi::cuda::CudaError;
 use protocol::fault::{Fault, Trigger};
 use protocol::gpu::Gpu;
 use protocol::gpu_event::{GpuEvent, GpuHealth, Repairs, Throttle};
 
-use super::error::CudaError;
 use super::meter;
 use super::neighbors::{self, Times};
 use crate::settings;

@@ -7,11 +7,11 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::MutexGuard;
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::call::Place;
 use dataplane::lock::Mutex;
 use dataplane::refusal;
 
-use super::error::{CudaError, CudaResult};
 use super::memory::{self, Kind, Location};
 use super::{Device, all, arena_of, event};
 use crate::sanitizer::init;

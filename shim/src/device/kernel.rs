@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
 use super::Device;
-use super::error::{CudaError, CudaResult};
 use super::program::{self, Compiled, Found, Program};
 use super::symbol;
-use crate::boundary::handle::Handles;
 use crate::settings::{self, Compute};
 
 /// A kernel of the program, as C's pointers.

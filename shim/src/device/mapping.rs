@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::arena::Arena;
 use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::allocator::PAGE;
-use super::error::{CudaError, CudaResult};
 use super::memory::{self, HostKind, Kind, Location};
 use super::{Device, all, arena_of, stream};
-use crate::boundary::handle::Handles;
 
 /// Where physical memory is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Residence {
     /// The memory is on this GPU.
     Device(&'static Device),
     /// The memory is on the host.
@@ -28,14 +28,14 @@ pub(crate) enum Place {
 /// Physical memory created by `cuMemCreate`; released when its handle and its last mapping are gone.
 #[derive(Debug)]
 pub(crate) struct Physical {
-    pub(crate) place: Place,
-    memory: Memory,
+    pub(crate) residence: Residence,
+    backing: Backing,
     /// Bytes.
     pub(crate) size: usize,
 }
 
 #[derive(Debug)]
-enum Memory {
+enum Backing {
     /// This offset in the memory file of a device.
     Device(&'static Device, usize),
     /// A file of its own.
@@ -44,7 +44,7 @@ enum Memory {
 
 impl Drop for Physical {
     fn drop(&mut self) {
-        if let Memory::Device(device, offset) = self.memory
+        if let Backing::Device(device, offset) = self.backing
             && let Ok(arena) = arena_of(device)
         {
             memory::free_internal(arena.base() as usize + offset);
@@ -83,21 +83,23 @@ pub(crate) const GRANULARITY: usize = PAGE;
 ///
 /// # Errors
 /// `INVALID_VALUE` for a size that is 0 or not a multiple of the granularity, `MEMORY_ALLOCATION`.
-pub(crate) fn create(place: Place, size: usize) -> CudaResult<usize> {
+pub(crate) fn create(residence: Residence, size: usize) -> CudaResult<usize> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(CudaError::INVALID_VALUE);
     }
-    let memory = match place {
-        Place::Device(device) => {
+    let backing = match residence {
+        Residence::Device(device) => {
             let address = memory::allocate(device, size, Kind::Internal)?;
-            Memory::Device(device, address - arena_of(device)?.base() as usize)
+            Backing::Device(device, address - arena_of(device)?.base() as usize)
         }
-        Place::Host | Place::HostNode => Memory::Host(Arena::create("fakegpu-host", size).map_err(|error| {
-            refusal::explain("host memory cannot be created", &error);
-            CudaError::MEMORY_ALLOCATION
-        })?),
+        Residence::Host | Residence::HostNode => {
+            Backing::Host(Arena::create("fakegpu-host", size).map_err(|error| {
+                refusal::explain("host memory cannot be created", &error);
+                CudaError::MEMORY_ALLOCATION
+            })?)
+        }
     };
-    Ok(PHYSICAL.insert(Arc::new(Physical { place, memory, size })))
+    Ok(PHYSICAL.insert(Arc::new(Physical { residence, backing, size })))
 }
 
 /// The memory behind a handle.
@@ -192,13 +194,13 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
     if !inside || taken {
         return Err(CudaError::INVALID_VALUE);
     }
-    let (arena, start) = match &physical.memory {
-        Memory::Device(device, start) => (arena_of(device)?, *start),
-        Memory::Host(file) => (file, 0),
+    let (arena, start) = match &physical.backing {
+        Backing::Device(device, start) => (arena_of(device)?, *start),
+        Backing::Host(file) => (file, 0),
     };
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
     map(address, size, libc::PROT_READ | libc::PROT_WRITE, flags, arena.fd(), start + offset)?;
-    if let Memory::Host(_) = physical.memory {
+    if let Backing::Host(_) = physical.backing {
         memory::host_mapped(address, size);
     }
     space.mapped.insert(address, Mapping { size, physical, offset, access: BTreeMap::new() });
@@ -210,9 +212,13 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
 /// # Errors
 /// `INVALID_VALUE` if the range does not consist of whole mappings.
 pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
-    let parts: Vec<(usize, usize, Place)> = {
+    let parts: Vec<(usize, usize, Residence)> = {
         let space = space();
-        space.mapped.range(address..address + size).map(|(at, part)| (*at, part.size, part.physical.place)).collect()
+        space
+            .mapped
+            .range(address..address + size)
+            .map(|(at, part)| (*at, part.size, part.physical.residence))
+            .collect()
     };
     let mut next = address;
     for (at, size, _) in &parts {
@@ -224,11 +230,11 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     if size == 0 || next != address + size {
         return Err(CudaError::INVALID_VALUE);
     }
-    for (at, _, place) in &parts {
-        match place {
-            Place::Device(device) => stream::synchronize_device(device),
+    for (at, _, residence) in &parts {
+        match residence {
+            Residence::Device(device) => stream::synchronize_device(device),
             // Any device may be using it.
-            Place::Host | Place::HostNode => {
+            Residence::Host | Residence::HostNode => {
                 all().iter().for_each(stream::synchronize_device);
                 memory::forget_host(*at, HostKind::Mapped)?;
             }
@@ -249,7 +255,7 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     let space = space();
     let (base, mapping) = space.mapped.range(..=address).next_back()?;
     let within = address - base;
-    let Memory::Device(device, start) = mapping.physical.memory else { return None };
+    let Backing::Device(device, start) = mapping.physical.backing else { return None };
     (within < mapping.size).then(|| Location {
         device,
         offset: start + mapping.offset + within,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{MutexGuard, OnceLock};
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::arena::Arena;
 use dataplane::lock::{Mutex, RwLock};
 use dataplane::refusal;
@@ -11,7 +12,6 @@ use protocol::ids::SiteId;
 use protocol::profile::context_bytes;
 
 use super::allocator::{Allocator, PAGE};
-use super::error::{CudaError, CudaResult};
 use super::freed::{Freed, Was};
 use super::{Device, all, fresh, neighbors};
 use crate::sanitizer::{init, owner, races};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
+use abi::library::Library;
+
 use super::array::{self, Format};
-use super::error::{CudaError, CudaResult};
 use super::{Device, stream};
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
 
 /// One mipmapped array.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use abi::cuda::{CudaError, CudaResult};
 use protocol::device_report::Left;
 
 use crate::report::{self, counters::Counters};
@@ -20,7 +21,6 @@ mod children;
 pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod energy;
-pub(crate) mod error;
 pub(crate) mod event;
 mod freed;
 pub(crate) mod fresh;
@@ -48,8 +48,6 @@ pub(crate) mod symbol;
 pub(crate) mod texture;
 pub(crate) mod version;
 pub(crate) mod view;
-
-use error::{CudaError, CudaResult};
 
 /// One GPU as CUDA shows it to this process.
 #[derive(Debug)]

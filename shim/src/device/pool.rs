@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
-use super::error::{CudaError, CudaResult};
 use super::graph::allocation;
 use super::memory::{self, Kind};
 use super::stream::Stream;
 use super::{Device, address, all, misuse};
-use crate::boundary::handle::Handles;
 use crate::report::finding;
 use crate::sanitizer::races::{self, Access};
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 use ptx::{Checks, GlobalSpace, Image, KernelError, Module, RefusalKind};
 
-use super::error::{CudaError, CudaResult};
 use super::image::{self, Code};
 use super::memory::{self, HostKind, Kind};
 use super::{Device, attribute, version};

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use abi::cuda::CudaResult;
+use abi::library::Library;
+
 use super::copy::{BoxCopy, BoxFill, Direction, Extent, Layout, When};
-use super::error::CudaResult;
 use super::graph::capture;
 use super::graph::structure::Operation;
 use super::kernel::Kernel;
 use super::launch::{Arguments, Launch, prepare};
 use super::stream::Stream;
-use crate::boundary::library::Library;
 
 /// Submits an operation to a stream.
 ///

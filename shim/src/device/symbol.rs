@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
-use super::error::{CudaError, CudaResult};
 use super::image::{self, Initial};
 use super::memory::{self, Kind};
 use super::program::{self, Found, Program};
 use super::{Device, current};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 
 #[derive(Clone, Copy)]
 struct Variable {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
+use abi::library::Library;
 use ptx::{Addressing, Component, Mipmap, Texels, Texture};
 
 use super::address::{self, Known};
 use super::array::{self, Format};
-use super::error::{CudaError, CudaResult};
 use super::view::{Refusal, View};
 use super::{Device, attribute, mipmap, stream};
 use crate::boundary::gap;
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
 
 /// The memory that an object accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

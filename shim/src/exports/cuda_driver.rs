@@ -2,20 +2,21 @@
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
-use crate::boundary::args::{Out, Text};
+use abi::argument::{Out, Text};
+
 use crate::boundary::table::exports;
 use crate::cuda_driver::array::{self, Side};
 use crate::cuda_driver::graph::{self, KernelParamsV2};
 use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
 use crate::cuda_driver::module::LaunchConfig;
 use crate::cuda_driver::{context, device, ipc, memory, module, stream, tensor_map, texture};
-use crate::device::calls::abi::{AccessDescription, MemLocation, PoolProperties};
 use crate::device::calls::capture;
 use crate::device::calls::graph::{
     self as shared, HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo,
 };
 use crate::device::calls::graph_memory::{self, AllocationParams};
 use crate::device::calls::graph_node::NodeParams;
+use crate::device::calls::header::{AccessDescription, MemLocation, PoolProperties};
 use crate::device::calls::occupancy::SharedBytesOf;
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, error, pool};

@@ -2,19 +2,20 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
-use crate::boundary::args::{Out, Text};
+use abi::argument::{Out, Text};
+
 use crate::boundary::table::exports;
 use crate::cuda_driver::device as driver_device;
-use crate::cuda_runtime::abi::{
+use crate::cuda_runtime::array::{self, Part};
+use crate::cuda_runtime::header::{
     ChannelFormat, Copy3D, Copy3DPeer, FunctionAttributes, LaunchConfig, PitchedPtr, PointerAttributes, Three,
 };
-use crate::cuda_runtime::array::{self, Part};
 use crate::cuda_runtime::texture::{self, ResourceDescription};
 use crate::cuda_runtime::{copy, device, error, graph, launch, memory, occupancy, properties, stream};
-use crate::device::calls::abi::{AccessDescription, Dim3, MemLocation, PoolProperties};
 use crate::device::calls::graph::{HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo};
 use crate::device::calls::graph_memory::{self, AllocationParams};
 use crate::device::calls::graph_node::{self, NodeParams};
+use crate::device::calls::header::{AccessDescription, Dim3, MemLocation, PoolProperties};
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, ipc, pool, stream_attribute};
 use crate::device::ipc::Handle;

@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+use abi::table::Export;
 use protocol::cuda_history;
 
 use super::find as find_export;
-use crate::boundary::args::{Out, Text};
-use crate::boundary::library::Library;
-use crate::boundary::table::Export;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::version;
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`, `_VERSION_NOT_SUFFICIENT`.

@@ -10,7 +10,7 @@ pub(crate) mod nvml;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::boundary::table::Export;
+use abi::table::Export;
 
 /// The tables of all libraries; their names are exactly what the built library exports.
 pub fn tables() -> Vec<&'static [Export]> {

@@ -2,10 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::boundary::args::Out;
+use abi::argument::Out;
+
 use crate::boundary::table::exports;
-use crate::nccl::abi::{Config, SignalWait, SimulationInfo, UniqueId};
+use crate::call_site::caller::noted;
 use crate::nccl::device_communicator::{DeviceCommunicator, Requirements, Resource};
+use crate::nccl::header::{Config, SignalWait, SimulationInfo, UniqueId};
 use crate::nccl::properties::Properties;
 use crate::nccl::requirement::Pair;
 use crate::nccl::team::Team;
@@ -64,7 +66,7 @@ exports! {
         ) = device_communicator::create;
         fn ncclDevCommDestroy(communicator: usize, from: Out<DeviceCommunicator>) = device_communicator::destroy;
     }
-    called {
+    called noted {
         fn ncclCommInitRank(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int) = init::init_rank;
         fn ncclCommInitRankConfig(out: Out<usize>, size: c_int, id: UniqueId, rank: c_int, config: Out<Config>)
             = init::init_rank_config;

@@ -2,15 +2,16 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
-use crate::boundary::args::{Out, Text};
+use abi::argument::{Out, Text};
+
 use crate::boundary::table::exports;
-use crate::nvml::abi::{
+use crate::nvml::device::Handle;
+use crate::nvml::header::{
     Bar1Memory, ConfidentialState, DriverBranch, EccErrorCounts, EccSramErrorStatus, EventData, FabricInfo,
     FabricInfoV2, FabricInfoV4, FieldValue, GpmMetrics, Memory, MemoryV2, PciInfo, PciInfoExt, PciInfoV1, Pdi,
     ProcessDetails, ProcessInfo, ProcessInfoV1, ProcessSample, ProcessesUtilization, Sample, SystemEventSetRequest,
     SystemRegistration, SystemWait, Temperature, ThermalSettings, Utilization, Uuid, Versioned, ViolationTime,
 };
-use crate::nvml::device::Handle;
 use crate::nvml::{
     affinity, board, device, error, event, field, gpm, hardware, health, internal, link, sensors, system, system_event,
     usage,

@@ -3,11 +3,11 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use abi::argument::Out;
 use dataplane::lock::Mutex;
 
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
-use crate::boundary::args::{self, Out};
 use crate::boundary::table::exports;
 use crate::device::{self, version};
 
@@ -159,7 +159,7 @@ fn get_property(which: c_int, value: Out<c_int>) -> Answer {
 
 /// cuDNN keeps a log of why a call failed; here the device report does.
 fn last_error(message: *mut c_char, length: usize) {
-    let _ = args::fill(message, length, "");
+    let _ = Out(message).fill(length, "");
 }
 
 fn text(status: c_int) -> &'static CStr {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 
+use abi::argument::Out;
 use dataplane::lock::Mutex;
 
 use super::objects::{Answer, Code, Refusals};
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::table::exports;
 
 /// CUFFT_INVALID_PLAN and CUFFT_INVALID_VALUE.

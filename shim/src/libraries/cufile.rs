@@ -1,8 +1,10 @@
 //! libcufile (GPUDirect Storage): not implemented. Its calls have three kinds of return value, and never return
 //! success.
 
-use crate::boundary::guard;
-use crate::boundary::library::Library;
+use abi::guard::Guard;
+use abi::library::Library;
+use abi::table::Status;
+
 use crate::boundary::table::exports;
 
 exports! {
@@ -23,6 +25,6 @@ exports! {
 
 /// The number of bytes moved, or the negative of an error.
 fn refuse(name: &'static str) -> i64 {
-    guard::stub(RULES, name);
+    RULES.missing(name, Status::Stub);
     -i64::from(Library::Cufile.not_supported())
 }

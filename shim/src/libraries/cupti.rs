@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use abi::argument::Out;
+
 use super::objects::Refusals;
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::table::exports;
 
 /// CUPTI_ERROR_INVALID_PARAMETER.

@@ -4,6 +4,8 @@
 use std::ffi::{c_int, c_uint};
 use std::mem::transmute;
 
+use abi::argument::Out;
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::cublas::element::Element;
@@ -12,9 +14,7 @@ use super::cublas::operand::Shape;
 use super::installed::Installed;
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::boundary::table::exports;
 use crate::device::calls::copy::stream_of;
 use crate::device::graph::capture;

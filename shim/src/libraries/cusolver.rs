@@ -2,9 +2,10 @@
 
 use std::ffi::c_int;
 
+use abi::argument::Out;
+
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::table::exports;
 use crate::device;
 

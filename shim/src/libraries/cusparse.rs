@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use abi::argument::Out;
+
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::table::exports;
 use crate::device;
 

@@ -2,9 +2,10 @@
 
 use std::ffi::c_int;
 
+use abi::argument::Out;
+
 use super::objects::{Answer, Refusals};
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::table::exports;
 
 /// CUSPARSE_STATUS_NOT_INITIALIZED and CUSPARSE_STATUS_INVALID_VALUE.

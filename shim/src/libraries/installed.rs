@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::objects::{Answer, Code};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::version;
 
 /// Files that the program opened by path, for which it got our functions instead.

@@ -3,6 +3,8 @@
 //! cuRAND, cuSOLVER, cuSPARSE, NVRTC and nvJitLink contain every name in CUDA 13.5's libraries; the others contain what the
 //! supported PyTorch wheels link, and related calls.
 
+use abi::table::Export;
+
 pub(crate) mod cublas;
 pub(crate) mod cublaslt;
 pub(crate) mod cudnn;
@@ -20,8 +22,6 @@ pub(crate) mod nvshmem;
 pub(crate) mod nvtx;
 mod objects;
 mod release;
-
-use crate::boundary::table::Export;
 
 /// The tables of all libraries here.
 pub(crate) fn tables() -> Vec<&'static [Export]> {

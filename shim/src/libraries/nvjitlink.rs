@@ -4,14 +4,14 @@
 use std::ffi::{CString, c_char, c_uint, c_void};
 use std::sync::OnceLock;
 
+use abi::argument::{Out, Text};
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::installed::Installed;
 use super::objects::{Answer, Code, Objects, Refusals, kind};
 use super::release;
-use crate::boundary::args::{Out, Text};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::boundary::table::exports;
 use crate::device::image::{self, Code as Found};
 use crate::device::program::{Invalid, Program};

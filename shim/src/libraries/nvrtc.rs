@@ -3,11 +3,12 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
+use abi::argument::{Out, Text};
+use abi::library::Library;
+
 use super::installed::Installed;
 use super::objects::{Answer, Code, Objects, Refusals, kind};
 use super::release;
-use crate::boundary::args::{Out, Text};
-use crate::boundary::library::Library;
 use crate::boundary::table::exports;
 
 /// NVRTC_ERROR_INVALID_PROGRAM and NVRTC_ERROR_INVALID_INPUT.

@@ -3,8 +3,10 @@
 use std::ffi::c_int;
 use std::sync::atomic::AtomicI32;
 
-use crate::boundary::library::Library;
-use crate::boundary::table::{Address, Export, Status, exports};
+use abi::library::Library;
+
+use crate::boundary::table::exports;
+use abi::table::{Address, Export, Status};
 
 /// The transport that device code would use; 0 if none is chosen. PyTorch links this variable.
 #[unsafe(no_mangle)]

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::boundary::args::Text;
+use abi::argument::Text;
+
 use crate::boundary::table::exports;
 
 /// NVTX_NO_PUSH_POP_TRACKING: the result of push and pop while no tool is attached.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::boundary::args::{Null, Out};
-use crate::boundary::handle::Handles;
+use abi::argument::{Null, Out};
+use abi::handle::Handles;
 
 /// Kinds of handle tables, which distinguish the handles of one from those of another; `device` and `nccl` use those below
 /// 0x40.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use abi::handle::Handles;
+use abi::nccl;
 use dataplane::Failure;
 use dataplane::call::Scalar;
 use dataplane::communicator::Communicator as Ranks;
@@ -19,9 +21,8 @@ use protocol::message::SharedFile;
 use protocol::record::ErrorCode;
 
 use super::ended;
-use super::error::{NcclError, NcclResult, code, note};
+use super::error::{NcclError, NcclResult, note};
 use super::threads::{Callers, Inside};
-use crate::boundary::handle::Handles;
 use crate::call_site;
 use crate::device::{self, Device};
 use crate::report::{finding, left};
@@ -213,14 +214,14 @@ impl Communicator {
         match &*self.lock() {
             State::Forming { .. } => NcclError::IN_PROGRESS.0,
             State::Nothing => 0,
-            State::Failed(failure) => code(failure.code).0,
+            State::Failed(failure) => nccl::result(failure.code),
             // What failed before, and what this ended, is settled.
             State::Ready(_) if self.is_revoked() => match self.outstanding.load(Ordering::Acquire) {
                 0 => 0,
                 _ => NcclError::IN_PROGRESS.0,
             },
             State::Ready(ranks) => match ranks.failure() {
-                Some(failure) => code(failure.code).0,
+                Some(failure) => nccl::result(failure.code),
                 None if self.managed.load(Ordering::Acquire) > 0 => NcclError::IN_PROGRESS.0,
                 None => 0,
             },

@@ -3,9 +3,10 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{CONFIG_MAGIC, CONFIG_UNDEFINED, Config};
+use abi::argument::Out;
+
 use super::error::{NcclError, NcclResult};
-use crate::boundary::args::Out;
+use super::header::{CONFIG_MAGIC, CONFIG_UNDEFINED, Config};
 
 /// The maximum number of channels in NCCL.
 const CHANNELS: c_int = 64;

@@ -6,14 +6,15 @@
 use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
 
-use super::abi::CONFIG_MAGIC;
+use abi::argument::{Null, Out};
+use abi::library::Library;
+
 use super::communicator::{process, resolve};
 use super::error::{NcclError, NcclResult};
+use super::header::CONFIG_MAGIC;
 use super::info::version_number;
 use super::{team, window};
-use crate::boundary::args::{Null, Out};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::mapping::GRANULARITY;
 use crate::device::memory::{self, Kind};
 

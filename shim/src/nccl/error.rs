@@ -1,16 +1,17 @@
-//! NCCL's result codes, the mapping of our failures to them, and the text of `ncclGetLastError`.
+//! The error of a call of NCCL: its code, and the text of `ncclGetLastError`.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::mem::ManuallyDrop;
 
+use abi::argument::Null;
+use abi::cuda::CudaError;
+use abi::nccl;
 use dataplane::Failure;
 use dataplane::lock::Mutex;
-use protocol::record::ErrorCode;
 
 use super::log;
-use crate::boundary::args::Null;
-use crate::device::{self, error::CudaError};
+use crate::device;
 
 /// An `ncclResult_t` other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +21,12 @@ pub(crate) struct NcclError(pub(crate) u32);
 pub(crate) type NcclResult<T = ()> = Result<T, NcclError>;
 
 impl NcclError {
-    pub(crate) const UNHANDLED_CUDA_ERROR: Self = Self(1);
-    pub(crate) const SYSTEM: Self = Self(2);
-    pub(crate) const INTERNAL: Self = Self(3);
-    pub(crate) const INVALID_ARGUMENT: Self = Self(4);
-    pub(crate) const INVALID_USAGE: Self = Self(5);
-    pub(crate) const REMOTE: Self = Self(6);
-    pub(crate) const IN_PROGRESS: Self = Self(7);
+    pub(crate) const UNHANDLED_CUDA_ERROR: Self = Self(nccl::UNHANDLED_CUDA_ERROR);
+    pub(crate) const SYSTEM: Self = Self(nccl::SYSTEM);
+    pub(crate) const INTERNAL: Self = Self(nccl::INTERNAL);
+    pub(crate) const INVALID_ARGUMENT: Self = Self(nccl::INVALID_ARGUMENT);
+    pub(crate) const INVALID_USAGE: Self = Self(nccl::INVALID_USAGE);
+    pub(crate) const IN_PROGRESS: Self = Self(nccl::IN_PROGRESS);
 
     /// This code, with a sentence for `ncclGetLastError`.
     pub(crate) fn because(self, detail: impl Into<String>) -> Self {
@@ -55,41 +55,13 @@ impl From<CudaError> for NcclError {
 
 impl From<&Failure> for NcclError {
     fn from(failure: &Failure) -> Self {
-        code(failure.code).because(failure.detail.clone())
+        Self(nccl::result(failure.code)).because(failure.detail.clone())
     }
 }
 
 impl From<Failure> for NcclError {
     fn from(failure: Failure) -> Self {
         Self::from(&failure)
-    }
-}
-
-/// The result code of a kind of failure.
-pub(crate) fn code(code: ErrorCode) -> NcclError {
-    match code {
-        ErrorCode::InvalidArgument => NcclError::INVALID_ARGUMENT,
-        ErrorCode::DuplicateRank
-        | ErrorCode::WorldSizeMismatch
-        | ErrorCode::CollectiveTypeMismatch
-        | ErrorCode::DtypeMismatch
-        | ErrorCode::CountMismatch
-        | ErrorCode::ReduceOpMismatch
-        | ErrorCode::RootMismatch
-        | ErrorCode::ShrinkExcludedRanksMismatch
-        | ErrorCode::SharedDevice
-        | ErrorCode::UnknownCommunicator => NcclError::INVALID_USAGE,
-        ErrorCode::TimeoutWaitingForRanks
-        | ErrorCode::TimeoutWaitingForCollective
-        | ErrorCode::TimeoutWaitingForP2p
-        | ErrorCode::TimeoutWaitingForShrink
-        | ErrorCode::System => NcclError::SYSTEM,
-        ErrorCode::TimeoutWaitingForSplit => NcclError::INTERNAL,
-        ErrorCode::RankLost
-        | ErrorCode::Unreachable
-        | ErrorCode::Aborted
-        | ErrorCode::Revoked
-        | ErrorCode::InjectedRankFailure => NcclError::REMOTE,
     }
 }
 
@@ -142,20 +114,12 @@ pub(crate) fn text(result: u32) -> *const c_char {
 mod tests {
     use std::ffi::CStr;
 
+    use protocol::record::ErrorCode;
+
     use super::*;
 
     #[test]
-    fn failures_get_the_documented_codes_and_leave_their_sentence() {
-        for (kind, expected) in [
-            (ErrorCode::InvalidArgument, 4),
-            (ErrorCode::CountMismatch, 5),
-            (ErrorCode::TimeoutWaitingForCollective, 2),
-            (ErrorCode::RankLost, 6),
-            (ErrorCode::Unreachable, 6),
-            (ErrorCode::InjectedRankFailure, 6),
-        ] {
-            assert_eq!(code(kind).0, expected);
-        }
+    fn a_failure_leaves_its_sentence() {
         let _ = NcclError::from(Failure::new(ErrorCode::RankLost, "rank 2 is gone"));
         // SAFETY: the text ends with NUL and lives until this thread asks again.
         assert_eq!(unsafe { CStr::from_ptr(last()) }.to_str(), Ok("rank 2 is gone"));

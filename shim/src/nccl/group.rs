@@ -6,27 +6,27 @@ use std::ffi::c_float;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use dataplane::call::Call;
 use dataplane::{refusal, threads};
 use protocol::datatype::Operation as Kind;
 use protocol::ids::Rank;
 use protocol::route;
 
-use super::abi::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
+use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::threads::Inside;
 use super::{issue, replicas};
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::call_site;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
 use crate::device::running;
 use crate::device::stream::{self, Stream};
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
 
@@ -386,8 +386,8 @@ impl Launch {
         replicas::launched(&calls, ranks.rank(), ranks.size(), || {
             ranks.members().iter().map(|member| member.global_rank).collect()
         });
-        delay::wait(Place::Collective);
-        let late = delay::draw(Place::Collective);
+        delay::wait(Moment::Collective);
+        let late = delay::draw(Moment::Collective);
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::abi::{VERSION_NEWEST, VERSION_TWELVE};
+use abi::argument::Out;
+
 use super::communicator::{COMMUNICATORS, resolve};
 use super::error::{self, NcclResult};
-use crate::boundary::args::Out;
+use super::header::{VERSION_NEWEST, VERSION_TWELVE};
 use crate::device::version;
 
 /// Body of `ncclGetVersion`: the NCCL version that PyTorch's wheels ship with the process's CUDA major version.

@@ -4,11 +4,12 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use abi::argument::Out;
+use abi::handle::Handles;
+
 use super::buffer::place;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
-use crate::boundary::args::Out;
-use crate::boundary::handle::Handles;
 use crate::device::memory::{self, Kind};
 use crate::device::{context, current, misuse};
 use crate::report::finding;

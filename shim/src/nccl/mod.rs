@@ -1,6 +1,5 @@
 //! NCCL: handles, groups and streams here; rendezvous, matching and bytes in the crate `dataplane`.
 
-pub(crate) mod abi;
 mod buffer;
 pub(crate) mod collective;
 pub(crate) mod communicator;
@@ -10,6 +9,7 @@ pub(crate) mod device_communicator;
 pub(crate) mod ended;
 pub(crate) mod error;
 pub(crate) mod group;
+pub(crate) mod header;
 pub(crate) mod info;
 pub(crate) mod init;
 mod issue;

@@ -8,11 +8,11 @@ use dataplane::call::{Call, Remote};
 use dataplane::communicator::Communicator as Ranks;
 use protocol::datatype::{Datatype, Operation};
 
-use super::abi::SignalWait;
 use super::buffer::place;
 use super::collective::{rank, stream_of};
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
+use super::header::SignalWait;
 use super::{debug, group, reduction, window};
 use crate::call_site;
 

@@ -2,12 +2,13 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::CONFIG_MAGIC;
+use abi::argument::Null;
+
 use super::communicator::resolve;
 use super::error::{NcclError, NcclResult};
+use super::header::CONFIG_MAGIC;
 use super::info::version_number;
 use super::team;
-use crate::boundary::args::Null;
 
 /// `ncclCommProperties_t` of NCCL 2.30.
 #[repr(C)]

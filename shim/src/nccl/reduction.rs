@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use abi::argument::Out;
 use dataplane::call::Scalar;
 use protocol::datatype::{Datatype, ReductionOp};
 
 use super::buffer::place;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
-use crate::boundary::args::Out;
 
 /// First code of a user-defined operator; below are NCCL's own.
 const FIRST: u32 = 64;

@@ -8,6 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use abi::cuda::CudaResult;
+use abi::library::Library;
 use dataplane::call::Call;
 use dataplane::lock::Mutex;
 use protocol::datatype;
@@ -17,9 +19,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::communicator::process;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::call_site;
-use crate::device::error::CudaResult;
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::graph::{capture, exec};
 use crate::device::stream::{self, Stream};

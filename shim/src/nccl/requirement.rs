@@ -2,10 +2,11 @@
 
 use std::ffi::c_int;
 
+use abi::argument::Out;
+
 use super::device_communicator::Resource;
 use super::error::{NcclError, NcclResult};
 use super::team::Team;
-use crate::boundary::args::Out;
 
 /// `ncclLsaBarrierHandle_t`, `ncclLLA2AHandle_t` and `ncclGinBarrierHandle_t`: its start, and a number.
 #[repr(C)]
@@ -15,18 +16,16 @@ pub(crate) struct Pair {
     count: u32,
 }
 
-impl Out<Pair> {
-    /// Address of the handle's first number, which `ncclDevCommCreate` writes.
-    fn start(self) -> *mut u32 {
-        self.0.cast()
-    }
+/// Address of the handle's first number, which `ncclDevCommCreate` writes.
+fn first_number(handle: Out<Pair>) -> *mut u32 {
+    handle.0.cast()
 }
 
 /// Body of `ncclLsaBarrierCreateRequirement`: three own counters, and one per rank.
 pub(crate) fn lsa_barrier(team: Team, count: c_int, handle: Out<Pair>, out: Out<Resource>) -> NcclResult {
     handle.set(Pair { start: 0, count: count as u32 })?;
     let counters = whole(count)? * (3 + whole(team.ranks)?);
-    Ok(out.set(Resource::buffer(counters * size_of::<u32>(), size_of::<u32>(), handle.start()))?)
+    Ok(out.set(Resource::buffer(counters * size_of::<u32>(), size_of::<u32>(), first_number(handle)))?)
 }
 
 /// Body of `ncclLLA2ACalcSlots`: a slot has 8 bytes of an element.
@@ -38,7 +37,7 @@ pub(crate) fn all_to_all_slots(elements: c_int, bytes: c_int) -> c_int {
 pub(crate) fn all_to_all(blocks: c_int, slots: c_int, handle: Out<Pair>, out: Out<Resource>) -> NcclResult {
     const SLOT: usize = 16;
     handle.set(Pair { start: 0, count: slots as u32 })?;
-    Ok(out.set(Resource::buffer(whole(blocks)? * (1 + 2 * whole(slots)?) * SLOT, SLOT, handle.start()))?)
+    Ok(out.set(Resource::buffer(whole(blocks)? * (1 + 2 * whole(slots)?) * SLOT, SLOT, first_number(handle)))?)
 }
 
 /// Body of `ncclGinBarrierCreateRequirement`: a signal per barrier and rank.
@@ -50,7 +49,7 @@ pub(crate) fn gin_barrier(
     out: Out<Resource>,
 ) -> NcclResult {
     let handle = handle.required()?;
-    Ok(out.set(Resource::signals(count.saturating_mul(team.ranks), handle.start()))?)
+    Ok(out.set(Resource::signals(count.saturating_mul(team.ranks), first_number(handle)))?)
 }
 
 fn whole(number: c_int) -> NcclResult<usize> {

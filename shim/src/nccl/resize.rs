@@ -3,15 +3,15 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use abi::argument::Out;
 use dataplane::communicator::GrowTicket;
 
-use super::abi::{Config, REVOKE_DEFAULT, SHRINK_ABORT, UniqueId};
 use super::communicator::{Communicator, participant, process, resolve};
 use super::error::{NcclError, NcclResult};
 use super::group;
+use super::header::{Config, REVOKE_DEFAULT, SHRINK_ABORT, UniqueId};
 use super::init::{ABORT_PATIENCE, device_now, same_participant};
 use super::{config, debug};
-use crate::boundary::args::Out;
 
 /// Body of `ncclCommShrink`. With `NCCL_SHRINK_ABORT`, the operations on the parent end first; other flags have no
 /// effect.

@@ -4,15 +4,15 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use abi::argument::Out;
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
 use protocol::datatype::{Datatype, Operation};
 
-use super::abi::SUSPEND_MEMORY;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::group;
-use crate::boundary::args::Out;
+use super::header::SUSPEND_MEMORY;
 
 /// Body of `ncclCommSuspend`: all ranks suspend together. Flags other than `NCCL_SUSPEND_MEM` suspend nothing, as in NCCL.
 pub(crate) fn suspend(handle: usize, flags: c_int) -> NcclResult {

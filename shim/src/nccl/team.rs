@@ -3,13 +3,13 @@
 
 use std::ffi::c_int;
 
+use abi::guard::Nothing;
 use dataplane::communicator::Communicator as Ranks;
 use protocol::plan::ClusterPlan;
 use protocol::record::BufferTransport;
 
 use super::communicator::{Communicator, process, resolve};
 use super::error::NcclResult;
-use crate::boundary::guard::Nothing;
 
 /// `ncclTeam_t`.
 #[repr(C)]

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
 
+use abi::argument::Out;
+use abi::handle::Handles;
+use abi::library::Library;
 use dataplane::call::Buffer;
 use dataplane::lock::Mutex;
 
@@ -12,10 +15,7 @@ use super::buffer::place_in_arena;
 use super::communicator::{Communicator, process, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{memory, team};
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
 use crate::device::{self, ipc};
 use crate::sanitizer::init;
 

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_uint, c_ulong};
 
+use abi::argument::Out;
+
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::system::gpus;
-use crate::boundary::args::Out;
 
 /// CPUs that the host has.
 fn cpus() -> usize {

@@ -3,12 +3,12 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
-use super::abi::{self, Bar1Memory, ConfidentialState, DriverBranch, Memory, PciInfo, PciInfoExt, Pdi, Versioned};
 use super::device::{self, Handle};
 use super::error::{NvmlError, NvmlResult};
+use super::header::{self, Bar1Memory, ConfidentialState, DriverBranch, Memory, PciInfo, PciInfoExt, Pdi, Versioned};
 use super::model::{self, Market};
 use super::system::{self, gpus, put};
-use crate::boundary::args::{Out, Text};
+use abi::argument::{Out, Text};
 use protocol::gpu::Gpu;
 
 /// Thirteen digits, derived from the UUID; consumer boards have none.
@@ -63,7 +63,7 @@ pub(crate) fn module_id(device: Handle, out: Out<c_uint>) -> NvmlResult {
 pub(crate) fn pdi(device: Handle, out: Out<Pdi>) -> NvmlResult {
     let uuid = device.gpu()?.uuid();
     let version = out.get()?.version;
-    if version != abi::version::<Pdi>(1) {
+    if version != header::version::<Pdi>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let value = uuid[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -73,7 +73,7 @@ pub(crate) fn pdi(device: Handle, out: Out<Pdi>) -> NvmlResult {
 /// A 3D controller (PCI class 03, subclass 02) or, with a connector for a display, a VGA controller.
 pub(crate) fn pci_info(device: Handle, out: Out<PciInfoExt>) -> NvmlResult {
     let version = out.get()?.version;
-    if version != abi::version::<PciInfoExt>(1) {
+    if version != header::version::<PciInfoExt>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let PciInfo { domain, bus, pci_device_id, pci_subsystem_id, bus_id, .. } = device::pci(device.gpu()?);
@@ -123,7 +123,7 @@ pub(crate) fn off(device: Handle, out: Out<c_uint>) -> NvmlResult {
 pub(crate) fn off_versioned(device: Handle, out: Out<Versioned>) -> NvmlResult {
     device.gpu()?;
     let version = out.get()?.version;
-    if version != abi::version::<Versioned>(1) {
+    if version != header::version::<Versioned>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     Ok(out.set(Versioned { version, value: 0 })?)
@@ -173,7 +173,7 @@ pub(crate) fn no_cards(count: Out<c_uint>, _entries: usize) -> NvmlResult {
 pub(crate) fn branch(out: Out<DriverBranch>, length: c_uint) -> NvmlResult {
     gpus()?;
     let version = out.get()?.version;
-    if version != abi::version::<DriverBranch>(1) {
+    if version != header::version::<DriverBranch>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let name = format!("r{}_00", system::driver()?.split('.').next().unwrap_or_default());

@@ -2,12 +2,12 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
+use abi::argument::{Out, Text};
 use protocol::profile::Architecture;
 
-use super::abi::{self, PciInfo, PciInfoV1};
 use super::error::{NvmlError, NvmlResult};
+use super::header::{self, PciInfo, PciInfoV1};
 use super::system::{gpus, put};
-use crate::boundary::args::{Out, Text};
 use crate::device::health;
 use protocol::gpu::Gpu;
 
@@ -91,9 +91,9 @@ pub(crate) fn by_uuid(uuid: Text, out: Out<Handle>) -> NvmlResult {
     find(out, |gpu| gpu.uuid_text() == uuid)
 }
 
-pub(crate) fn by_uuid_struct(uuid: Out<abi::Uuid>, out: Out<Handle>) -> NvmlResult {
+pub(crate) fn by_uuid_struct(uuid: Out<header::Uuid>, out: Out<Handle>) -> NvmlResult {
     let uuid = uuid.get()?;
-    if uuid.version != abi::version::<abi::Uuid>(1) {
+    if uuid.version != header::version::<header::Uuid>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     match uuid.kind {

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::boundary::args::Null;
+use abi::argument::Null;
 
 /// A code other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

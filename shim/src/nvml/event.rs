@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use abi::argument::Out;
+use abi::handle::Handles;
 use dataplane::futex;
 use dataplane::lock::Mutex;
 
-use super::abi::EventData;
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
+use super::header::EventData;
 use super::model;
 use super::system::gpus;
-use crate::boundary::args::Out;
-use crate::boundary::handle::Handles;
 use crate::device::health::{self, Notice};
 use crate::device::meter;
 use protocol::gpu::Gpu;

@@ -4,9 +4,9 @@ use std::ffi::{c_int, c_uint};
 
 use protocol::gpu_event::Throttle;
 
-use super::abi::FieldValue;
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
+use super::header::FieldValue;
 use super::{hybrid, link, model, sensors};
 use crate::device::health::{self, Condition};
 use protocol::gpu::Gpu;

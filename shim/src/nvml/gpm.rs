@@ -4,16 +4,16 @@
 use std::ffi::{CStr, c_uint};
 use std::sync::Arc;
 
+use abi::argument::Out;
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 use protocol::profile::{Architecture, GpuProfile};
 
-use super::abi::{GpmMetric, GpmMetrics, Versioned};
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
+use super::header::{GpmMetric, GpmMetrics, Versioned};
 use super::model::Market;
 use super::system::gpus;
-use crate::boundary::args::Out;
-use crate::boundary::handle::Handles;
 use crate::device::energy::Work;
 use crate::device::{meter, neighbors};
 

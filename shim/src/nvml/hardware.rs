@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_uint};
 
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
-use crate::boundary::args::Out;
 use crate::device::health;
+use abi::argument::Out;
 use protocol::gpu::Gpu;
 
 /// FP32 lanes of one SM (CUDA C++ Programming Guide, "Arithmetic Instructions").

@@ -3,11 +3,12 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{self, EccErrorCounts, EccSramErrorStatus};
+use abi::argument::Out;
+
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
+use super::header::{self, EccErrorCounts, EccSramErrorStatus};
 use super::model;
-use crate::boundary::args::Out;
 use crate::device::health;
 
 /// Succeeds if error correction is on.
@@ -76,7 +77,7 @@ pub(crate) fn sram_status(device: Handle, out: Out<EccSramErrorStatus>) -> NvmlR
     corrected(device)?;
     supported(model::remaps_rows(&device.gpu()?.profile))?;
     let version = out.get()?.version;
-    if version != abi::version::<EccSramErrorStatus>(1) {
+    if version != header::version::<EccSramErrorStatus>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     Ok(out.set(EccSramErrorStatus { version, counts: [0; 11], is_threshold_exceeded: 0 })?)
@@ -150,7 +151,7 @@ pub(crate) fn no_count(device: Handle, out: Out<c_uint>) -> NvmlResult {
 pub(crate) fn repair_status(device: Handle, out: Out<[c_uint; 3]>) -> NvmlResult {
     supported(model::remaps_rows(&device.gpu()?.profile))?;
     let version = out.get()?[0];
-    if version != abi::version::<[c_uint; 3]>(1) {
+    if version != header::version::<[c_uint; 3]>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     Ok(out.set([version, 0, 0])?)

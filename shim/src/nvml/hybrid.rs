@@ -121,8 +121,8 @@ pub(super) fn cuda_version() -> Option<NvmlResult<c_int>> {
 #[cfg(test)]
 mod tests {
     use super::KNOWN;
-    use crate::boundary::table::Status;
     use crate::exports::nvml::EXPORTS;
+    use abi::table::Status;
 
     #[test]
     fn what_is_known_is_sorted_and_exists() {

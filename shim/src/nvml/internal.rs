@@ -5,10 +5,11 @@
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 
+use abi::argument::Out;
+use abi::table::Address;
+
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
-use crate::boundary::args::Out;
-use crate::boundary::table::Address;
 
 /// The id that nvidia-smi requests.
 const TABLE: [u8; 16] =

@@ -2,15 +2,15 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{
-    self, FabricInfo, FabricInfoV2, FabricInfoV4, LINK_TO_SWITCH, MAX_LINKS, PciInfo, Versioned, peer, topology,
-};
 use super::device::{Handle, place};
 use super::error::{NvmlError, NvmlResult};
+use super::header::{
+    self, FabricInfo, FabricInfoV2, FabricInfoV4, LINK_TO_SWITCH, MAX_LINKS, PciInfo, Versioned, peer, topology,
+};
 use super::system::gpus;
+use abi::argument::Out;
 use protocol::gpu::Gpu;
 
-use crate::boundary::args::Out;
 use crate::settings;
 
 /// True if the cluster file connects the GPUs of a node by NVLink, or does not name a link and the model has NVLink.
@@ -123,7 +123,7 @@ pub(crate) fn fabric_versioned(device: Handle, out: Out<FabricInfoV2>) -> NvmlRe
     // Version 3 only appends to version 2, and its extra byte is a summary of the health mask: 0, not supported.
     let version = Out(out.0.cast::<c_uint>()).get()?;
     let tail = match version >> 24 {
-        2 if version == abi::version::<FabricInfoV2>(2) => None,
+        2 if version == header::version::<FabricInfoV2>(2) => None,
         3 if version & 0xff_ffff == 40 => Some(36),
         _ => return Err(NvmlError::ARGUMENT_VERSION_MISMATCH),
     };
@@ -154,7 +154,7 @@ pub(crate) fn encryption(device: Handle, out: Out<Versioned>) -> NvmlResult {
     if version >> 24 == 2 {
         return Err(NvmlError::NOT_SUPPORTED);
     }
-    if version != abi::version::<Versioned>(1) {
+    if version != header::version::<Versioned>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     Ok(out.set(Versioned { version, value: 0 })?)

@@ -1,7 +1,6 @@
 //! libnvidia-ml: what a monitor sees of the node's GPUs. Identity and capabilities come from the profile, memory and load
 //! from the processes of the machine, and sensor values from a model of both.
 
-pub(crate) mod abi;
 pub(crate) mod affinity;
 pub(crate) mod board;
 pub(crate) mod device;
@@ -10,6 +9,7 @@ pub(crate) mod event;
 pub(crate) mod field;
 pub(crate) mod gpm;
 pub(crate) mod hardware;
+pub(crate) mod header;
 pub(crate) mod health;
 mod hybrid;
 pub(crate) mod internal;
@@ -20,8 +20,9 @@ pub(crate) mod system;
 pub(crate) mod system_event;
 pub(crate) mod usage;
 
+use abi::library::Library;
+
 use crate::boundary::guard::Rules;
-use crate::boundary::library::Library;
 
 /// What it adds to the guard: features that GPUs lack return NotSupported between the first init and the last shutdown, and so
 /// does what is unknown of real GPUs.

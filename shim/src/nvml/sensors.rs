@@ -3,13 +3,13 @@
 
 use std::ffi::{c_int, c_uint};
 
+use abi::argument::Out;
 use protocol::gpu_event::Throttle;
 
-use super::abi::{self, Temperature, ThermalSensor, ThermalSettings, Utilization, Versioned, ViolationTime};
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
+use super::header::{self, Temperature, ThermalSensor, ThermalSettings, Utilization, Versioned, ViolationTime};
 use super::model::{self, Load, Market};
-use crate::boundary::args::Out;
 use crate::device::{health, meter, neighbors};
 use protocol::gpu::Gpu;
 
@@ -102,7 +102,7 @@ pub(crate) fn temperature(device: Handle, sensor: c_int, out: Out<c_uint>) -> Nv
 
 pub(crate) fn temperature_versioned(device: Handle, out: Out<Temperature>) -> NvmlResult {
     let asked = out.get()?;
-    if asked.version != abi::version::<Temperature>(1) {
+    if asked.version != header::version::<Temperature>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let temperature = current_temperature(device, asked.sensor)? as c_int;
@@ -113,7 +113,7 @@ pub(crate) fn temperature_versioned(device: Handle, out: Out<Temperature>) -> Nv
 pub(crate) fn margin(device: Handle, out: Out<Versioned>) -> NvmlResult {
     let gpu = device.gpu()?;
     let version = out.get()?.version;
-    if version != abi::version::<Versioned>(1) {
+    if version != header::version::<Versioned>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     if !model::has_margin(&gpu.profile) {

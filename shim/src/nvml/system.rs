@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::{NvmlError, NvmlResult};
 use super::hybrid;
+use abi::argument::Out;
 use protocol::gpu::Gpu;
 
-use crate::boundary::args::{self, Out};
 use crate::device::version;
 use crate::settings;
 
@@ -54,7 +54,7 @@ pub(crate) fn put(buffer: *mut c_char, length: c_uint, text: &str) -> NvmlResult
     if !buffer.is_null() && (length as usize) <= text.len() {
         return Err(NvmlError::INSUFFICIENT_SIZE);
     }
-    Ok(args::fill(buffer, length as usize, text)?)
+    Ok(Out(buffer).fill(length as usize, text)?)
 }
 
 pub(crate) fn driver_version(buffer: *mut c_char, length: c_uint) -> NvmlResult {
@@ -81,7 +81,7 @@ fn cuda() -> NvmlResult<c_int> {
 pub(crate) fn process_name(pid: c_uint, buffer: *mut c_char, length: c_uint) -> NvmlResult {
     gpus()?;
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).map_err(|_| NvmlError::NOT_FOUND)?;
-    Ok(args::fill(buffer, length as usize, &path.to_string_lossy())?)
+    Ok(Out(buffer).fill(length as usize, &path.to_string_lossy())?)
 }
 
 /// There are no S-class units, and no GPU is excluded.

@@ -5,11 +5,12 @@ use std::ffi::c_uint;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::abi::{self, SystemEventSetRequest, SystemRegistration, SystemWait};
+use abi::argument::Out;
+use abi::handle::Handles;
+
 use super::error::{NvmlError, NvmlResult};
+use super::header::{self, SystemEventSetRequest, SystemRegistration, SystemWait};
 use super::system::gpus;
-use crate::boundary::args::Out;
-use crate::boundary::handle::Handles;
 
 /// `nvmlSystemEventTypeGpuDriverUnbind` and `...Bind`.
 const TYPES: u64 = 0x3;
@@ -21,7 +22,7 @@ static SETS: Handles<SystemEventSet> = Handles::new(20);
 
 fn check<T>(version: c_uint) -> NvmlResult {
     gpus()?;
-    if version == abi::version::<T>(1) { Ok(()) } else { Err(NvmlError::ARGUMENT_VERSION_MISMATCH) }
+    if version == header::version::<T>(1) { Ok(()) } else { Err(NvmlError::ARGUMENT_VERSION_MISMATCH) }
 }
 
 fn known(set: usize) -> NvmlResult<Arc<SystemEventSet>> {

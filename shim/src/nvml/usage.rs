@@ -3,15 +3,16 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{
+use abi::argument::Out;
+
+use super::device::Handle;
+use super::error::{NvmlError, NvmlResult};
+use super::header::{
     self, Memory, MemoryV2, ProcessDetail, ProcessDetails, ProcessInfo, ProcessInfoV1, ProcessSample,
     ProcessUtilization, ProcessesUtilization, Sample,
 };
-use super::device::Handle;
-use super::error::{NvmlError, NvmlResult};
 use super::model::{self, Load};
 use super::{hybrid, sensors};
-use crate::boundary::args::Out;
 use crate::device::neighbors::{self, Holder};
 
 /// (total, used) bytes.
@@ -41,7 +42,7 @@ pub(crate) fn memory_info(device: Handle, out: Out<Memory>) -> NvmlResult {
 pub(crate) fn memory_info_v2(device: Handle, out: Out<MemoryV2>) -> NvmlResult {
     let (total, used) = memory(device)?;
     let version = out.get()?.version;
-    if version != abi::version::<MemoryV2>(2) {
+    if version != header::version::<MemoryV2>(2) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     Ok(out.set(MemoryV2 { version, total, reserved: 0, free: total - used, used })?)
@@ -90,8 +91,8 @@ pub(crate) unsafe fn compute_processes(device: Handle, count: Out<c_uint>, list:
     let entry = |pid, used_memory| ProcessInfo {
         pid,
         used_memory,
-        gpu_instance: abi::NO_INSTANCE,
-        compute_instance: abi::NO_INSTANCE,
+        gpu_instance: header::NO_INSTANCE,
+        compute_instance: header::NO_INSTANCE,
     };
     // SAFETY: passed on.
     unsafe { processes(device, count, list, entry) }
@@ -107,14 +108,14 @@ pub(crate) fn no_processes(device: Handle, count: Out<c_uint>, _list: *mut Proce
 /// Compute processes (0); there are no graphics (1) or MPS (2) processes.
 pub(crate) fn process_details(device: Handle, out: Out<ProcessDetails>) -> NvmlResult {
     let asked = out.get()?;
-    if asked.version != abi::version::<ProcessDetails>(1) {
+    if asked.version != header::version::<ProcessDetails>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let detail = |holder: &Holder| ProcessDetail {
         pid: holder.pid,
         used_memory: holder.bytes,
-        gpu_instance: abi::NO_INSTANCE,
-        compute_instance: abi::NO_INSTANCE,
+        gpu_instance: header::NO_INSTANCE,
+        compute_instance: header::NO_INSTANCE,
         protected_memory: 0,
     };
     let entries: Vec<_> = match asked.mode {
@@ -165,7 +166,7 @@ pub(crate) unsafe fn process_samples(
 
 pub(crate) fn process_utilization(device: Handle, out: Out<ProcessesUtilization>) -> NvmlResult {
     let asked = out.get()?;
-    if asked.version != abi::version::<ProcessesUtilization>(1) {
+    if asked.version != header::version::<ProcessesUtilization>(1) {
         return Err(NvmlError::ARGUMENT_VERSION_MISMATCH);
     }
     let timestamp = timestamp();

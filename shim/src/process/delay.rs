@@ -1,4 +1,4 @@
-//! Delays that a case asks for (`schedule`). Each is a function of seed, rank, kind of place, thread and the number of the
+//! Delays that a case asks for (`schedule`). Each is a function of seed, rank, kind of moment, thread and the number of the
 //! thread's visits, so it does not depend on which thread comes first.
 
 use std::cell::RefCell;
@@ -10,9 +10,9 @@ use xxhash_rust::xxh64::xxh64;
 use super::rank;
 use crate::settings;
 
-/// Where a delay may be.
+/// A moment at which a delay may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Moment {
     /// A communicator forms.
     Start,
     /// A collective, send or recv is issued.
@@ -34,7 +34,7 @@ const ONE_OF_OPERATORS: u64 = 16;
 struct Thread {
     rank: u64,
     name: u64,
-    /// How often each place was visited.
+    /// How often each moment was visited.
     visits: [u64; 5],
 }
 
@@ -43,23 +43,23 @@ thread_local! {
     static THREAD: RefCell<Option<Box<Thread>>> = const { RefCell::new(None) };
 }
 
-/// How late the next visit of this thread to a place is. `None` if no case asks for it.
-pub(crate) fn draw(place: Place) -> Option<Duration> {
+/// How long this thread waits when it next comes to such a moment. `None` if no case asks for it.
+pub(crate) fn draw(moment: Moment) -> Option<Duration> {
     let schedule = settings::get().ok()?.schedule.as_ref()?;
     let drawn = THREAD.try_with(|thread| {
         let mut thread = thread.borrow_mut();
         let Thread { rank, name, visits } = &mut **thread.get_or_insert_with(|| Box::new(Thread::this()));
-        let visit = &mut visits[place as usize];
+        let visit = &mut visits[moment as usize];
         *visit += 1;
-        late(schedule, place, [*rank, *name, *visit])
+        delay_of(schedule, moment, [*rank, *name, *visit])
     });
     // A thread that ends has no values any more.
     drawn.ok().filter(|delay| !delay.is_zero())
 }
 
 /// Waits for the drawn delay.
-pub(crate) fn wait(place: Place) {
-    if let Some(delay) = draw(place) {
+pub(crate) fn wait(moment: Moment) {
+    if let Some(delay) = draw(moment) {
         std::thread::sleep(delay);
     }
 }
@@ -73,13 +73,13 @@ impl Thread {
     }
 }
 
-fn late(schedule: &Schedule, place: Place, [rank, name, visit]: [u64; 3]) -> Duration {
-    let key: Vec<u8> = [rank, name, place as u64, visit].iter().flat_map(|word| word.to_le_bytes()).collect();
+fn delay_of(schedule: &Schedule, moment: Moment, [rank, name, visit]: [u64; 3]) -> Duration {
+    let key: Vec<u8> = [rank, name, moment as u64, visit].iter().flat_map(|word| word.to_le_bytes()).collect();
     let number = xxh64(&key, schedule.seed.into());
-    let one_of = match place {
-        Place::Start | Place::Collective => 1,
-        Place::Stream | Place::Wake => ONE_OF,
-        Place::Operator => ONE_OF_OPERATORS,
+    let one_of = match moment {
+        Moment::Start | Moment::Collective => 1,
+        Moment::Stream | Moment::Wake => ONE_OF,
+        Moment::Operator => ONE_OF_OPERATORS,
     };
     if !number.is_multiple_of(one_of) {
         return Duration::ZERO;
@@ -92,26 +92,27 @@ fn late(schedule: &Schedule, place: Place, [rank, name, visit]: [u64; 3]) -> Dur
 mod tests {
     use super::*;
 
-    fn delays(seed: u32, rank: u64, place: Place) -> Vec<u128> {
+    fn delays(seed: u32, rank: u64, moment: Moment) -> Vec<u128> {
         let schedule = Schedule { seed, jitter: Duration::from_millis(5) };
-        (1..=400).map(|visit| late(&schedule, place, [rank, 7, visit]).as_micros()).collect()
+        (1..=400).map(|visit| delay_of(&schedule, moment, [rank, 7, visit]).as_micros()).collect()
     }
 
     #[test]
     fn delays_are_those_of_the_seed_and_spread_up_to_the_jitter() {
-        let some = delays(1, 0, Place::Collective);
-        assert_eq!(some, delays(1, 0, Place::Collective));
-        for others in [delays(2, 0, Place::Collective), delays(1, 1, Place::Collective), delays(1, 0, Place::Start)] {
+        let some = delays(1, 0, Moment::Collective);
+        assert_eq!(some, delays(1, 0, Moment::Collective));
+        for others in [delays(2, 0, Moment::Collective), delays(1, 1, Moment::Collective), delays(1, 0, Moment::Start)]
+        {
             assert_ne!(some, others);
         }
         assert!(some.iter().all(|us| *us <= 5000));
         let mean = some.iter().sum::<u128>() / 400;
         assert!((2100..2900).contains(&mean), "{mean} us: 2500 us, give or take 5 times 72 us");
-        let late = delays(1, 0, Place::Stream).iter().filter(|us| **us > 0).count();
+        let late = delays(1, 0, Moment::Stream).iter().filter(|us| **us > 0).count();
         assert!((17..=83).contains(&late), "{late}: 50 of 400, give or take 5 times 6.6");
-        let late = delays(1, 0, Place::Operator).iter().filter(|us| **us > 0).count();
+        let late = delays(1, 0, Moment::Operator).iter().filter(|us| **us > 0).count();
         assert!((1..=50).contains(&late), "{late}: 25 of 400, give or take 5 times 4.8");
         let none = Schedule { seed: 1, jitter: Duration::ZERO };
-        assert_eq!(super::late(&none, Place::Collective, [0, 7, 1]), Duration::ZERO);
+        assert_eq!(delay_of(&none, Moment::Collective, [0, 7, 1]), Duration::ZERO);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use protocol::ids::SiteId;
 
-use super::place;
+use super::source_line;
 
 thread_local! {
     static NOW: Cell<SiteId> = const { Cell::new(SiteId(0)) };
@@ -34,7 +34,7 @@ pub(super) fn now() -> SiteId {
 
 /// ` (backward of model.py:12)`, or nothing.
 pub(super) fn words(site: SiteId) -> String {
-    place::within("backward of", site)
+    source_line::within("backward of", site)
 }
 
 #[cfg(test)]

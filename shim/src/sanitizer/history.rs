@@ -17,7 +17,7 @@ pub(super) struct Toucher<'a> {
     /// Whether that is everything submitted before it, so that it races with nothing.
     pub(super) knows_all: bool,
     /// Whether other work may have been submitted since.
-    pub(super) is_late: bool,
+    pub(super) is_overtaken: bool,
 }
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ enum Entry {
     /// The next accesses of the list.
     Touched {
         work: Work,
-        is_late: bool,
+        is_overtaken: bool,
         count: usize,
     },
     Gone {
@@ -45,13 +45,17 @@ pub(super) struct History {
 impl History {
     /// Records an access. Returns an earlier one that it races with.
     pub(super) fn touch(&mut self, access: Access, by: Toucher<'_>) -> Option<Conflict> {
-        let Toucher { work, clock, knows_all, is_late } = by;
+        let Toucher { work, clock, knows_all, is_overtaken } = by;
         if knows_all && self.accesses.len().max(self.entries.len()) < MOST {
-            self.list(access, work, is_late);
+            self.list(access, work, is_overtaken);
             return None;
         }
         self.enter();
-        if is_late { self.shadow.touch_late(access, work, clock) } else { self.shadow.touch(access, work, clock) }
+        if is_overtaken {
+            self.shadow.touch_overtaken(access, work, clock)
+        } else {
+            self.shadow.touch(access, work, clock)
+        }
     }
 
     /// The last writer of some of these bytes, if `clock` does not know about it.
@@ -79,7 +83,7 @@ impl History {
         self.shadow = Shadow::default();
     }
 
-    fn list(&mut self, access: Access, work: Work, is_late: bool) {
+    fn list(&mut self, access: Access, work: Work, is_overtaken: bool) {
         self.accesses.push(access);
         match self.entries.last_mut() {
             Some(Entry::Touched { work: last, count, .. })
@@ -87,7 +91,7 @@ impl History {
             {
                 *count += 1;
             }
-            _ => self.entries.push(Entry::Touched { work, is_late, count: 1 }),
+            _ => self.entries.push(Entry::Touched { work, is_overtaken, count: 1 }),
         }
     }
 
@@ -97,10 +101,10 @@ impl History {
         let (clock, mut accesses) = (Clock::new(), self.accesses.drain(..));
         for entry in self.entries.drain(..) {
             match entry {
-                Entry::Touched { work, is_late, count } => {
+                Entry::Touched { work, is_overtaken, count } => {
                     for access in accesses.by_ref().take(count) {
-                        if is_late {
-                            self.shadow.touch_late(access, work, &clock);
+                        if is_overtaken {
+                            self.shadow.touch_overtaken(access, work, &clock);
                         } else {
                             self.shadow.touch(access, work, &clock);
                         }
@@ -157,8 +161,8 @@ mod tests {
                     }
                     2 if outstanding.is_some() => {
                         let (work, clock, knows_all) = outstanding.take().expect("there is one");
-                        let found = history.touch(access, Toucher { work, clock: &clock, knows_all, is_late: true });
-                        prop_assert_eq!(found, shadow.touch_late(access, work, &clock));
+                        let found = history.touch(access, Toucher { work, clock: &clock, knows_all, is_overtaken: true });
+                        prop_assert_eq!(found, shadow.touch_overtaken(access, work, &clock));
                     }
                     _ => {
                         clocks[stream as usize].join(&host);
@@ -172,7 +176,7 @@ mod tests {
                             outstanding = Some((work, clock, knows_all));
                             continue;
                         }
-                        let found = history.touch(access, Toucher { work, clock: &clock, knows_all, is_late: false });
+                        let found = history.touch(access, Toucher { work, clock: &clock, knows_all, is_overtaken: false });
                         prop_assert_eq!(found, shadow.touch(access, work, &clock));
                         prop_assert!(!knows_all || found.is_none());
                     }

@@ -12,7 +12,7 @@ use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
-use super::{forward, place};
+use super::{forward, source_line};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -131,7 +131,7 @@ pub(crate) fn kernel_wrote(before: &[(Range<usize>, SiteId)], after: &[Range<u64
 
 /// ` (at train.py:12)`, for memory that was allocated there.
 pub(crate) fn allocated_at(site: SiteId) -> String {
-    place::within("at", site)
+    source_line::within("at", site)
 }
 
 /// Memory is written.
@@ -233,7 +233,7 @@ impl State {
                 };
                 sentence = Some(format!(
                     "{name} reads {whose} written since they were allocated{}{}",
-                    place::within("at", site),
+                    source_line::within("at", site),
                     forward::words(forward::now()),
                 ));
             }

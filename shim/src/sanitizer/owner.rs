@@ -11,7 +11,7 @@ use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
-use super::{forward, place};
+use super::{forward, source_line};
 use crate::call_site;
 use crate::settings;
 
@@ -36,9 +36,9 @@ struct Made {
 impl Made {
     /// ` at train.py:31, by aten::mul.Tensor in the backward pass of model.py:12`, or as much of that as is known.
     fn place(self) -> String {
-        let of = place::describe(self.forward).map_or_else(String::new, |place| format!(" of {place}"));
+        let of = source_line::describe(self.forward).map_or_else(String::new, |place| format!(" of {place}"));
         let by = self.by.map_or_else(String::new, |operator| format!(", by {operator} in the backward pass{of}"));
-        place::after(self.site) + &by
+        source_line::after(self.site) + &by
     }
 }
 

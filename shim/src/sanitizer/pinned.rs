@@ -10,7 +10,7 @@ use protocol::ids::SiteId;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::clock::Clock;
-use super::place;
+use super::source_line;
 use crate::call_site;
 use crate::report::finding;
 
@@ -95,7 +95,7 @@ fn settle_those(is_meant: impl Fn(&Sent) -> bool) {
     if changed.is_empty() {
         return;
     }
-    let seen = place::within("seen at", call_site::of_python().unwrap_or_default());
+    let seen = source_line::within("seen at", call_site::of_python().unwrap_or_default());
     for Sent { bytes, name, site, stream, .. } in changed {
         let sentence = format!(
             "the host writes to {bytes} bytes of pinned memory that {name} on {stream} reads, before it has waited for that{seen}"

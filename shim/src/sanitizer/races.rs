@@ -15,11 +15,11 @@ use rustc_hash::FxHashMap;
 pub(crate) use super::clock::Clock;
 use super::history::{History, Toucher};
 pub(crate) use super::lane::{Lane, Order};
-use super::late::Log;
-pub(crate) use super::late::Touch;
+use super::outstanding::Log;
+pub(crate) use super::outstanding::Touch;
 pub(crate) use super::shadow::Access;
 use super::shadow::{Conflict, Work};
-use super::{coming, forward, lane, owner, pinned, place};
+use super::{coming, forward, lane, owner, pinned, source_line};
 use crate::call_site;
 use crate::process::fork;
 use crate::report::finding;
@@ -43,7 +43,7 @@ struct State {
     history: History,
     /// Pieces of work so far.
     count: u64,
-    late: Log,
+    outstanding: Log,
     /// The later and the earlier work; also where the earlier was called, if the later is the host's.
     reported: BTreeSet<(&'static str, &'static str, SiteId)>,
 }
@@ -99,7 +99,7 @@ pub(crate) fn kernel(lane: Lane, name: &'static str) -> Option<Submitted> {
         let site = lane::site().or_else(call_site::of_this_thread);
         let mut state = STATE.lock();
         let (work, _) = state.submit(&[lane], name, site.unwrap_or_default(), &[]);
-        state.late.open(work.order);
+        state.outstanding.open(work.order);
         let clock = state.enter(lane).clone();
         Submitted { lane, work, knows_all: state.is_all(&clock), clock }
     })
@@ -112,27 +112,27 @@ impl Submitted {
         let Self { work, clock, knows_all, .. } = self;
         let mut races = Vec::new();
         let mut state = STATE.lock();
-        let concerns = state.late.concerns(*work);
+        let concerns = state.outstanding.concerns(*work);
         for Touch { access, is_atomic } in touches {
             let work = Work { is_atomic: *is_atomic, ..*work };
-            if concerns && state.late.is_gone(work, *access) {
+            if concerns && state.outstanding.is_gone(work, *access) {
                 continue;
             }
-            let toucher = Toucher { work, clock, knows_all: *knows_all, is_late: true };
+            let toucher = Toucher { work, clock, knows_all: *knows_all, is_overtaken: true };
             if let Some(conflict) = state.history.touch(*access, toucher) {
                 let site = site.or((work.site != SiteId::default()).then_some(work.site));
                 races.extend(state.race(access, "memory", work, conflict).map(|sentence| (work.name, sentence, site)));
             }
-            if let Some((later, touched)) = concerns.then(|| state.late.conflict(work, *access)).flatten() {
+            if let Some((later, touched)) = concerns.then(|| state.outstanding.conflict(work, *access)).flatten() {
                 let conflict = Conflict { work, writes: access.writes };
                 let sentence = state.race(&touched, &bytes(touched), later, conflict);
                 races.extend(sentence.map(|sentence| (later.name, sentence, Some(later.site))));
             }
         }
-        if !knows_all && state.late.has_earlier(work.order) {
+        if !knows_all && state.outstanding.has_earlier(work.order) {
             for is_atomic in [false, true] {
                 let of_kind = touches.iter().filter(|touch| touch.is_atomic == is_atomic).map(|touch| touch.access);
-                state.late.work(Work { is_atomic, ..*work }, clock, &of_kind.collect::<Vec<_>>());
+                state.outstanding.work(Work { is_atomic, ..*work }, clock, &of_kind.collect::<Vec<_>>());
             }
         }
         drop(state);
@@ -151,7 +151,7 @@ impl Submitted {
 
 impl Drop for Submitted {
     fn drop(&mut self) {
-        STATE.lock().late.close(self.work.order);
+        STATE.lock().outstanding.close(self.work.order);
     }
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn host_touches(name: &'static str, address: usize, bytes: usize, wri
             if writes { "writes" } else { "reads" },
             work.name,
             state.stream(work.stream),
-            place::called(work.site),
+            source_line::called(work.site),
         )
     });
     drop(state);
@@ -328,7 +328,7 @@ pub(crate) fn forget(address: usize, bytes: usize) {
         state.history.forget(address, bytes);
         let order = state.count + 1;
         state.count = order;
-        state.late.gone(order, Access { address, bytes, writes: true });
+        state.outstanding.gone(order, Access { address, bytes, writes: true });
         drop(state);
         owner::freed(address, bytes);
         if pinned::is_any() {
@@ -393,14 +393,14 @@ impl State {
         let (stream, number, order) = (first.id, clock.tick(first.id), self.count);
         let work = Work { stream, number, name, site, forward: forward::now(), order, is_atomic: false };
         let mut races = Vec::new();
-        let toucher = Toucher { work, clock: &clock, knows_all: self.is_all(&clock), is_late: false };
+        let toucher = Toucher { work, clock: &clock, knows_all: self.is_all(&clock), is_overtaken: false };
         for access in accesses {
             if let Some(conflict) = self.history.touch(*access, toucher) {
                 races.extend(self.race(access, &bytes(*access), work, conflict));
             }
         }
         if !toucher.knows_all {
-            self.late.work(work, &clock, accesses);
+            self.outstanding.work(work, &clock, accesses);
         }
         for other in others {
             self.enter(*other).join(&clock);
@@ -422,7 +422,7 @@ impl State {
                 conflict.work.name,
                 self.stream(conflict.work.stream),
                 does(conflict.writes),
-                place::called(conflict.work.site),
+                source_line::called(conflict.work.site),
                 forward::words(conflict.work.forward),
                 owner::sentence(access.address),
             )
@@ -550,23 +550,23 @@ mod tests {
         let write = WRITE[0];
         let mut state = State::default();
         let (kernel, _) = state.submit(&[SIDE], "kernel", SiteId::default(), &[]);
-        state.late.open(kernel.order);
+        state.outstanding.open(kernel.order);
         let clock = state.enter(SIDE).clone();
         // Behind it in its stream, and behind an event that is behind it: ordered.
         assert_eq!(state.does(&[SIDE], "add", READ), [""; 0]);
         state.enter(BLOCKING).join(&clock);
         assert_eq!(state.does(&[BLOCKING], "max", READ), [""; 0]);
-        assert!(state.late.conflict(kernel, write).is_none());
+        assert!(state.outstanding.conflict(kernel, write).is_none());
         assert_eq!(state.does(&[OTHER], "mul", READ), [""; 0], "not yet known");
-        let (later, access) = state.late.conflict(kernel, write).expect("nothing orders it behind the kernel");
+        let (later, access) = state.outstanding.conflict(kernel, write).expect("nothing orders it behind the kernel");
         assert_eq!((later.name, access), ("mul", READ[0]));
-        assert!(state.late.conflict(kernel, Access { writes: false, ..write }).is_none(), "both read");
+        assert!(state.outstanding.conflict(kernel, Access { writes: false, ..write }).is_none(), "both read");
         state.count += 1;
-        state.late.gone(state.count, Access { address: 96, bytes: 8, writes: true });
+        state.outstanding.gone(state.count, Access { address: 96, bytes: 8, writes: true });
         let behind = Access { address: 104, ..write };
-        assert!(state.late.is_gone(kernel, write) && !state.late.is_gone(kernel, behind));
-        state.late.close(kernel.order);
-        assert!(state.late.conflict(kernel, write).is_none() && !state.late.is_gone(kernel, write));
+        assert!(state.outstanding.is_gone(kernel, write) && !state.outstanding.is_gone(kernel, behind));
+        state.outstanding.close(kernel.order);
+        assert!(state.outstanding.conflict(kernel, write).is_none() && !state.outstanding.is_gone(kernel, write));
     }
 
     #[test]

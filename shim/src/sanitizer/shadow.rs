@@ -84,7 +84,7 @@ impl Segment {
     }
 
     /// Records `work`, unless the bytes were written by work that was submitted later. Returns an earlier access that conflicts.
-    fn touch_late(&mut self, writes: bool, work: Work, clock: &Clock) -> Option<Conflict> {
+    fn touch_overtaken(&mut self, writes: bool, work: Work, clock: &Clock) -> Option<Conflict> {
         let conflict = self.conflict(writes, work, clock);
         if self.writer.is_some_and(|writer| writer.order > work.order) {
             return conflict;
@@ -132,7 +132,7 @@ impl Shadow {
             return conflict;
         }
         if !writes {
-            return self.touch_late(access, work, clock);
+            return self.touch_overtaken(access, work, clock);
         }
         self.split(start);
         self.split(end);
@@ -146,13 +146,13 @@ impl Shadow {
     }
 
     /// The same for work that ran after other work had been submitted: the records of that work stay.
-    pub(super) fn touch_late(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
+    pub(super) fn touch_overtaken(&mut self, access: Access, work: Work, clock: &Clock) -> Option<Conflict> {
         let Access { address: start, bytes, writes } = access;
         let end = start.checked_add(bytes).filter(|end| *end > start)?;
         // Mostly nobody has touched them since they were handed out, or the same bytes were touched.
         match self.segments.range_mut(..end).next_back() {
             Some((at, segment)) if *at == start && segment.end == end => {
-                return segment.touch_late(writes, work, clock);
+                return segment.touch_overtaken(writes, work, clock);
             }
             Some((_, segment)) if segment.end > start => {}
             _ => {
@@ -168,7 +168,7 @@ impl Shadow {
                 holes.push((from, *at));
             }
             from = segment.end;
-            let found = segment.touch_late(writes, work, clock);
+            let found = segment.touch_overtaken(writes, work, clock);
             conflict = conflict.or(found);
         }
         if from < end {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_leaves_what_came_meanwhile() {
+    fn what_is_overtaken_leaves_what_came_meanwhile() {
         let mut shadow = Shadow::default();
         let mut clocks = [Clock::new(), Clock::new(), Clock::new()];
         let access = |address, bytes, writes| Access { address, bytes, writes };
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(shadow.touch(access(0, 8, true), before, &clocks[0]), None);
         assert_eq!(shadow.touch(access(4, 8, true), later, &clocks[2]).map(|conflict| conflict.work), Some(before));
         // The first four bytes and the last are the kernel's, what came later is not looked at here.
-        let conflict = shadow.touch_late(access(0, 16, true), kernel, &clocks[1]);
+        let conflict = shadow.touch_overtaken(access(0, 16, true), kernel, &clocks[1]);
         assert_eq!(conflict.map(|conflict| conflict.work), Some(before));
         let writers = |shadow: &Shadow| {
             shadow.segments.iter().map(|(at, s)| (*at, s.end, s.writer.unwrap().order)).collect::<Vec<_>>()
@@ -263,9 +263,9 @@ mod tests {
         assert_eq!(writers(&shadow), [(0, 4, 2), (4, 12, 3), (12, 16, 2)]);
         // Atomic accesses meet.
         let [one, other] = [(0, 4), (1, 5)].map(|(stream, order)| Work { is_atomic: true, ..work(stream, 9, order) });
-        assert_eq!(shadow.touch_late(access(32, 4, true), one, &clocks[0]), None);
-        assert_eq!(shadow.touch_late(access(32, 4, true), other, &clocks[1]), None);
-        assert!(shadow.touch_late(access(32, 4, false), work(2, 9, 6), &clocks[2]).is_some());
+        assert_eq!(shadow.touch_overtaken(access(32, 4, true), one, &clocks[0]), None);
+        assert_eq!(shadow.touch_overtaken(access(32, 4, true), other, &clocks[1]), None);
+        assert!(shadow.touch_overtaken(access(32, 4, false), work(2, 9, 6), &clocks[2]).is_some());
     }
 
     proptest! {

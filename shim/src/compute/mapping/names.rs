@@ -2,24 +2,24 @@
 //! whose arguments may be on several devices.
 
 /// Has a CUDA kernel in every PyTorch: its handle shows the layout of handles.
-pub(in crate::compute) const ADD: &str = "aten::add.Tensor";
+pub(crate) const ADD: &str = "aten::add.Tensor";
 /// Makes the tensor on which the layout is found.
-pub(in crate::compute) const SCALAR_TENSOR: &str = "aten::scalar_tensor";
+pub(crate) const SCALAR_TENSOR: &str = "aten::scalar_tensor";
 /// Returns a boolean, whose tag is not known in advance.
-pub(in crate::compute) const IS_FLOATING_POINT: &str = "aten::is_floating_point";
+pub(crate) const IS_FLOATING_POINT: &str = "aten::is_floating_point";
 /// Copies a result into the GPU's memory.
-pub(in crate::compute) const COPY: &str = "aten::copy_";
+pub(crate) const COPY: &str = "aten::copy_";
 /// Copies a list of tensors.
-pub(in crate::compute) const COPY_ALL: &str = "aten::_foreach_copy_";
+pub(crate) const COPY_ALL: &str = "aten::_foreach_copy_";
 
 /// Reads the bytes of two tensors: used to find what an observer of operators gets.
-pub(in crate::compute) const EQUAL: &str = "aten::equal";
+pub(crate) const EQUAL: &str = "aten::equal";
 /// Copy from one device to another, through the operators that they call.
-pub(in crate::compute) const MOVING: [&str; 2] = ["aten::to", "aten::cpu"];
+pub(crate) const MOVING: [&str; 2] = ["aten::to", "aten::cpu"];
 /// Copies only tensors marked as conjugated.
-pub(in crate::compute) const RESOLVE_CONJ: &str = "aten::resolve_conj";
+pub(crate) const RESOLVE_CONJ: &str = "aten::resolve_conj";
 /// Copies only tensors marked as negated.
-pub(in crate::compute) const RESOLVE_NEG: &str = "aten::resolve_neg";
+pub(crate) const RESOLVE_NEG: &str = "aten::resolve_neg";
 
 /// Operator libraries that are PyTorch's own, or that behave the same on CUDA and the CPU.
 const NAMESPACES: [&str; 6] = ["aten", "prims", "torchvision", "torchaudio", "quantized", "_quantized"];
@@ -106,18 +106,18 @@ fn base<'a>(name: &'a str, namespaces: &[&str]) -> Option<&'a str> {
 }
 
 /// True for an operator that is computed by the CPU kernel of the same name, if there is one.
-pub(in crate::compute) fn has_twin(name: &str) -> bool {
+pub(crate) fn has_twin(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| !KEPT.contains(&base))
 }
 
 /// [`has_twin`], for sparse and quantized tensors.
-pub(in crate::compute) fn has_special_twin(name: &str) -> bool {
+pub(crate) fn has_special_twin(name: &str) -> bool {
     base(name, &["aten"]).is_some_and(|base| !KEPT.contains(&base) && !KEPT_SPECIAL.contains(&base))
 }
 
 /// True for an operator whose CUDA kernel makes the host wait for the stream: its result is a number, or its size depends on
 /// the data.
-pub(in crate::compute) fn waits(name: &str) -> bool {
+pub(crate) fn waits(name: &str) -> bool {
     const WAITING: [&str; 13] = [
         "_local_scalar_dense",
         "_unique",
@@ -138,17 +138,17 @@ pub(in crate::compute) fn waits(name: &str) -> bool {
 
 /// True for an operator whose results after the first are logarithms for its backward pass, with -inf for impossible outcomes:
 /// attention and CTC loss.
-pub(in crate::compute) fn keeps_logarithms(name: &str) -> bool {
+pub(crate) fn keeps_logarithms(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| base.contains("attention") || base.contains("ctc_loss"))
 }
 
 /// True for an operator that divides each tensor of a list by a number.
-pub(in crate::compute) fn divides_by_list(name: &str) -> bool {
+pub(crate) fn divides_by_list(name: &str) -> bool {
     name.starts_with("aten::_foreach_div") && name.ends_with(".ScalarList")
 }
 
 /// True for an operator on a GPU tensor that accepts CPU indices.
-pub(in crate::compute) fn takes_indices_of_cpu(name: &str) -> bool {
+pub(crate) fn takes_indices_of_cpu(name: &str) -> bool {
     const PREFIXES: [&str; 3] = ["aten::index.", "aten::index_put", "aten::_index_put_impl_"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -5,7 +5,7 @@ use crate::compute::operator::Operator;
 
 /// How much of an argument is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::compute) enum Part {
+pub(crate) enum Part {
     /// It is only written, or ignored.
     Nothing,
     /// Elements are picked or moved; which ones matter is not known.
@@ -97,7 +97,7 @@ const PICKING_IN_PLACE: [&str; 2] = ["tril_", "triu_"];
 const PACKING: [&str; 1] = ["_cudnn_rnn_flatten_weight"];
 
 /// How much the call reads of the argument at `place`.
-pub(in crate::compute) fn part_read(operator: &Operator, arguments: &[IValue], place: usize) -> Part {
+pub(crate) fn part_read(operator: &Operator, arguments: &[IValue], place: usize) -> Part {
     let schema = operator.schema();
     let is_zero = |place: usize| arguments.get(place).is_some_and(|slot| slot.payload == 0);
     // `beta * self + ...`: 0 is not multiplied (cuBLAS too does not read C then).

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_uint, c_ulonglong};
 
-use crate::boundary::args::Out;
-use crate::device::error::{CudaError, CudaResult};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::device::graph::capture::{self, Info, Mode};
 use crate::device::{context, stream, version};
 

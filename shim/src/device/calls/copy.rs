@@ -3,9 +3,10 @@
 use std::ffi::c_uint;
 use std::sync::Arc;
 
+use abi::cuda::CudaResult;
+
 use crate::device::context;
 use crate::device::copy::{Direction, Extent, Layout, When};
-use crate::device::error::CudaResult;
 use crate::device::stream::{self, Stream};
 use crate::device::submit::copy;
 

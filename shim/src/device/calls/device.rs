@@ -3,10 +3,10 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::Ordering;
 
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
 use protocol::gpu;
 
-use crate::boundary::args::{Out, Text, fill};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::PRIORITIES;
 use crate::device::{self, attribute, context};
 
@@ -55,7 +55,7 @@ pub(crate) fn pci_address(out: *mut c_char, length: c_int, ordinal: c_int) -> Cu
     if length < 13 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(fill(out, length as usize, &device.gpu.pci_text())?)
+    Ok(Out(out).fill(length as usize, &device.gpu.pci_text())?)
 }
 
 pub(crate) fn by_pci_address(out: Out<c_int>, address: Text) -> CudaResult {

@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::boundary::args::Out;
-use crate::device::error::{CudaError, CudaResult};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
 
 /// `cudaGetErrorName`
 pub(crate) fn name(code: u32) -> *const c_char {

@@ -3,13 +3,14 @@
 use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 
-use super::abi::Dim3;
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
+use super::header::Dim3;
 use super::stream::HostFunction;
-use crate::boundary::args::{Out, Text};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::copy::{BoxCopy, BoxFill, Extent, Layout};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::exec::{self, Difference};
 use crate::device::graph::structure::{self, Entry, Graph, graph_of, resolve};
 use crate::device::graph::structure::{HostCall, Operation};

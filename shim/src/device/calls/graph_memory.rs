@@ -1,10 +1,11 @@
 //! Graph nodes that allocate and free: `cudaGraphAddMemAllocNode`, `cuGraphAddMemAllocNode` and kin.
 
-use super::abi::{AccessDescription, PoolProperties};
+use abi::argument::Out;
+use abi::cuda::CudaResult;
+
 use super::graph::{add, look};
+use super::header::{AccessDescription, PoolProperties};
 use super::pool;
-use crate::boundary::args::Out;
-use crate::device::error::CudaResult;
 use crate::device::graph::allocation;
 use crate::device::graph::structure::{Operation, resolve};
 

@@ -3,12 +3,13 @@
 
 use std::ffi::{c_int, c_uint};
 
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::graph::{self as shared, HostParams, MemsetParams};
 use super::graph_memory::{self, AllocationParams};
-use crate::boundary::args::Out;
 use crate::boundary::gap;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::structure::{Choice, Conditional, Operation, resolve};
 
 /// `cudaGraphNodeParams`, `CUgraphNodeParams`: the kind, and the parameters of that kind.

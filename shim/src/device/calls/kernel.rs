@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_uint};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use crate::boundary::gap;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::kernel::Kernel;
 use crate::device::{Device, attribute};
 

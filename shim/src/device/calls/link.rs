@@ -3,14 +3,14 @@
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
 
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
+use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::module::Options;
-use crate::boundary::args::{Out, Text};
 use crate::boundary::gap;
-use crate::boundary::handle::Handles;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::image::{self, Code};
 use crate::device::program::{Invalid, Program};
 use crate::device::{attribute, context};

@@ -2,9 +2,10 @@
 
 use std::ffi::c_uint;
 
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::device::allocator::ALIGNMENT;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::{allocation, capture};
 use crate::device::memory::{self, HostKind, Kind};
 use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};

@@ -1,7 +1,6 @@
 //! The bodies of calls that libcuda and libcudart share. Each makes the primary context current if the thread has none, as the
 //! runtime does; libcuda requires a context first (`in_context!`).
 
-pub(crate) mod abi;
 pub(crate) mod capture;
 pub(crate) mod copy;
 pub(crate) mod device;
@@ -9,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod graph;
 pub(crate) mod graph_memory;
 pub(crate) mod graph_node;
+pub(crate) mod header;
 pub(crate) mod ipc;
 pub(crate) mod kernel;
 pub(crate) mod link;

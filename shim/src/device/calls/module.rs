@@ -2,10 +2,11 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use crate::boundary::args::{Out, Text};
+use abi::argument::{Out, Text};
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use crate::boundary::gap;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::image::{self, Code, Unusable};
 use crate::device::kernel::{self, Kernel};
 use crate::device::program::{self, NotLoaded};
@@ -52,7 +53,7 @@ impl Options {
             unsafe {
                 let size = bytes.read_unaligned() & 0xffff_ffff;
                 let to = buffer.read_unaligned() as *mut c_char;
-                let written = crate::boundary::args::fill(to, size, text);
+                let written = Out(to).fill(size, text);
                 bytes.write_unaligned(if written.is_ok() && !text.is_empty() { (text.len() + 1).min(size) } else { 0 });
             }
         }

@@ -2,8 +2,9 @@
 
 use std::ffi::c_int;
 
+use abi::cuda::{CudaError, CudaResult};
+
 use super::kernel::Figures;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::occupancy::{self, Need};
 use crate::device::{Device, attribute};
 

@@ -2,11 +2,12 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::abi::{AccessDescription, MemLocation, PoolProperties};
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
+use super::header::{AccessDescription, MemLocation, PoolProperties};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::{allocation, capture};
 use crate::device::pool::{self, Value};
 use crate::device::{self, Device, context, stream};

@@ -3,15 +3,16 @@
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 
-use crate::boundary::args::Out;
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::boundary::guard;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::graph::structure::{HostCall, Operation};
 use crate::device::stream::{self, Kind, PRIORITIES, Stream};
 use crate::device::submit::submit;
 use crate::device::{context, event};
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 use crate::sanitizer::races;
 
 pub(crate) fn create_with_flags(out: Out<usize>, flags: c_uint) -> CudaResult {
@@ -43,7 +44,7 @@ pub(crate) fn synchronize(handle: usize) -> CudaResult {
     capture::host_waits(&stream)?;
     stream.synchronize();
     races::host_waited_for(stream.lane());
-    delay::wait(Place::Wake);
+    delay::wait(Moment::Wake);
     Ok(())
 }
 
@@ -209,7 +210,7 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     capture::unsafe_call()?;
     event.synchronize();
     races::host_waited(&event.knowledge());
-    delay::wait(Place::Wake);
+    delay::wait(Moment::Wake);
     Ok(())
 }
 

@@ -2,8 +2,9 @@
 
 use std::ffi::c_uint;
 
-use crate::boundary::args::Out;
-use crate::device::error::{CudaError, CudaResult};
+use abi::argument::Out;
+use abi::cuda::{CudaError, CudaResult};
+
 use crate::device::memory::{self, HostKind, Kind};
 use crate::device::stream::{self, attribute};
 use crate::device::{address, context};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::memory::{self, Kind};
 use crate::device::stream::{self, Stream};
 use crate::device::{Device, all, fresh};

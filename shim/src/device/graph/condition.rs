@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
-
-use crate::device::error::{CudaError, CudaResult};
 
 /// Keyed by handle; kernels have nothing else.
 static CONDITIONS: Mutex<Option<HashMap<u64, Weak<Condition>>>> = Mutex::new(None);

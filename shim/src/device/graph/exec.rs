@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
 use super::allocation::Balance;
 use super::capture;
 use super::condition::Condition;
 use super::structure::{Choice, Conditional, Entry, Graph, Operation, Sequence};
-use crate::boundary::handle::Handles;
 use crate::device;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{self, Kind, Stream};
 use crate::sanitizer::branch::Branches;
 use crate::sanitizer::owner::Replay;

@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
 use crate::boundary::guard;
-use crate::boundary::handle::Handles;
-use crate::device::error::{CudaError, CudaResult};
 
 /// `cudaHostFn_t`
 pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);

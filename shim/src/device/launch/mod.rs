@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
 use protocol::ids::SiteId;
 use ptx::{Entry, Footprint, LaunchError, Sample, Trap, TrapKind};
 
 use nested::Nested;
 
 use super::children::Children;
-use super::error::{CudaError, CudaResult};
 use super::grid::Grid;
 use super::kernel::{Kernel, NoCode, Runnable};
 use super::memory::{self, Kind};
@@ -23,7 +24,6 @@ use super::occupancy::{self, Need};
 use super::stream::{self, Stream};
 use super::{Device, address, attribute, event, misuse, running};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::call_site::{self, cpp_name};
 use crate::sanitizer::init;
 use crate::sanitizer::owner::Blocks;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
 use ptx::Child;
 
 use super::{Given, KernelCall, Launch, check_kernel, check_sizes};
 use crate::boundary::gap;
 use crate::call_site::cpp_name;
 use crate::device::children::{Accept, Children, Task};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::grid::Grid;
 use crate::device::kernel::{Kernel, Runnable};
 use crate::device::misuse;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 
 use super::{PRIORITIES, Stream};
 use crate::device::attribute;
-use crate::device::error::{CudaError, CudaResult};
 
 /// Bytes of `cudaLaunchAttributeValue`.
 pub(crate) const SIZE: usize = 64;

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::threads;
 
-use super::error::{CudaError, CudaResult};
 use super::{Device, all, context, current};
-use crate::boundary::handle::Handles;
-use crate::process::delay::{self, Place};
+use crate::process::delay::{self, Moment};
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
 
@@ -266,9 +266,9 @@ impl Stream {
 
     /// Does `task` in stream order: immediately in the caller if nothing precedes it, else on the stream's thread.
     pub(crate) fn run(self: &Arc<Self>, task: impl FnOnce() + Send + 'static) {
-        if let Some(late) = delay::draw(Place::Stream) {
+        if let Some(delay) = delay::draw(Moment::Stream) {
             let task = move || {
-                std::thread::sleep(late);
+                std::thread::sleep(delay);
                 task();
             };
             return enqueue(self, Box::new(task));

@@ -1,29 +1,50 @@
-//! `calls!`: generates the C functions of one routine, for each number type and both size widths, from one signature.
+//! `calls!`: a routine's signature and body stand once; its C functions, for each number type and both widths of sizes, come from
+//! them.
 
-/// Declares exported functions whose bodies are generic functions of this module:
+/// Declares routines and the exported functions that call them:
 ///
 /// ```text
 /// calls! {
-///     axpy(handle: usize, n: Int, alpha: usize, x: usize, step_x: Int, y: usize, step_y: Int)
-///         [f32] cublasSaxpy_v2 cublasSaxpy_v2_64, [f64] cublasDaxpy_v2 cublasDaxpy_v2_64;
-///     => { copy_ex(..) [] cublasFoo; }   // at the end: functions without a `_64` form
+///     fn axpy[T: Number,](handle: usize, n: Int, alpha: usize, x: usize, sx: Int, y: usize, sy: Int) { ... }
+///     [f32,] cublasSaxpy_v2 cublasSaxpy_v2_64, [f64,] cublasDaxpy_v2 cublasDaxpy_v2_64;
+///     => { fn rotg[T: Number,](..) { ... } [f32,] cublasSrotg_v2; }   // at the end: functions without a `_64` form
 /// }
 /// ```
 ///
-/// `cublasSaxpy_v2` calls `axpy::<f32, c_int>`, `cublasSaxpy_v2_64` calls `axpy::<f32, i64>`. Pointers are `usize`.
+/// `cublasSaxpy_v2` calls `axpy::<f32, c_int>`, `cublasSaxpy_v2_64` calls `axpy::<f32, i64>`: `Int` is the last parameter. Pointers
+/// are `usize`.
 macro_rules! calls {
     (
-        $($body:ident $args:tt $([$($kind:tt)*] $narrow:ident $wide:ident),* ;)*
-        $(=> { $($single:ident $single_args:tt $([$($single_kind:tt)*] $name:ident),* ;)* })?
+        $(
+            $(#[$attribute:meta])*
+            fn $body:ident[$($parameters:tt)*]$arguments:tt $code:block
+            $([$($kind:tt)*] $narrow:ident $wide:ident),*;
+        )*
+        $(=> {
+            $(
+                $(#[$single_attribute:meta])*
+                fn $single:ident[$($single_parameters:tt)*]$single_arguments:tt $single_code:block
+                $([$($single_kind:tt)*] $name:ident),*;
+            )*
+        })?
     ) => {
+        $(
+            $(#[$attribute])*
+            fn $body<$($parameters)* Int: Into<i64> + Copy>$arguments -> $crate::libraries::objects::Answer $code
+        )*
+        $($(
+            $(#[$single_attribute])*
+            fn $single<$($single_parameters)*>$single_arguments -> $crate::libraries::objects::Answer $single_code
+        )*)?
+
         mod narrow {
             use super::*;
             type Int = std::ffi::c_int;
             $crate::boundary::table::exports! {
                 library Cublas;
                 real {
-                    $($(fn $narrow $args = $body::<$($kind)* Int>;)*)*
-                    $($($(fn $name $single_args = $single::<$($single_kind)*>;)*)*)?
+                    $($(fn $narrow $arguments = $body::<$($kind)* Int>;)*)*
+                    $($($(fn $name $single_arguments = $single::<$($single_kind)*>;)*)*)?
                 }
             }
         }
@@ -32,12 +53,12 @@ macro_rules! calls {
             type Int = i64;
             $crate::boundary::table::exports! {
                 library Cublas;
-                real { $($(fn $wide $args = $body::<$($kind)* Int>;)*)* }
+                real { $($(fn $wide $arguments = $body::<$($kind)* Int>;)*)* }
             }
         }
 
         /// Every symbol of these routines.
-        pub(crate) const TABLES: [&[$crate::boundary::table::Export]; 2] = [narrow::EXPORTS, wide::EXPORTS];
+        pub(crate) const TABLES: [&[abi::table::Export]; 2] = [narrow::EXPORTS, wide::EXPORTS];
     };
 }
 

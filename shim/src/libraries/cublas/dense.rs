@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::number::Number;
-use super::operand::{Place, Shape, Stored};
+use super::operand::{Region, Shape, Stored};
 
 /// `cublasOperation_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl<T: Number> Dense<T> {
     /// Operations on a full matrix.
     ///
     /// # Safety
-    /// As [`Place::load`].
-    pub(crate) unsafe fn load(place: &Place, operation: Transpose) -> Self {
+    /// As [`Region::load`].
+    pub(crate) unsafe fn load(place: &Region, operation: Transpose) -> Self {
         // SAFETY: passed on.
         Self::full(unsafe { place.load() }).after(operation)
     }

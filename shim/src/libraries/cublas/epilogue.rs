@@ -4,7 +4,7 @@ use super::dense::Dense;
 use super::element::{Element, Wide};
 use super::job::Job;
 use super::number::Number;
-use super::operand::{Base, Place, Shape};
+use super::operand::{Base, Region, Shape};
 
 /// The operation applied to each sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Epilogue {
     ///
     /// # Safety
     /// The arguments are in memory.
-    pub(crate) unsafe fn begin<'a>(&'a self, [m, n, _]: [usize; 3], arguments: &'a [Place]) -> Running<'a> {
+    pub(crate) unsafe fn begin<'a>(&'a self, [m, n, _]: [usize; 3], arguments: &'a [Region]) -> Running<'a> {
         let mut arguments = arguments.iter();
         let mut next = |is_there: bool| is_there.then(|| arguments.next()).flatten();
         let bias = next(self.bias.is_some());
@@ -146,14 +146,14 @@ impl Epilogue {
 /// A running epilogue.
 pub(crate) struct Running<'a> {
     epilogue: &'a Epilogue,
-    bias: Option<&'a Place>,
-    gradient: Option<&'a Place>,
-    auxiliary: Option<&'a Place>,
+    bias: Option<&'a Region>,
+    gradient: Option<&'a Region>,
+    auxiliary: Option<&'a Region>,
     /// Factors of the sums, of C and of D.
     sums: f64,
     c: f64,
     d: f64,
-    largest: Option<&'a Place>,
+    largest: Option<&'a Region>,
     top: f64,
     totals: Vec<f64>,
 }

@@ -3,6 +3,8 @@
 
 use std::ffi::{c_int, c_longlong};
 
+use abi::argument::Out;
+use half::f16;
 use num_complex::Complex;
 
 use super::calls::calls;
@@ -11,10 +13,8 @@ use super::element::Element;
 use super::epilogue::Epilogue;
 use super::handle::REFUSALS;
 use super::job::{Job, size};
-use super::number::Number;
 use super::operand::Base;
 use super::product::{Matrix, Product};
-use crate::boundary::args::Out;
 use crate::libraries::objects::{Answer, Code};
 
 type C32 = Complex<f32>;
@@ -105,368 +105,166 @@ impl Call {
     }
 }
 
-/// `cudaDataType` and `cublasComputeType_t` of a type of numbers.
-fn codes<T: Number>() -> (c_int, c_int) {
-    match T::ELEMENT {
-        Element::F64 => (1, 70),
-        Element::C32 => (4, 68),
-        Element::C64 => (5, 70),
-        _ => (0, 68),
-    }
+/// Numbers of a call, by its name.
+trait Precision {
+    /// `cudaDataType` and `cublasComputeType_t`.
+    const CODES: (c_int, c_int);
 }
 
-fn gemm<T: Number, I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let (t, compute) = codes::<T>();
-    gemm_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, compute, 0)
+impl Precision for f16 {
+    const CODES: (c_int, c_int) = (2, 64);
 }
 
-fn hgemm<I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    gemm_ex(handle, left, right, m, n, k, alpha, a, 2, lda, b, 2, ldb, beta, c, 2, ldc, 64, 0)
+impl Precision for f32 {
+    const CODES: (c_int, c_int) = (0, 68);
 }
 
-/// The S or C products whose matrices have other types.
-fn narrow_ex<T: Number, I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    ta: c_int,
-    lda: I,
-    b: usize,
-    tb: c_int,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    tc: c_int,
-    ldc: I,
-) -> Answer {
-    gemm_ex(handle, left, right, m, n, k, alpha, a, ta, lda, b, tb, ldb, beta, c, tc, ldc, codes::<T>().1, 0)
+impl Precision for f64 {
+    const CODES: (c_int, c_int) = (1, 70);
 }
 
-fn gemm_ex<I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    ta: c_int,
-    lda: I,
-    b: usize,
-    tb: c_int,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    tc: c_int,
-    ldc: I,
-    compute: c_int,
-    _algorithm: c_int,
-) -> Answer {
-    let sides = [Side::at_address(a, ta, lda, 0), Side::at_address(b, tb, ldb, 0), Side::at_address(c, tc, ldc, 0)];
-    let size = [m.into(), n.into(), k.into()];
-    Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: 1, compute }.run(handle)
+impl Precision for C32 {
+    const CODES: (c_int, c_int) = (4, 68);
 }
 
-fn strided<T: Number, I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    stride_a: c_longlong,
-    b: usize,
-    ldb: I,
-    stride_b: c_longlong,
-    beta: usize,
-    c: usize,
-    ldc: I,
-    stride_c: c_longlong,
-    batch: I,
-) -> Answer {
-    let (t, compute) = codes::<T>();
-    strided_ex(
-        handle, left, right, m, n, k, alpha, a, t, lda, stride_a, b, t, ldb, stride_b, beta, c, t, ldc, stride_c,
-        batch, compute, 0,
-    )
-}
-
-fn hgemm_strided<I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    stride_a: c_longlong,
-    b: usize,
-    ldb: I,
-    stride_b: c_longlong,
-    beta: usize,
-    c: usize,
-    ldc: I,
-    stride_c: c_longlong,
-    batch: I,
-) -> Answer {
-    strided_ex(
-        handle, left, right, m, n, k, alpha, a, 2, lda, stride_a, b, 2, ldb, stride_b, beta, c, 2, ldc, stride_c,
-        batch, 64, 0,
-    )
-}
-
-fn strided_ex<I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    ta: c_int,
-    lda: I,
-    stride_a: c_longlong,
-    b: usize,
-    tb: c_int,
-    ldb: I,
-    stride_b: c_longlong,
-    beta: usize,
-    c: usize,
-    tc: c_int,
-    ldc: I,
-    stride_c: c_longlong,
-    batch: I,
-    compute: c_int,
-    _algorithm: c_int,
-) -> Answer {
-    let sides = [
-        Side::at_address(a, ta, lda, stride_a),
-        Side::at_address(b, tb, ldb, stride_b),
-        Side::at_address(c, tc, ldc, stride_c),
-    ];
-    let size = [m.into(), n.into(), k.into()];
-    Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
-}
-
-fn batched<T: Number, I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-    batch: I,
-) -> Answer {
-    let (t, compute) = codes::<T>();
-    batched_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, batch, compute, 0)
-}
-
-fn hgemm_batched<I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-    batch: I,
-) -> Answer {
-    batched_ex(handle, left, right, m, n, k, alpha, a, 2, lda, b, 2, ldb, beta, c, 2, ldc, batch, 64, 0)
-}
-
-fn batched_ex<I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    ta: c_int,
-    lda: I,
-    b: usize,
-    tb: c_int,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    tc: c_int,
-    ldc: I,
-    batch: I,
-    compute: c_int,
-    _algorithm: c_int,
-) -> Answer {
-    let sides = [Side::pointers(a, ta, lda), Side::pointers(b, tb, ldb), Side::pointers(c, tc, ldc)];
-    let size = [m.into(), n.into(), k.into()];
-    Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
-}
-
-fn grouped<T: Number, I: Into<i64> + Copy>(
-    handle: usize,
-    left: Out<c_int>,
-    right: Out<c_int>,
-    m: Out<I>,
-    n: Out<I>,
-    k: Out<I>,
-    alpha: usize,
-    a: usize,
-    lda: Out<I>,
-    b: usize,
-    ldb: Out<I>,
-    beta: usize,
-    c: usize,
-    ldc: Out<I>,
-    groups: I,
-    sizes: Out<I>,
-) -> Answer {
-    let (t, compute) = codes::<T>();
-    grouped_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, groups, sizes, compute)
-}
-
-/// Arrays in host memory have one element per group; the pointers to all groups' matrices are in one array each.
-fn grouped_ex<I: Into<i64> + Copy>(
-    handle: usize,
-    left: Out<c_int>,
-    right: Out<c_int>,
-    m: Out<I>,
-    n: Out<I>,
-    k: Out<I>,
-    alpha: usize,
-    a: usize,
-    ta: c_int,
-    lda: Out<I>,
-    b: usize,
-    tb: c_int,
-    ldb: Out<I>,
-    beta: usize,
-    c: usize,
-    tc: c_int,
-    ldc: Out<I>,
-    groups: I,
-    sizes: Out<I>,
-    compute: c_int,
-) -> Answer {
-    let job = Job::begin(handle)?;
-    let count = size(groups.into())?;
-    let Some(scale) = scale_of(compute) else { return job.refuse(&format!("compute type {compute}")) };
-    let codes = |array: Out<c_int>| array.list(count).map_err(REFUSALS.null());
-    let sizes_of = |array: Out<I>| -> Answer<Vec<i64>> {
-        Ok(array.list(count).map_err(REFUSALS.null())?.into_iter().map(Into::into).collect())
-    };
-    let (left, right) = (codes(left)?, codes(right)?);
-    let [m, n, k, lda, ldb, ldc, sizes] =
-        [sizes_of(m)?, sizes_of(n)?, sizes_of(k)?, sizes_of(lda)?, sizes_of(ldb)?, sizes_of(ldc)?, sizes_of(sizes)?];
-    if sizes.iter().any(|count| *count < 0) || (count > 0 && (alpha == 0 || beta == 0)) {
-        return REFUSALS.value();
-    }
-    let mut first = 0;
-    for group in 0..count {
-        let array = |pointers: usize| pointers.wrapping_add(first * 8);
-        let scalar = |array: usize| array.wrapping_add(group * scale.size());
-        let call = Call {
-            operations: (left[group], right[group]),
-            size: [m[group], n[group], k[group]],
-            scalars: (scalar(alpha), scalar(beta)),
-            sides: [
-                Side::pointers(array(a), ta, lda[group]),
-                Side::pointers(array(b), tb, ldb[group]),
-                Side::pointers(array(c), tc, ldc[group]),
-            ],
-            batch: sizes[group],
-            compute,
-        };
-        call.run(handle)?;
-        first += sizes[group] as usize;
-    }
-    Ok(())
+impl Precision for C64 {
+    const CODES: (c_int, c_int) = (5, 70);
 }
 
 calls! {
-    gemm(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
-        [f32,] cublasSgemm_v2 cublasSgemm_v2_64, [f64,] cublasDgemm_v2 cublasDgemm_v2_64,
-        [C32,] cublasCgemm_v2 cublasCgemm_v2_64, [C64,] cublasZgemm_v2 cublasZgemm_v2_64,
-        [C32,] cublasCgemm3m cublasCgemm3m_64, [C64,] cublasZgemm3m cublasZgemm3m_64;
-    hgemm(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
-        [] cublasHgemm cublasHgemm_64;
-    narrow_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int)
-        [f32,] cublasSgemmEx cublasSgemmEx_64, [C32,] cublasCgemmEx cublasCgemmEx_64, [C32,] cublasCgemm3mEx cublasCgemm3mEx_64;
-    gemm_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int, compute: c_int, algorithm: c_int)
-        [] cublasGemmEx cublasGemmEx_64;
-    strided(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, b: usize, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, ldc: Int, stride_c: c_longlong, batch: Int)
-        [f32,] cublasSgemmStridedBatched cublasSgemmStridedBatched_64, [f64,] cublasDgemmStridedBatched cublasDgemmStridedBatched_64,
-        [C32,] cublasCgemmStridedBatched cublasCgemmStridedBatched_64, [C64,] cublasZgemmStridedBatched cublasZgemmStridedBatched_64,
-        [C32,] cublasCgemm3mStridedBatched cublasCgemm3mStridedBatched_64;
-    hgemm_strided(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, b: usize, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, ldc: Int, stride_c: c_longlong, batch: Int)
-        [] cublasHgemmStridedBatched cublasHgemmStridedBatched_64;
-    strided_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, stride_a: c_longlong, b: usize, tb: c_int, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, tc: c_int, ldc: Int, stride_c: c_longlong, batch: Int, compute: c_int, algorithm: c_int)
-        [] cublasGemmStridedBatchedEx cublasGemmStridedBatchedEx_64;
-    batched(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int, batch: Int)
-        [f32,] cublasSgemmBatched cublasSgemmBatched_64, [f64,] cublasDgemmBatched cublasDgemmBatched_64,
-        [C32,] cublasCgemmBatched cublasCgemmBatched_64, [C64,] cublasZgemmBatched cublasZgemmBatched_64,
-        [C32,] cublasCgemm3mBatched cublasCgemm3mBatched_64;
-    hgemm_batched(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int, batch: Int)
-        [] cublasHgemmBatched cublasHgemmBatched_64;
-    batched_ex(handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int, b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int, batch: Int, compute: c_int, algorithm: c_int)
-        [] cublasGemmBatchedEx cublasGemmBatchedEx_64;
-    grouped(handle: usize, left: Out<c_int>, right: Out<c_int>, m: Out<Int>, n: Out<Int>, k: Out<Int>, alpha: usize, a: usize, lda: Out<Int>, b: usize, ldb: Out<Int>, beta: usize, c: usize, ldc: Out<Int>, groups: Int, sizes: Out<Int>)
-        [f32,] cublasSgemmGroupedBatched cublasSgemmGroupedBatched_64, [f64,] cublasDgemmGroupedBatched cublasDgemmGroupedBatched_64;
-    grouped_ex(handle: usize, left: Out<c_int>, right: Out<c_int>, m: Out<Int>, n: Out<Int>, k: Out<Int>, alpha: usize, a: usize, ta: c_int, lda: Out<Int>, b: usize, tb: c_int, ldb: Out<Int>, beta: usize, c: usize, tc: c_int, ldc: Out<Int>, groups: Int, sizes: Out<Int>, compute: c_int)
-        [] cublasGemmGroupedBatchedEx cublasGemmGroupedBatchedEx_64;
+    fn gemm[T: Precision,](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize,
+        ldb: Int, beta: usize, c: usize, ldc: Int
+    ) {
+        let (t, compute) = T::CODES;
+        gemm_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, compute, 0)
+    }
+    [f32,] cublasSgemm_v2 cublasSgemm_v2_64, [f64,] cublasDgemm_v2 cublasDgemm_v2_64,
+    [C32,] cublasCgemm_v2 cublasCgemm_v2_64, [C64,] cublasZgemm_v2 cublasZgemm_v2_64,
+    [C32,] cublasCgemm3m cublasCgemm3m_64, [C64,] cublasZgemm3m cublasZgemm3m_64,
+    [f16,] cublasHgemm cublasHgemm_64;
+
+    /// The S or C products whose matrices have other types.
+    fn narrow_ex[T: Precision,](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int,
+        b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int
+    ) {
+        gemm_ex(handle, left, right, m, n, k, alpha, a, ta, lda, b, tb, ldb, beta, c, tc, ldc, T::CODES.1, 0)
+    }
+    [f32,] cublasSgemmEx cublasSgemmEx_64, [C32,] cublasCgemmEx cublasCgemmEx_64, [C32,] cublasCgemm3mEx cublasCgemm3mEx_64;
+
+    fn gemm_ex[](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int,
+        b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int, compute: c_int, _algorithm: c_int
+    ) {
+        let sides = [Side::at_address(a, ta, lda, 0), Side::at_address(b, tb, ldb, 0), Side::at_address(c, tc, ldc, 0)];
+        let size = [m.into(), n.into(), k.into()];
+        Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: 1, compute }.run(handle)
+    }
+    [] cublasGemmEx cublasGemmEx_64;
+
+    fn strided[T: Precision,](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int,
+        stride_a: c_longlong, b: usize, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, ldc: Int,
+        stride_c: c_longlong, batch: Int
+    ) {
+        let (t, compute) = T::CODES;
+        strided_ex(
+            handle, left, right, m, n, k, alpha, a, t, lda, stride_a, b, t, ldb, stride_b, beta, c, t, ldc, stride_c,
+            batch, compute, 0,
+        )
+    }
+    [f32,] cublasSgemmStridedBatched cublasSgemmStridedBatched_64, [f64,] cublasDgemmStridedBatched cublasDgemmStridedBatched_64,
+    [C32,] cublasCgemmStridedBatched cublasCgemmStridedBatched_64, [C64,] cublasZgemmStridedBatched cublasZgemmStridedBatched_64,
+    [C32,] cublasCgemm3mStridedBatched cublasCgemm3mStridedBatched_64,
+    [f16,] cublasHgemmStridedBatched cublasHgemmStridedBatched_64;
+
+    fn strided_ex[](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int,
+        stride_a: c_longlong, b: usize, tb: c_int, ldb: Int, stride_b: c_longlong, beta: usize, c: usize, tc: c_int,
+        ldc: Int, stride_c: c_longlong, batch: Int, compute: c_int, _algorithm: c_int
+    ) {
+        let sides = [
+            Side::at_address(a, ta, lda, stride_a),
+            Side::at_address(b, tb, ldb, stride_b),
+            Side::at_address(c, tc, ldc, stride_c),
+        ];
+        let size = [m.into(), n.into(), k.into()];
+        Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
+    }
+    [] cublasGemmStridedBatchedEx cublasGemmStridedBatchedEx_64;
+
+    fn batched[T: Precision,](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize,
+        ldb: Int, beta: usize, c: usize, ldc: Int, batch: Int
+    ) {
+        let (t, compute) = T::CODES;
+        batched_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, batch, compute, 0)
+    }
+    [f32,] cublasSgemmBatched cublasSgemmBatched_64, [f64,] cublasDgemmBatched cublasDgemmBatched_64,
+    [C32,] cublasCgemmBatched cublasCgemmBatched_64, [C64,] cublasZgemmBatched cublasZgemmBatched_64,
+    [C32,] cublasCgemm3mBatched cublasCgemm3mBatched_64,
+    [f16,] cublasHgemmBatched cublasHgemmBatched_64;
+
+    fn batched_ex[](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, k: Int, alpha: usize, a: usize, ta: c_int, lda: Int,
+        b: usize, tb: c_int, ldb: Int, beta: usize, c: usize, tc: c_int, ldc: Int, batch: Int, compute: c_int,
+        _algorithm: c_int
+    ) {
+        let sides = [Side::pointers(a, ta, lda), Side::pointers(b, tb, ldb), Side::pointers(c, tc, ldc)];
+        let size = [m.into(), n.into(), k.into()];
+        Call { operations: (left, right), size, scalars: (alpha, beta), sides, batch: batch.into(), compute }.run(handle)
+    }
+    [] cublasGemmBatchedEx cublasGemmBatchedEx_64;
+
+    fn grouped[T: Precision,](
+        handle: usize, left: Out<c_int>, right: Out<c_int>, m: Out<Int>, n: Out<Int>, k: Out<Int>, alpha: usize, a: usize,
+        lda: Out<Int>, b: usize, ldb: Out<Int>, beta: usize, c: usize, ldc: Out<Int>, groups: Int, sizes: Out<Int>
+    ) {
+        let (t, compute) = T::CODES;
+        grouped_ex(handle, left, right, m, n, k, alpha, a, t, lda, b, t, ldb, beta, c, t, ldc, groups, sizes, compute)
+    }
+    [f32,] cublasSgemmGroupedBatched cublasSgemmGroupedBatched_64, [f64,] cublasDgemmGroupedBatched cublasDgemmGroupedBatched_64;
+
+    /// Arrays in host memory have one element per group; the pointers to all groups' matrices are in one array each.
+    fn grouped_ex[](
+        handle: usize, left: Out<c_int>, right: Out<c_int>, m: Out<Int>, n: Out<Int>, k: Out<Int>, alpha: usize, a: usize,
+        ta: c_int, lda: Out<Int>, b: usize, tb: c_int, ldb: Out<Int>, beta: usize, c: usize, tc: c_int, ldc: Out<Int>,
+        groups: Int, sizes: Out<Int>, compute: c_int
+    ) {
+        let job = Job::begin(handle)?;
+        let count = size(groups.into())?;
+        let Some(scale) = scale_of(compute) else { return job.refuse(&format!("compute type {compute}")) };
+        let codes = |array: Out<c_int>| array.list(count).map_err(REFUSALS.null());
+        let sizes_of = |array: Out<Int>| -> Answer<Vec<i64>> {
+            Ok(array.list(count).map_err(REFUSALS.null())?.into_iter().map(Into::into).collect())
+        };
+        let (left, right) = (codes(left)?, codes(right)?);
+        let [m, n, k, lda, ldb, ldc, sizes] =
+            [sizes_of(m)?, sizes_of(n)?, sizes_of(k)?, sizes_of(lda)?, sizes_of(ldb)?, sizes_of(ldc)?, sizes_of(sizes)?];
+        if sizes.iter().any(|count| *count < 0) || (count > 0 && (alpha == 0 || beta == 0)) {
+            return REFUSALS.value();
+        }
+        let mut first = 0;
+        for group in 0..count {
+            let array = |pointers: usize| pointers.wrapping_add(first * 8);
+            let scalar = |array: usize| array.wrapping_add(group * scale.size());
+            let call = Call {
+                operations: (left[group], right[group]),
+                size: [m[group], n[group], k[group]],
+                scalars: (scalar(alpha), scalar(beta)),
+                sides: [
+                    Side::pointers(array(a), ta, lda[group]),
+                    Side::pointers(array(b), tb, ldb[group]),
+                    Side::pointers(array(c), tc, ldc[group]),
+                ],
+                batch: sizes[group],
+                compute,
+            };
+            call.run(handle)?;
+            first += sizes[group] as usize;
+        }
+        Ok(())
+    }
+    [] cublasGemmGroupedBatchedEx cublasGemmGroupedBatchedEx_64;
 }

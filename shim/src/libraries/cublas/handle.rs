@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use abi::argument::Out;
 use dataplane::lock::Mutex;
 
-use crate::boundary::args::Out;
 use crate::device;
 use crate::libraries::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use crate::libraries::release;

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::library::Library;
+
 use super::element::{Element, Wide};
 use super::handle::{self, REFUSALS};
-use super::operand::{Base, Operand, Place, Shape};
+use super::operand::{Base, Operand, Region, Shape};
 use crate::boundary::gap;
-use crate::boundary::library::Library;
 use crate::device::Device;
 use crate::device::address::{self, Known};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::capture;
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::running;
@@ -28,7 +29,7 @@ const EXECUTION_FAILED: Code = Code(13);
 const MOST_PIECES: usize = 256;
 
 /// The body of a routine for the arguments of one problem of a batch.
-type Body = Box<dyn Fn(usize, &[Place]) + Send + Sync>;
+type Body = Box<dyn Fn(usize, &[Region]) + Send + Sync>;
 
 /// A call being prepared.
 pub(crate) struct Job {
@@ -138,7 +139,7 @@ impl Job {
     }
 
     /// Where a result of `n` elements goes, in host memory or on the device.
-    pub(crate) fn result(&mut self, pointer: usize, element: Element, n: usize, reads: bool) -> Answer<Place> {
+    pub(crate) fn result(&mut self, pointer: usize, element: Element, n: usize, reads: bool) -> Answer<Region> {
         if pointer == 0 {
             return REFUSALS.value();
         }
@@ -147,7 +148,7 @@ impl Job {
         } else {
             self.waits = true;
         }
-        Ok(Place::scalar(pointer, element, n))
+        Ok(Region::scalar(pointer, element, n))
     }
 
     fn scalar(&mut self, pointer: usize, element: Element, n: usize, [reads, writes]: [bool; 2]) {
@@ -210,7 +211,11 @@ impl Job {
     }
 
     /// [`Job::run`], for products with this many multiply-adds each, which the settings may exclude.
-    pub(crate) fn run_product(self, operations: u64, body: impl Fn(usize, &[Place]) + Send + Sync + 'static) -> Answer {
+    pub(crate) fn run_product(
+        self,
+        operations: u64,
+        body: impl Fn(usize, &[Region]) + Send + Sync + 'static,
+    ) -> Answer {
         let is_admitted = self.admit(operations.saturating_mul(self.batch as u64))?;
         self.checked(move |batch, places| {
             if is_admitted {
@@ -223,11 +228,11 @@ impl Job {
     ///
     /// # Errors
     /// EXECUTION_FAILED for memory that the GPU cannot access, and errors of captures.
-    pub(crate) fn run(self, body: impl Fn(usize, &[Place]) + Send + Sync + 'static) -> Answer {
+    pub(crate) fn run(self, body: impl Fn(usize, &[Region]) + Send + Sync + 'static) -> Answer {
         self.checked(body)
     }
 
-    fn checked(mut self, body: impl Fn(usize, &[Place]) + Send + Sync + 'static) -> Answer {
+    fn checked(mut self, body: impl Fn(usize, &[Region]) + Send + Sync + 'static) -> Answer {
         if self.operands.iter().any(|operand| !operand.shape.is_valid()) {
             return REFUSALS.value();
         }
@@ -286,18 +291,18 @@ impl Problems {
     ///
     /// # Safety
     /// Arrays of pointers are written.
-    unsafe fn places(&self) -> Vec<Vec<Place>> {
+    unsafe fn places(&self) -> Vec<Vec<Region>> {
         // SAFETY: `is_reachable` saw the arrays whole.
         let of_one = |batch| self.operands.iter().map(move |operand| unsafe { operand.place(batch) }).collect();
         (0..self.batch).map(of_one).collect()
     }
 
     /// The bytes that each operand reads and writes, for the sanitizers.
-    fn pieces(&self, places: &[Vec<Place>], index: usize) -> Vec<(usize, usize)> {
+    fn pieces(&self, places: &[Vec<Region>], index: usize) -> Vec<(usize, usize)> {
         joined(places.iter().flat_map(|problem| problem[index].pieces()))
     }
 
-    fn accesses(&self, places: &[Vec<Place>]) -> Vec<Access> {
+    fn accesses(&self, places: &[Vec<Region>]) -> Vec<Access> {
         let mut accesses = Vec::new();
         for (index, operand) in self.operands.iter().enumerate() {
             let pieces = self.pieces(places, index);
@@ -316,7 +321,7 @@ impl Problems {
     }
 
     /// Handles uninitialized memory.
-    fn follow(&self, places: &[Vec<Place>]) {
+    fn follow(&self, places: &[Vec<Region>]) {
         let of = |index: usize| self.pieces(places, index);
         let reads = self.operands.iter().enumerate().filter(|(_, operand)| operand.reads);
         let reads: Vec<_> = reads.map(|(index, _)| Read { pieces: of(index), needs: Needs::All }).collect();
@@ -328,9 +333,9 @@ impl Problems {
         }
     }
 
-    fn compute(&self, device: &Device, places: &[Vec<Place>]) {
+    fn compute(&self, device: &Device, places: &[Vec<Region>]) {
         // Where pointers were not known before, this is where a GPU would find out.
-        if !self.is_fixed() && !places.iter().flatten().all(Place::is_reachable) {
+        if !self.is_fixed() && !places.iter().flatten().all(Region::is_reachable) {
             return device.fail(CudaError::ILLEGAL_ADDRESS);
         }
         for (batch, problem) in places.iter().enumerate() {
@@ -365,7 +370,7 @@ impl Work for Routine {
             if stream.is_idle() {
                 // SAFETY: all work that could write the pointers is done.
                 let places = unsafe { problems.places() };
-                if places.iter().flatten().all(Place::is_reachable) {
+                if places.iter().flatten().all(Region::is_reachable) {
                     problems.follow(&places);
                 }
             } else {

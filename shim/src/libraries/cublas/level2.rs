@@ -115,24 +115,6 @@ fn add_outer(
     }))
 }
 
-fn gemv<T: Number, I: Into<i64>>(
-    handle: usize,
-    code: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    x: usize,
-    sx: I,
-    beta: usize,
-    y: usize,
-    sy: I,
-) -> Answer {
-    let arguments = [at_address(a, lda), at_address(x, sx), at_address(y, sy)];
-    multiply(handle, [T::ELEMENT; 3], code, [m.into(), n.into()], (alpha, beta), arguments, 1)
-}
-
 /// The types of `cublasHSHgemv` and similar, by these numbers: input and output; they compute in f32.
 fn types<const IN: u8, const OUT: u8>() -> [Element; 3] {
     let element = |code| match code {
@@ -150,96 +132,48 @@ fn types<const IN: u8, const OUT: u8>() -> [Element; 3] {
     [element(IN), element(OUT), compute]
 }
 
-fn batched<const IN: u8, const OUT: u8, I: Into<i64>>(
-    handle: usize,
-    code: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    x: usize,
-    sx: I,
-    beta: usize,
-    y: usize,
-    sy: I,
-    batch: I,
-) -> Answer {
-    let arguments = [pointers(a, lda), pointers(x, sx), pointers(y, sy)];
-    multiply(handle, types::<IN, OUT>(), code, [m.into(), n.into()], (alpha, beta), arguments, batch.into())
-}
-
-fn strided<const IN: u8, const OUT: u8, I: Into<i64>>(
-    handle: usize,
-    code: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    stride_a: c_longlong,
-    x: usize,
-    sx: I,
-    stride_x: c_longlong,
-    beta: usize,
-    y: usize,
-    sy: I,
-    stride_y: c_longlong,
-    batch: I,
-) -> Answer {
-    let arguments = [every(a, lda, stride_a), every(x, sx, stride_x), every(y, sy, stride_y)];
-    multiply(handle, types::<IN, OUT>(), code, [m.into(), n.into()], (alpha, beta), arguments, batch.into())
-}
-
-fn ger<T: Number, I: Into<i64>>(
-    handle: usize,
-    m: I,
-    n: I,
-    alpha: usize,
-    x: usize,
-    sx: I,
-    y: usize,
-    sy: I,
-    a: usize,
-    lda: I,
-) -> Answer {
-    let arguments = [(x, sx.into()), (y, sy.into()), (a, lda.into())];
-    add_outer(handle, T::ELEMENT, false, [m.into(), n.into()], alpha, arguments)
-}
-
-fn gerc<T: Number, I: Into<i64>>(
-    handle: usize,
-    m: I,
-    n: I,
-    alpha: usize,
-    x: usize,
-    sx: I,
-    y: usize,
-    sy: I,
-    a: usize,
-    lda: I,
-) -> Answer {
-    let arguments = [(x, sx.into()), (y, sy.into()), (a, lda.into())];
-    add_outer(handle, T::ELEMENT, true, [m.into(), n.into()], alpha, arguments)
-}
-
 calls! {
-    gemv(handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, x: usize, sx: Int, beta: usize, y: usize, sy: Int)
-        [f32,] cublasSgemv_v2 cublasSgemv_v2_64, [f64,] cublasDgemv_v2 cublasDgemv_v2_64,
-        [C32,] cublasCgemv_v2 cublasCgemv_v2_64, [C64,] cublasZgemv_v2 cublasZgemv_v2_64;
-    batched(handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, x: usize, sx: Int, beta: usize, y: usize, sy: Int, batch: Int)
-        [0, 0,] cublasSgemvBatched cublasSgemvBatched_64, [1, 1,] cublasDgemvBatched cublasDgemvBatched_64,
-        [4, 4,] cublasCgemvBatched cublasCgemvBatched_64, [5, 5,] cublasZgemvBatched cublasZgemvBatched_64,
-        [2, 2,] cublasHSHgemvBatched cublasHSHgemvBatched_64, [2, 0,] cublasHSSgemvBatched cublasHSSgemvBatched_64,
-        [14, 14,] cublasTSTgemvBatched cublasTSTgemvBatched_64, [14, 0,] cublasTSSgemvBatched cublasTSSgemvBatched_64;
-    strided(handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, x: usize, sx: Int, stride_x: c_longlong, beta: usize, y: usize, sy: Int, stride_y: c_longlong, batch: Int)
-        [0, 0,] cublasSgemvStridedBatched cublasSgemvStridedBatched_64, [1, 1,] cublasDgemvStridedBatched cublasDgemvStridedBatched_64,
-        [4, 4,] cublasCgemvStridedBatched cublasCgemvStridedBatched_64, [5, 5,] cublasZgemvStridedBatched cublasZgemvStridedBatched_64,
-        [2, 2,] cublasHSHgemvStridedBatched cublasHSHgemvStridedBatched_64, [2, 0,] cublasHSSgemvStridedBatched cublasHSSgemvStridedBatched_64,
-        [14, 14,] cublasTSTgemvStridedBatched cublasTSTgemvStridedBatched_64, [14, 0,] cublasTSSgemvStridedBatched cublasTSSgemvStridedBatched_64;
-    ger(handle: usize, m: Int, n: Int, alpha: usize, x: usize, sx: Int, y: usize, sy: Int, a: usize, lda: Int)
-        [f32,] cublasSger_v2 cublasSger_v2_64, [f64,] cublasDger_v2 cublasDger_v2_64,
-        [C32,] cublasCgeru_v2 cublasCgeru_v2_64, [C64,] cublasZgeru_v2 cublasZgeru_v2_64;
-    gerc(handle: usize, m: Int, n: Int, alpha: usize, x: usize, sx: Int, y: usize, sy: Int, a: usize, lda: Int)
-        [C32,] cublasCgerc_v2 cublasCgerc_v2_64, [C64,] cublasZgerc_v2 cublasZgerc_v2_64;
+    fn gemv[T: Number,](
+        handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, x: usize, sx: Int, beta: usize,
+        y: usize, sy: Int
+    ) {
+        let arguments = [at_address(a, lda), at_address(x, sx), at_address(y, sy)];
+        multiply(handle, [T::ELEMENT; 3], code, [m.into(), n.into()], (alpha, beta), arguments, 1)
+    }
+    [f32,] cublasSgemv_v2 cublasSgemv_v2_64, [f64,] cublasDgemv_v2 cublasDgemv_v2_64,
+    [C32,] cublasCgemv_v2 cublasCgemv_v2_64, [C64,] cublasZgemv_v2 cublasZgemv_v2_64;
+
+    fn batched[const IN: u8, const OUT: u8,](
+        handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, x: usize, sx: Int, beta: usize,
+        y: usize, sy: Int, batch: Int
+    ) {
+        let arguments = [pointers(a, lda), pointers(x, sx), pointers(y, sy)];
+        multiply(handle, types::<IN, OUT>(), code, [m.into(), n.into()], (alpha, beta), arguments, batch.into())
+    }
+    [0, 0,] cublasSgemvBatched cublasSgemvBatched_64, [1, 1,] cublasDgemvBatched cublasDgemvBatched_64,
+    [4, 4,] cublasCgemvBatched cublasCgemvBatched_64, [5, 5,] cublasZgemvBatched cublasZgemvBatched_64,
+    [2, 2,] cublasHSHgemvBatched cublasHSHgemvBatched_64, [2, 0,] cublasHSSgemvBatched cublasHSSgemvBatched_64,
+    [14, 14,] cublasTSTgemvBatched cublasTSTgemvBatched_64, [14, 0,] cublasTSSgemvBatched cublasTSSgemvBatched_64;
+
+    fn strided[const IN: u8, const OUT: u8,](
+        handle: usize, code: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, stride_a: c_longlong, x: usize,
+        sx: Int, stride_x: c_longlong, beta: usize, y: usize, sy: Int, stride_y: c_longlong, batch: Int
+    ) {
+        let arguments = [every(a, lda, stride_a), every(x, sx, stride_x), every(y, sy, stride_y)];
+        multiply(handle, types::<IN, OUT>(), code, [m.into(), n.into()], (alpha, beta), arguments, batch.into())
+    }
+    [0, 0,] cublasSgemvStridedBatched cublasSgemvStridedBatched_64, [1, 1,] cublasDgemvStridedBatched cublasDgemvStridedBatched_64,
+    [4, 4,] cublasCgemvStridedBatched cublasCgemvStridedBatched_64, [5, 5,] cublasZgemvStridedBatched cublasZgemvStridedBatched_64,
+    [2, 2,] cublasHSHgemvStridedBatched cublasHSHgemvStridedBatched_64, [2, 0,] cublasHSSgemvStridedBatched cublasHSSgemvStridedBatched_64,
+    [14, 14,] cublasTSTgemvStridedBatched cublasTSTgemvStridedBatched_64, [14, 0,] cublasTSSgemvStridedBatched cublasTSSgemvStridedBatched_64;
+
+    fn ger[T: Number, const CONJUGATE: bool,](
+        handle: usize, m: Int, n: Int, alpha: usize, x: usize, sx: Int, y: usize, sy: Int, a: usize, lda: Int
+    ) {
+        let arguments = [(x, sx.into()), (y, sy.into()), (a, lda.into())];
+        add_outer(handle, T::ELEMENT, CONJUGATE, [m.into(), n.into()], alpha, arguments)
+    }
+    [f32, false,] cublasSger_v2 cublasSger_v2_64, [f64, false,] cublasDger_v2 cublasDger_v2_64,
+    [C32, false,] cublasCgeru_v2 cublasCgeru_v2_64, [C64, false,] cublasZgeru_v2 cublasZgeru_v2_64,
+    [C32, true,] cublasCgerc_v2 cublasCgerc_v2_64, [C64, true,] cublasZgerc_v2 cublasZgerc_v2_64;
 }

@@ -13,7 +13,7 @@ use super::gemm::operation;
 use super::handle::REFUSALS;
 use super::job::{Job, size};
 use super::number::Number;
-use super::operand::{Base, Place, Shape};
+use super::operand::{Base, Region, Shape};
 use super::triangular::{Triangle, symmetric};
 use crate::libraries::objects::{Answer, Code};
 
@@ -51,7 +51,7 @@ fn product(factors: [usize; 3]) -> u64 {
 ///
 /// # Safety
 /// It is in memory, and readable if beta is not 0.
-unsafe fn update<T: Number>(c: &Place, beta: T, hermitian: bool, sums: impl Fn(usize, usize) -> T) {
+unsafe fn update<T: Number>(c: &Region, beta: T, hermitian: bool, sums: impl Fn(usize, usize) -> T) {
     // SAFETY: as the caller promises.
     unsafe {
         let mut values = if beta.is_zero() { c.blank() } else { c.load() };
@@ -211,251 +211,138 @@ fn by_triangle<T: Number>(
     })
 }
 
-fn symm<T: Number, I: Into<i64>>(
-    handle: usize,
-    side: c_int,
-    fill: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
-    multiply_symmetric::<T>(handle, false, [side, fill], [m.into(), n.into()], (alpha, beta), arguments)
-}
-
-fn hemm<T: Number, I: Into<i64>>(
-    handle: usize,
-    side: c_int,
-    fill: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
-    multiply_symmetric::<T>(handle, true, [side, fill], [m.into(), n.into()], (alpha, beta), arguments)
-}
-
-/// `syrk` and `herk`.
-fn rank_k<T: Number, const HERMITIAN: bool, I: Into<i64>>(
-    handle: usize,
-    fill: c_int,
-    code: c_int,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let rank = Rank { hermitian: HERMITIAN, both: false, alpha: if HERMITIAN { T::REAL } else { T::ELEMENT } };
-    let a = at_address(a, lda);
-    update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), [a, a, at_address(c, ldc)])
-}
-
-/// `syr2k` and `her2k` (`BOTH`), `syrkx` and `herkx`.
-fn rank_two<T: Number, const HERMITIAN: bool, const BOTH: bool, I: Into<i64>>(
-    handle: usize,
-    fill: c_int,
-    code: c_int,
-    n: I,
-    k: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    beta: usize,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let rank = Rank { hermitian: HERMITIAN, both: BOTH, alpha: T::ELEMENT };
-    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
-    update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), arguments)
-}
-
-fn trmm<T: Number, I: Into<i64>>(
-    handle: usize,
-    side: c_int,
-    fill: c_int,
-    code: c_int,
-    diagonal: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
-    by_triangle::<T>(handle, false, [side, fill, code, diagonal], [m.into(), n.into()], alpha, arguments, 1)
-}
-
-fn trsm<T: Number, I: Into<i64>>(
-    handle: usize,
-    side: c_int,
-    fill: c_int,
-    code: c_int,
-    diagonal: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-) -> Answer {
-    let (a, b) = (at_address(a, lda), at_address(b, ldb));
-    by_triangle::<T>(handle, true, [side, fill, code, diagonal], [m.into(), n.into()], alpha, [a, b, b], 1)
-}
-
-fn trsm_batched<T: Number, I: Into<i64>>(
-    handle: usize,
-    side: c_int,
-    fill: c_int,
-    code: c_int,
-    diagonal: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    b: usize,
-    ldb: I,
-    batch: I,
-) -> Answer {
-    let (a, b) = (pointers(a, lda), pointers(b, ldb));
-    by_triangle::<T>(handle, true, [side, fill, code, diagonal], [m.into(), n.into()], alpha, [a, b, b], batch.into())
-}
-
-/// C = alpha op(A) + beta op(B).
-fn geam<T: Number, I: Into<i64>>(
-    handle: usize,
-    left: c_int,
-    right: c_int,
-    m: I,
-    n: I,
-    alpha: usize,
-    a: usize,
-    lda: I,
-    beta: usize,
-    b: usize,
-    ldb: I,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let mut job = Job::begin(handle)?;
-    let (left, right) = (operation(left)?, operation(right)?);
-    let (m, n) = (size(m.into())?, size(n.into())?);
-    let (lda, ldb, ldc) = (lda.into(), ldb.into(), ldc.into());
-    // In place only as it lies there.
-    let moves = |address, leading, operation| address == c && (leading != ldc || operation != Transpose::No);
-    if moves(a, lda, left) || moves(b, ldb, right) {
-        return REFUSALS.value();
-    }
-    let (alpha, beta) = (job.scale(alpha, T::ELEMENT)?, job.scale(beta, T::ELEMENT)?);
-    let stored = |operation| if operation == Transpose::No { (m, n) } else { (n, m) };
-    // Where its factor is 0, a matrix may be anything, also no memory.
-    for (address, leading, operation, factor) in [(a, lda, left, alpha), (b, ldb, right, beta)] {
-        let shape = if factor.is_zero() { Shape::Vector { n: 0, step: 1 } } else { full(stored(operation), leading)? };
-        job.push(at_address(address, leading).0, T::ELEMENT, shape, factor.is_known(), false);
-    }
-    job.push(at_address(c, ldc).0, T::ELEMENT, full((m, n), ldc)?, false, true);
-    job.run(move |_, at| {
-        // SAFETY: the job's arguments are in memory.
-        unsafe {
-            let part = |place, factor: T, operation| (!factor.is_zero()).then(|| Dense::<T>::load(place, operation));
-            let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
-            let (a, b) = (part(&at[0], alpha, left), part(&at[1], beta, right));
-            update(&at[2], T::zero(), false, |row, column| {
-                let of = |part: &Option<Dense<T>>, factor: T| {
-                    part.as_ref().map_or(T::zero(), |part| factor * part.get(row, column))
-                };
-                of(&a, alpha) + of(&b, beta)
-            });
-        }
-    })
-}
-
-/// C = diag(x) A, or A diag(x) from the right.
-fn dgmm<T: Number, I: Into<i64>>(
-    handle: usize,
-    side: c_int,
-    m: I,
-    n: I,
-    a: usize,
-    lda: I,
-    x: usize,
-    step: I,
-    c: usize,
-    ldc: I,
-) -> Answer {
-    let mut job = Job::begin(handle)?;
-    let right = flag(side)?;
-    let (m, n) = (size(m.into())?, size(n.into())?);
-    job.push(at_address(a, 0).0, T::ELEMENT, full((m, n), lda.into())?, true, false);
-    let length = if right { n } else { m };
-    job.push(at_address(x, 0).0, T::ELEMENT, Shape::Vector { n: length, step: step.into() }, true, false);
-    job.push(at_address(c, 0).0, T::ELEMENT, full((m, n), ldc.into())?, false, true);
-    job.run(move |_, at| {
-        // SAFETY: the job's arguments are in memory.
-        unsafe {
-            let (a, x) = (Dense::<T>::load(&at[0], Transpose::No), at[1].load::<T>());
-            update(&at[2], T::zero(), false, |row, column| {
-                a.get(row, column) * x.data[if right { column } else { row }]
-            });
-        }
-    })
-}
-
 calls! {
-    symm(handle: usize, side: c_int, fill: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
-        [f32,] cublasSsymm_v2 cublasSsymm_v2_64, [f64,] cublasDsymm_v2 cublasDsymm_v2_64,
-        [C32,] cublasCsymm_v2 cublasCsymm_v2_64, [C64,] cublasZsymm_v2 cublasZsymm_v2_64;
-    hemm(handle: usize, side: c_int, fill: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
-        [C32,] cublasChemm_v2 cublasChemm_v2_64, [C64,] cublasZhemm_v2 cublasZhemm_v2_64;
-    rank_k(handle: usize, fill: c_int, code: c_int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, beta: usize, c: usize, ldc: Int)
-        [f32, false,] cublasSsyrk_v2 cublasSsyrk_v2_64, [f64, false,] cublasDsyrk_v2 cublasDsyrk_v2_64,
-        [C32, false,] cublasCsyrk_v2 cublasCsyrk_v2_64, [C64, false,] cublasZsyrk_v2 cublasZsyrk_v2_64,
-        [C32, true,] cublasCherk_v2 cublasCherk_v2_64, [C64, true,] cublasZherk_v2 cublasZherk_v2_64;
-    rank_two(handle: usize, fill: c_int, code: c_int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, beta: usize, c: usize, ldc: Int)
-        [f32, false, true,] cublasSsyr2k_v2 cublasSsyr2k_v2_64, [f64, false, true,] cublasDsyr2k_v2 cublasDsyr2k_v2_64,
-        [C32, false, true,] cublasCsyr2k_v2 cublasCsyr2k_v2_64, [C64, false, true,] cublasZsyr2k_v2 cublasZsyr2k_v2_64,
-        [C32, true, true,] cublasCher2k_v2 cublasCher2k_v2_64, [C64, true, true,] cublasZher2k_v2 cublasZher2k_v2_64,
-        [f32, false, false,] cublasSsyrkx cublasSsyrkx_64, [f64, false, false,] cublasDsyrkx cublasDsyrkx_64,
-        [C32, false, false,] cublasCsyrkx cublasCsyrkx_64, [C64, false, false,] cublasZsyrkx cublasZsyrkx_64,
-        [C32, true, false,] cublasCherkx cublasCherkx_64, [C64, true, false,] cublasZherkx cublasZherkx_64;
-    trmm(handle: usize, side: c_int, fill: c_int, code: c_int, diagonal: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, c: usize, ldc: Int)
-        [f32,] cublasStrmm_v2 cublasStrmm_v2_64, [f64,] cublasDtrmm_v2 cublasDtrmm_v2_64,
-        [C32,] cublasCtrmm_v2 cublasCtrmm_v2_64, [C64,] cublasZtrmm_v2 cublasZtrmm_v2_64;
-    trsm(handle: usize, side: c_int, fill: c_int, code: c_int, diagonal: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int)
-        [f32,] cublasStrsm_v2 cublasStrsm_v2_64, [f64,] cublasDtrsm_v2 cublasDtrsm_v2_64,
-        [C32,] cublasCtrsm_v2 cublasCtrsm_v2_64, [C64,] cublasZtrsm_v2 cublasZtrsm_v2_64;
-    trsm_batched(handle: usize, side: c_int, fill: c_int, code: c_int, diagonal: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int, batch: Int)
-        [f32,] cublasStrsmBatched cublasStrsmBatched_64, [f64,] cublasDtrsmBatched cublasDtrsmBatched_64,
-        [C32,] cublasCtrsmBatched cublasCtrsmBatched_64, [C64,] cublasZtrsmBatched cublasZtrsmBatched_64;
-    geam(handle: usize, left: c_int, right: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, beta: usize, b: usize, ldb: Int, c: usize, ldc: Int)
-        [f32,] cublasSgeam cublasSgeam_64, [f64,] cublasDgeam cublasDgeam_64,
-        [C32,] cublasCgeam cublasCgeam_64, [C64,] cublasZgeam cublasZgeam_64;
-    dgmm(handle: usize, side: c_int, m: Int, n: Int, a: usize, lda: Int, x: usize, step: Int, c: usize, ldc: Int)
-        [f32,] cublasSdgmm cublasSdgmm_64, [f64,] cublasDdgmm cublasDdgmm_64,
-        [C32,] cublasCdgmm cublasCdgmm_64, [C64,] cublasZdgmm cublasZdgmm_64;
+    fn symm[T: Number, const HERMITIAN: bool,](
+        handle: usize, side: c_int, fill: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int,
+        beta: usize, c: usize, ldc: Int
+    ) {
+        let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
+        multiply_symmetric::<T>(handle, HERMITIAN, [side, fill], [m.into(), n.into()], (alpha, beta), arguments)
+    }
+    [f32, false,] cublasSsymm_v2 cublasSsymm_v2_64, [f64, false,] cublasDsymm_v2 cublasDsymm_v2_64,
+    [C32, false,] cublasCsymm_v2 cublasCsymm_v2_64, [C64, false,] cublasZsymm_v2 cublasZsymm_v2_64,
+    [C32, true,] cublasChemm_v2 cublasChemm_v2_64, [C64, true,] cublasZhemm_v2 cublasZhemm_v2_64;
+
+    /// `syrk` and `herk`.
+    fn rank_k[T: Number, const HERMITIAN: bool,](
+        handle: usize, fill: c_int, code: c_int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, beta: usize, c: usize,
+        ldc: Int
+    ) {
+        let rank = Rank { hermitian: HERMITIAN, both: false, alpha: if HERMITIAN { T::REAL } else { T::ELEMENT } };
+        let a = at_address(a, lda);
+        update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), [a, a, at_address(c, ldc)])
+    }
+    [f32, false,] cublasSsyrk_v2 cublasSsyrk_v2_64, [f64, false,] cublasDsyrk_v2 cublasDsyrk_v2_64,
+    [C32, false,] cublasCsyrk_v2 cublasCsyrk_v2_64, [C64, false,] cublasZsyrk_v2 cublasZsyrk_v2_64,
+    [C32, true,] cublasCherk_v2 cublasCherk_v2_64, [C64, true,] cublasZherk_v2 cublasZherk_v2_64;
+
+    /// `syr2k` and `her2k` (`BOTH`), `syrkx` and `herkx`.
+    fn rank_two[T: Number, const HERMITIAN: bool, const BOTH: bool,](
+        handle: usize, fill: c_int, code: c_int, n: Int, k: Int, alpha: usize, a: usize, lda: Int, b: usize, ldb: Int,
+        beta: usize, c: usize, ldc: Int
+    ) {
+        let rank = Rank { hermitian: HERMITIAN, both: BOTH, alpha: T::ELEMENT };
+        let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
+        update_rank::<T>(handle, rank, [fill, code], [n.into(), k.into()], (alpha, beta), arguments)
+    }
+    [f32, false, true,] cublasSsyr2k_v2 cublasSsyr2k_v2_64, [f64, false, true,] cublasDsyr2k_v2 cublasDsyr2k_v2_64,
+    [C32, false, true,] cublasCsyr2k_v2 cublasCsyr2k_v2_64, [C64, false, true,] cublasZsyr2k_v2 cublasZsyr2k_v2_64,
+    [C32, true, true,] cublasCher2k_v2 cublasCher2k_v2_64, [C64, true, true,] cublasZher2k_v2 cublasZher2k_v2_64,
+    [f32, false, false,] cublasSsyrkx cublasSsyrkx_64, [f64, false, false,] cublasDsyrkx cublasDsyrkx_64,
+    [C32, false, false,] cublasCsyrkx cublasCsyrkx_64, [C64, false, false,] cublasZsyrkx cublasZsyrkx_64,
+    [C32, true, false,] cublasCherkx cublasCherkx_64, [C64, true, false,] cublasZherkx cublasZherkx_64;
+
+    fn trmm[T: Number,](
+        handle: usize, side: c_int, fill: c_int, code: c_int, diagonal: c_int, m: Int, n: Int, alpha: usize, a: usize,
+        lda: Int, b: usize, ldb: Int, c: usize, ldc: Int
+    ) {
+        let arguments = [at_address(a, lda), at_address(b, ldb), at_address(c, ldc)];
+        by_triangle::<T>(handle, false, [side, fill, code, diagonal], [m.into(), n.into()], alpha, arguments, 1)
+    }
+    [f32,] cublasStrmm_v2 cublasStrmm_v2_64, [f64,] cublasDtrmm_v2 cublasDtrmm_v2_64,
+    [C32,] cublasCtrmm_v2 cublasCtrmm_v2_64, [C64,] cublasZtrmm_v2 cublasZtrmm_v2_64;
+
+    fn trsm[T: Number,](
+        handle: usize, side: c_int, fill: c_int, code: c_int, diagonal: c_int, m: Int, n: Int, alpha: usize, a: usize,
+        lda: Int, b: usize, ldb: Int
+    ) {
+        let (a, b) = (at_address(a, lda), at_address(b, ldb));
+        by_triangle::<T>(handle, true, [side, fill, code, diagonal], [m.into(), n.into()], alpha, [a, b, b], 1)
+    }
+    [f32,] cublasStrsm_v2 cublasStrsm_v2_64, [f64,] cublasDtrsm_v2 cublasDtrsm_v2_64,
+    [C32,] cublasCtrsm_v2 cublasCtrsm_v2_64, [C64,] cublasZtrsm_v2 cublasZtrsm_v2_64;
+
+    fn trsm_batched[T: Number,](
+        handle: usize, side: c_int, fill: c_int, code: c_int, diagonal: c_int, m: Int, n: Int, alpha: usize, a: usize,
+        lda: Int, b: usize, ldb: Int, batch: Int
+    ) {
+        let (a, b) = (pointers(a, lda), pointers(b, ldb));
+        by_triangle::<T>(handle, true, [side, fill, code, diagonal], [m.into(), n.into()], alpha, [a, b, b], batch.into())
+    }
+    [f32,] cublasStrsmBatched cublasStrsmBatched_64, [f64,] cublasDtrsmBatched cublasDtrsmBatched_64,
+    [C32,] cublasCtrsmBatched cublasCtrsmBatched_64, [C64,] cublasZtrsmBatched cublasZtrsmBatched_64;
+
+    /// C = alpha op(A) + beta op(B).
+    fn geam[T: Number,](
+        handle: usize, left: c_int, right: c_int, m: Int, n: Int, alpha: usize, a: usize, lda: Int, beta: usize, b: usize,
+        ldb: Int, c: usize, ldc: Int
+    ) {
+        let mut job = Job::begin(handle)?;
+        let (left, right) = (operation(left)?, operation(right)?);
+        let (m, n) = (size(m.into())?, size(n.into())?);
+        let (lda, ldb, ldc) = (lda.into(), ldb.into(), ldc.into());
+        // In place only as it lies there.
+        let moves = |address, leading, operation| address == c && (leading != ldc || operation != Transpose::No);
+        if moves(a, lda, left) || moves(b, ldb, right) {
+            return REFUSALS.value();
+        }
+        let (alpha, beta) = (job.scale(alpha, T::ELEMENT)?, job.scale(beta, T::ELEMENT)?);
+        let stored = |operation| if operation == Transpose::No { (m, n) } else { (n, m) };
+        // Where its factor is 0, a matrix may be anything, also no memory.
+        for (address, leading, operation, factor) in [(a, lda, left, alpha), (b, ldb, right, beta)] {
+            let shape = if factor.is_zero() { Shape::Vector { n: 0, step: 1 } } else { full(stored(operation), leading)? };
+            job.push(at_address(address, leading).0, T::ELEMENT, shape, factor.is_known(), false);
+        }
+        job.push(at_address(c, ldc).0, T::ELEMENT, full((m, n), ldc)?, false, true);
+        job.run(move |_, at| {
+            // SAFETY: the job's arguments are in memory.
+            unsafe {
+                let part = |place, factor: T, operation| (!factor.is_zero()).then(|| Dense::<T>::load(place, operation));
+                let (alpha, beta) = (T::from_wide(alpha.get(0)), T::from_wide(beta.get(0)));
+                let (a, b) = (part(&at[0], alpha, left), part(&at[1], beta, right));
+                update(&at[2], T::zero(), false, |row, column| {
+                    let of = |part: &Option<Dense<T>>, factor: T| {
+                        part.as_ref().map_or(T::zero(), |part| factor * part.get(row, column))
+                    };
+                    of(&a, alpha) + of(&b, beta)
+                });
+            }
+        })
+    }
+    [f32,] cublasSgeam cublasSgeam_64, [f64,] cublasDgeam cublasDgeam_64,
+    [C32,] cublasCgeam cublasCgeam_64, [C64,] cublasZgeam cublasZgeam_64;
+
+    /// C = diag(x) A, or A diag(x) from the right.
+    fn dgmm[T: Number,](
+        handle: usize, side: c_int, m: Int, n: Int, a: usize, lda: Int, x: usize, step: Int, c: usize, ldc: Int
+    ) {
+        let mut job = Job::begin(handle)?;
+        let right = flag(side)?;
+        let (m, n) = (size(m.into())?, size(n.into())?);
+        job.push(at_address(a, 0).0, T::ELEMENT, full((m, n), lda.into())?, true, false);
+        let length = if right { n } else { m };
+        job.push(at_address(x, 0).0, T::ELEMENT, Shape::Vector { n: length, step: step.into() }, true, false);
+        job.push(at_address(c, 0).0, T::ELEMENT, full((m, n), ldc.into())?, false, true);
+        job.run(move |_, at| {
+            // SAFETY: the job's arguments are in memory.
+            unsafe {
+                let (a, x) = (Dense::<T>::load(&at[0], Transpose::No), at[1].load::<T>());
+                update(&at[2], T::zero(), false, |row, column| {
+                    a.get(row, column) * x.data[if right { column } else { row }]
+                });
+            }
+        })
+    }
+    [f32,] cublasSdgmm cublasSdgmm_64, [f64,] cublasDdgmm cublasDdgmm_64,
+    [C32,] cublasCdgmm cublasCdgmm_64, [C64,] cublasZdgmm cublasZdgmm_64;
 }

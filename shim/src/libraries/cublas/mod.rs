@@ -22,14 +22,15 @@ mod vectors;
 
 use std::ffi::{c_char, c_int, c_void};
 
+use abi::argument::Out;
+
 use handle::{
     create, destroy, get, get_property, get_stream, get_version, set, set_math_mode, set_stream, set_workspace, text,
 };
-use transfer::Way;
 
-use crate::boundary::args::Out;
-use crate::boundary::table::{Export, exports};
+use crate::boundary::table::exports;
 use crate::device::version;
+use abi::table::Export;
 
 exports! {
     library Cublas;
@@ -48,22 +49,6 @@ exports! {
         fn cublasGetMathMode(handle: usize, mode: Out<c_int>) = |handle, mode| get(handle, mode, |modes| modes.math);
         fn cublasSetSmCountTarget(handle: usize, count: c_int) = |handle, count| set(handle, count, 0..=c_int::MAX, |modes| &mut modes.sm_count_target);
         fn cublasGetSmCountTarget(handle: usize, count: Out<c_int>) = |handle, count| get(handle, count, |modes| modes.sm_count_target);
-        fn cublasSetVector(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Set, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
-        fn cublasSetMatrix(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Set, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
-        fn cublasSetVectorAsync(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Set, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
-        fn cublasSetMatrixAsync(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Set, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
-        fn cublasGetVector(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Get, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
-        fn cublasGetMatrix(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Get, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), None);
-        fn cublasGetVectorAsync(count: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Get, [count.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
-        fn cublasGetMatrixAsync(rows: c_int, columns: c_int, bytes: c_int, from: usize, from_step: c_int, to: usize, to_step: c_int, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Get, [rows.into(), columns.into(), bytes.into()], (from, from_step.into()), (to, to_step.into()), Some(stream));
-        fn cublasSetVector_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Set, [count, bytes], (from, from_step), (to, to_step), None);
-        fn cublasSetMatrix_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Set, [rows, columns, bytes], (from, from_step), (to, to_step), None);
-        fn cublasSetVectorAsync_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Set, [count, bytes], (from, from_step), (to, to_step), Some(stream));
-        fn cublasSetMatrixAsync_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Set, [rows, columns, bytes], (from, from_step), (to, to_step), Some(stream));
-        fn cublasGetVector_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |count, bytes, from, from_step, to, to_step| transfer::vector(Way::Get, [count, bytes], (from, from_step), (to, to_step), None);
-        fn cublasGetMatrix_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64) = |rows, columns, bytes, from, from_step, to, to_step| transfer::matrix(Way::Get, [rows, columns, bytes], (from, from_step), (to, to_step), None);
-        fn cublasGetVectorAsync_64(count: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |count, bytes, from, from_step, to, to_step, stream| transfer::vector(Way::Get, [count, bytes], (from, from_step), (to, to_step), Some(stream));
-        fn cublasGetMatrixAsync_64(rows: i64, columns: i64, bytes: i64, from: usize, from_step: i64, to: usize, to_step: i64, stream: usize) = |rows, columns, bytes, from, from_step, to, to_step, stream| transfer::matrix(Way::Get, [rows, columns, bytes], (from, from_step), (to, to_step), Some(stream));
     }
     bare {
         fn cublasGetProperty(which: c_int, value: Out<c_int>) = get_property;
@@ -148,7 +133,7 @@ exports! {
 /// The tables of its parts.
 pub(super) fn tables() -> Vec<&'static [Export]> {
     let mut tables = vec![EXPORTS];
-    for parts in [vectors::TABLES, gemm::TABLES, level2::TABLES, halves::TABLES, level3::TABLES] {
+    for parts in [transfer::TABLES, vectors::TABLES, gemm::TABLES, level2::TABLES, halves::TABLES, level3::TABLES] {
         tables.extend(parts);
     }
     tables

@@ -162,7 +162,7 @@ impl Operand {
     ///
     /// # Safety
     /// An array of pointers contains one for it.
-    pub(crate) unsafe fn place(&self, batch: usize) -> Place {
+    pub(crate) unsafe fn place(&self, batch: usize) -> Region {
         let address = match self.base {
             Base::At { address, stride } => {
                 address.wrapping_add_signed(batch as isize * stride as isize * self.element.size() as isize)
@@ -170,13 +170,13 @@ impl Operand {
             // SAFETY: as the caller promises.
             Base::Pointers(array) => unsafe { (array as *const usize).add(batch).read_unaligned() },
         };
-        Place { address, element: self.element, shape: self.shape }
+        Region { address, element: self.element, shape: self.shape }
     }
 }
 
 /// An argument of one problem.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Region {
     address: usize,
     element: Element,
     shape: Shape,
@@ -210,7 +210,7 @@ impl<T: Number> Stored<T> {
     }
 }
 
-impl Place {
+impl Region {
     pub(crate) fn shape(&self) -> Shape {
         self.shape
     }
@@ -234,7 +234,7 @@ impl Place {
     /// Its elements.
     ///
     /// # Safety
-    /// All of it is in memory, as checked by [`Place::is_reachable`].
+    /// All of it is in memory, as checked by [`Region::is_reachable`].
     pub(crate) unsafe fn load<T: Number>(&self) -> Stored<T> {
         let mut stored = Stored::zero(self.shape);
         for column in 0..stored.columns() {
@@ -253,7 +253,7 @@ impl Place {
     /// Writes its elements.
     ///
     /// # Safety
-    /// All of it is in memory, as checked by [`Place::is_reachable`].
+    /// All of it is in memory, as checked by [`Region::is_reachable`].
     pub(crate) unsafe fn store<T: Number>(&self, stored: &Stored<T>) {
         let size = self.element.size();
         for column in 0..stored.columns() {
@@ -268,7 +268,7 @@ impl Place {
     /// The first element, for a scalar.
     ///
     /// # Safety
-    /// As [`Place::load`].
+    /// As [`Region::load`].
     pub(crate) unsafe fn read(&self) -> Wide {
         // SAFETY: passed on.
         unsafe { self.element.read(self.address) }
@@ -277,7 +277,7 @@ impl Place {
     /// Writes the element at an index of a contiguous vector.
     ///
     /// # Safety
-    /// As [`Place::store`].
+    /// As [`Region::store`].
     pub(crate) unsafe fn write(&self, index: usize, value: Wide) {
         // SAFETY: passed on.
         unsafe { self.element.write(self.address + index * self.element.size(), value) };
@@ -286,7 +286,7 @@ impl Place {
     /// The element at (row, column).
     ///
     /// # Safety
-    /// As [`Place::load`], and the shape has it.
+    /// As [`Region::load`], and the shape has it.
     #[inline]
     pub(crate) unsafe fn read_at(&self, at: (usize, usize)) -> Wide {
         // SAFETY: passed on.
@@ -296,7 +296,7 @@ impl Place {
     /// Writes the element at (row, column).
     ///
     /// # Safety
-    /// As [`Place::store`], and the shape has it.
+    /// As [`Region::store`], and the shape has it.
     #[inline]
     pub(crate) unsafe fn write_at(&self, at: (usize, usize), value: Wide) {
         // SAFETY: passed on.

@@ -7,7 +7,7 @@ use super::element::{Element, Wide};
 use super::epilogue::Epilogue;
 use super::job::{Job, Scale};
 use super::number::{Number, with_number};
-use super::operand::{Base, Operand, Place, Shape};
+use super::operand::{Base, Operand, Region, Shape};
 use crate::libraries::objects::Answer;
 
 /// A matrix in memory, for each product of a batch.
@@ -75,7 +75,7 @@ impl Product {
 
     /// # Safety
     /// The matrices are in memory.
-    unsafe fn compute<T: Number>(&self, at: &[Place], more: &[Place]) {
+    unsafe fn compute<T: Number>(&self, at: &[Region], more: &[Region]) {
         let [m, n, _] = self.size;
         // SAFETY: as the caller promises; C is read where beta is not 0.
         unsafe {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::dense::{Dense, Transpose};
 use super::number::Number;
-use super::operand::{Place, Shape};
+use super::operand::{Region, Shape};
 
 /// Rows of a block.
 const BLOCK: usize = 64;
@@ -22,8 +22,8 @@ pub(crate) struct Triangle<T> {
 /// The full matrix, which is equal to its transpose or, with `hermitian`, to its conjugate transpose.
 ///
 /// # Safety
-/// As [`Place::load`], for a triangle.
-pub(crate) unsafe fn symmetric<T: Number>(place: &Place, hermitian: bool) -> Dense<T> {
+/// As [`Region::load`], for a triangle.
+pub(crate) unsafe fn symmetric<T: Number>(place: &Region, hermitian: bool) -> Dense<T> {
     // SAFETY: passed on.
     let mut whole = unsafe { Dense::<T>::load(place, Transpose::No) };
     let Shape::Triangle { n, upper, .. } = place.shape() else { return whole };
@@ -44,8 +44,8 @@ impl<T: Number> Triangle<T> {
     /// After an operation.
     ///
     /// # Safety
-    /// As [`Place::load`], for a triangle.
-    pub(crate) unsafe fn load(place: &Place, operation: Transpose) -> Self {
+    /// As [`Region::load`], for a triangle.
+    pub(crate) unsafe fn load(place: &Region, operation: Transpose) -> Self {
         let (is_upper, is_unit) = match place.shape() {
             Shape::Triangle { upper, strict, .. } => (upper, strict),
             _ => (false, false),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use abi::argument::Out;
 use dataplane::lock::Mutex;
 
-use crate::boundary::args::Out;
 use crate::libraries::cublas::handle::REFUSALS;
 use crate::libraries::objects::{Answer, Code, Objects, kind};
 use crate::libraries::release;

@@ -6,12 +6,12 @@ mod product;
 
 use std::ffi::{c_char, c_int, c_void};
 
+use abi::argument::Out;
 use descriptor::{DESCRIPTORS, Descriptor, HANDLES, create_layout, create_product, get, get_property, set};
 use product::Heuristic;
 
 use super::cublas::handle::text;
 use super::release;
-use crate::boundary::args::Out;
 use crate::boundary::table::exports;
 use crate::device::version;
 

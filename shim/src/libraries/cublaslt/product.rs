@@ -3,9 +3,10 @@
 
 use std::ffi::{c_int, c_void};
 
+use abi::argument::Out;
+use abi::library::Library;
+
 use super::descriptor::{Descriptor, descriptor};
-use crate::boundary::args::Out;
-use crate::boundary::library::Library;
 use crate::libraries::cublas::dense::Transpose;
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::epilogue::{Activation, Auxiliary, Epilogue, GradientOf};

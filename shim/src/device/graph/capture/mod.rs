@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 
 use super::allocation;
@@ -13,7 +14,6 @@ use super::captured::Captured;
 use super::structure::{self, GRAPHS, Graph, Operation};
 use super::undo::Undo;
 use crate::device::Device;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::stream::{Kind, Stream};
 
 /// `cudaStreamCaptureMode`: what the program promises not to call during a capture, and in which threads.

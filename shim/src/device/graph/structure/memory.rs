@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use abi::cuda::{CudaError, CudaResult};
+
 use super::{Graph, Operation};
 use crate::device::Device;
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::graph::allocation::Allocation;
 
 impl Graph {

@@ -8,6 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Formatter};
 use std::sync::{Arc, OnceLock, Weak};
 
+use abi::cuda::{CudaError, CudaResult};
+use abi::handle::Handles;
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
 
@@ -17,10 +19,8 @@ use super::allocation::Allocation;
 use super::condition::Condition;
 use super::undo::Undo;
 use super::user_object::Held;
-use crate::boundary::handle::Handles;
 use crate::call_site;
 use crate::device::copy::{BoxCopy, BoxFill};
-use crate::device::error::{CudaError, CudaResult};
 use crate::device::event::Event;
 use crate::device::launch::KernelCall;
 use crate::device::stream::Stream;
