@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use protocol::diagnosis::Diagnosis;
 use protocol::frame;
 use protocol::message::{Role, ToCoordinator, ToRank, VERSION};
 use protocol::secrecy::{self, Secret};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -88,12 +90,11 @@ impl Control {
         .await
     }
 
-    /// What ranks wait for, and the call each is in: `{hang, waits_ms, activities}`. With `last`, it also goes into the
-    /// report.
+    /// What ranks wait for, and the call each is in. With `last`, it also goes into the report.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn diagnose(&mut self, last: bool) -> Result<Value, ControlError> {
+    pub async fn diagnose(&mut self, last: bool) -> Result<Diagnosis, ControlError> {
         self.ask(ToCoordinator::Diagnose { last }).await
     }
 
@@ -105,7 +106,7 @@ impl Control {
         self.ask(ToCoordinator::QueryStatus).await
     }
 
-    async fn ask(&mut self, question: ToCoordinator) -> Result<Value, ControlError> {
+    async fn ask<T: DeserializeOwned>(&mut self, question: ToCoordinator) -> Result<T, ControlError> {
         with_deadline(async {
             self.send(&question).await?;
             match self.receive().await? {

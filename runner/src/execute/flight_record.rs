@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use protocol::activity::Activation;
+use protocol::datatype::{Datatype, Operation};
+use protocol::diagnosis::RankActivity;
+use protocol::ids::{CommunicatorId, Rank};
 use serde_json::{Value, json};
 
 /// Version of the format.
@@ -18,7 +22,7 @@ const PREFIX: &str = "rank_";
 ///
 /// # Errors
 /// One sentence: which file could not be written.
-pub fn write(activities: &[Value], now: SystemTime, directory: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn write(activities: &[RankActivity], now: SystemTime, directory: &Path) -> Result<Vec<PathBuf>, String> {
     let now_ns = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_nanos() as u64;
     let mut files = Vec::new();
     for (rank, record) in records(activities, now_ns) {
@@ -33,34 +37,40 @@ pub fn write(activities: &[Value], now: SystemTime, directory: &Path) -> Result<
 }
 
 /// The record of each rank, by global rank.
-fn records(activities: &[Value], now_ns: u64) -> BTreeMap<u64, Value> {
-    let mut ranks: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+fn records(activities: &[RankActivity], now_ns: u64) -> BTreeMap<Rank, Value> {
+    let mut ranks: BTreeMap<Rank, Vec<RankActivity>> = BTreeMap::new();
     for activity in activities {
-        ranks.entry(activity["rank"].as_u64().unwrap_or(0)).or_default().push(activity.clone());
+        ranks.entry(activity.rank).or_default().push(activity.clone());
     }
     // The analyzer wants a file for every member; one that is gone has no record.
     for activity in activities {
-        for rank in activity["ranks"].as_array().into_iter().flatten().filter_map(Value::as_u64) {
-            let silent = json!({ "comm_id": activity["comm_id"], "ranks": activity["ranks"] });
-            let recorded = ranks.entry(rank).or_default();
-            if recorded.iter().all(|known| known["comm_id"] != silent["comm_id"]) {
-                recorded.push(silent);
+        for (comm_rank, rank) in (0..).map(Rank).zip(&activity.ranks) {
+            let recorded = ranks.entry(*rank).or_default();
+            if recorded.iter().all(|known| known.comm_id != activity.comm_id) {
+                let (current, recent) = (Vec::new(), Vec::new());
+                recorded.push(RankActivity {
+                    rank: *rank,
+                    comm_rank,
+                    current,
+                    queued: 0,
+                    recent,
+                    ranks: activity.ranks.clone(),
+                    ..*activity
+                });
             }
         }
     }
     ranks.into_iter().map(|(rank, activities)| (rank, record(&activities, now_ns))).collect()
 }
 
-fn record(activities: &[Value], now_ns: u64) -> Value {
+fn record(activities: &[RankActivity], now_ns: u64) -> Value {
     let mut groups = serde_json::Map::new();
     let mut entries = Vec::new();
     for activity in activities {
-        let group = group(activity);
-        groups.insert(
-            group[0].clone(),
-            json!({ "name": group[0], "desc": group[1], "ranks": activity["ranks"].to_string() }),
-        );
-        for operation in ["recent", "current"].iter().flat_map(|key| activity[key].as_array().into_iter().flatten()) {
+        let group = group(activity.comm_id);
+        let ranks = json!(activity.ranks).to_string();
+        groups.insert(group[0].clone(), json!({ "name": group[0], "desc": group[1], "ranks": ranks }));
+        for operation in activity.recent.iter().chain(&activity.current) {
             entries.push(entry(activity, &group, operation, now_ns));
         }
     }
@@ -72,93 +82,109 @@ fn record(activities: &[Value], now_ns: u64) -> Value {
 }
 
 /// Name and description of the process group; NCCL does not know PyTorch's own name.
-fn group(activity: &Value) -> [String; 2] {
-    let number = &activity["comm_id"];
-    [number.to_string(), if number == 1 { "default_pg".to_owned() } else { format!("communicator {number}") }]
+fn group(number: CommunicatorId) -> [String; 2] {
+    let description = if number.0 == 1 { "default_pg".to_owned() } else { format!("communicator {number}") };
+    [number.to_string(), description]
 }
 
-fn entry(activity: &Value, group: &[String; 2], operation: &Value, now_ns: u64) -> Value {
-    let us = |key: &str| operation[key].as_u64();
-    let created = now_ns.saturating_sub(us("age_us").unwrap_or(0) * 1000);
-    let completed = us("took_us").map(|took| created + took * 1000);
-    let name = operation["operation"].as_str().unwrap_or("?");
-    let transfer = matches!(name, "send" | "recv");
-    let profiled = match (name, operation["peer"].as_u64(), activity["comm_rank"].as_u64()) {
-        ("send", Some(peer), Some(own)) => format!("nccl:send {own}->{peer}"),
-        ("recv", Some(peer), Some(own)) => format!("nccl:recv {own}<-{peer}"),
-        _ => format!("nccl:{name}"),
+fn entry(activity: &RankActivity, group: &[String; 2], operation: &Activation, now_ns: u64) -> Value {
+    let created = now_ns.saturating_sub(operation.age_us * 1000);
+    let completed = operation.took_us.map(|took| created + took * 1000);
+    let is_transfer = matches!(operation.operation, Operation::Send | Operation::Recv);
+    let own = activity.comm_rank;
+    let profiled = match (operation.operation, operation.peer) {
+        (Operation::Send, Some(peer)) => format!("nccl:send {own}->{peer}"),
+        (Operation::Recv, Some(peer)) => format!("nccl:recv {own}<-{peer}"),
+        (other, _) => format!("nccl:{other}"),
     };
-    let size = activity["ranks"].as_array().map_or(1, Vec::len) as u64;
-    let count = operation["count"].as_u64().unwrap_or(0);
+    let size = activity.ranks.len() as u64;
+    let count = operation.count;
     // For each side, its number of elements per element of NCCL's count.
-    let (input, output) = match name {
-        "all_gather" | "gather" => (count, count * size),
-        "reduce_scatter" | "scatter" => (count * size, count),
-        "all_to_all" => (count * size, count * size),
+    let (input, output) = match operation.operation {
+        Operation::AllGather | Operation::Gather => (count, count * size),
+        Operation::ReduceScatter | Operation::Scatter => (count * size, count),
+        Operation::AllToAll => (count * size, count * size),
         _ => (count, count),
     };
-    let datatype = scalar_type(operation["datatype"].as_str().unwrap_or("?"));
-    let sequence = operation["sequence"].as_u64().unwrap_or(0);
+    let datatype = scalar_type(operation.datatype);
+    let sequence = operation.sequence.0;
     json!({
         "record_id": 0,
-        "pg_id": activity["comm_id"],
+        "pg_id": activity.comm_id,
         "process_group": group,
-        "collective_seq_id": if transfer { 0 } else { sequence },
-        "p2p_seq_id": if transfer { sequence } else { 0 },
+        "collective_seq_id": if is_transfer { 0 } else { sequence },
+        "p2p_seq_id": if is_transfer { sequence } else { 0 },
         "op_id": sequence,
         "profiling_name": profiled,
         "time_created_ns": created,
         "time_discovered_started_ns": created,
         "time_discovered_completed_ns": completed,
-        "duration_ms": us("took_us").map(|took| took as f64 / 1000.0),
+        "duration_ms": operation.took_us.map(|took| took as f64 / 1000.0),
         "input_sizes": [[input]],
         "input_dtypes": [datatype],
         "output_sizes": [[output]],
         "output_dtypes": [datatype],
         "state": if completed.is_some() { "completed" } else { "started" },
         "timeout_ms": 600_000,
-        "is_p2p": transfer,
+        "is_p2p": is_transfer,
         "retired": completed.is_some(),
         "frames": [],
     })
 }
 
 /// PyTorch's name of a datatype (`c10::ScalarType`).
-fn scalar_type(datatype: &str) -> &str {
+fn scalar_type(datatype: Datatype) -> &'static str {
     match datatype {
-        "int8" => "Char",
-        "uint8" => "Byte",
-        "int32" => "Int",
-        "uint32" => "UInt32",
-        "int64" => "Long",
-        "uint64" => "UInt64",
-        "float16" => "Half",
-        "float32" => "Float",
-        "float64" => "Double",
-        "bfloat16" => "BFloat16",
-        "float8e4m3" => "Float8_e4m3fn",
-        "float8e5m2" => "Float8_e5m2",
-        other => other,
+        Datatype::Int8 => "Char",
+        Datatype::Uint8 => "Byte",
+        Datatype::Int32 => "Int",
+        Datatype::Uint32 => "UInt32",
+        Datatype::Int64 => "Long",
+        Datatype::Uint64 => "UInt64",
+        Datatype::Float16 => "Half",
+        Datatype::Float32 => "Float",
+        Datatype::Float64 => "Double",
+        Datatype::Bfloat16 => "BFloat16",
+        Datatype::Float8E4M3 => "Float8_e4m3fn",
+        Datatype::Float8E5M2 => "Float8_e5m2",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use protocol::ids::{Sequence, SiteId};
+
     use super::*;
+
+    fn operation(operation: Operation, sequence: u64, age_us: u64, took_us: Option<u64>) -> Activation {
+        Activation {
+            sequence: Sequence(sequence),
+            operation,
+            count: 4,
+            datatype: Datatype::Bfloat16,
+            reduction_op: None,
+            root: None,
+            peer: None,
+            age_us,
+            took_us,
+            site: SiteId::default(),
+        }
+    }
 
     #[test]
     fn a_rank_has_its_operations_in_order_and_its_groups() {
-        let operation = |sequence: u64, age: u64, took: Option<u64>| {
-            json!({ "sequence": sequence, "operation": "all_gather", "count": 4, "datatype": "bfloat16", "age_us": age,
-                    "took_us": took, "peer": null })
+        let activity = RankActivity {
+            rank: Rank(3),
+            comm_id: CommunicatorId(1),
+            comm_rank: Rank(1),
+            ranks: vec![Rank(2), Rank(3)],
+            current: vec![operation(Operation::AllGather, 2, 10, None)],
+            queued: 0,
+            recent: vec![operation(Operation::AllGather, 1, 50, Some(20))],
         };
-        let activity = json!({
-            "rank": 3, "comm_id": 1, "comm_rank": 1, "ranks": [2, 3], "queued": 0,
-            "current": [operation(2, 10, None)], "recent": [operation(1, 50, Some(20))],
-        });
         let records = records(&[activity], 1_000_000);
-        let record = &records[&3];
-        assert_eq!(records[&2]["entries"], json!([]), "a member that is gone");
+        let record = &records[&Rank(3)];
+        assert_eq!(records[&Rank(2)]["entries"], json!([]), "a member that is gone");
         assert_eq!(record["pg_config"], json!({ "1": { "name": "1", "desc": "default_pg", "ranks": "[2,3]" } }));
         let seen: Vec<_> = record["entries"]
             .as_array()
@@ -174,12 +200,24 @@ mod tests {
 
     #[test]
     fn a_send_is_named_with_both_ends() {
-        let operation =
-            json!({ "sequence": 0, "operation": "send", "count": 8, "datatype": "float32", "peer": 0, "age_us": 1 });
-        let activity =
-            json!({ "rank": 1, "comm_id": 2, "comm_rank": 1, "ranks": [0, 1], "current": [operation], "recent": [] });
-        let entry = &records(&[activity], 1_000_000)[&1]["entries"][0];
+        let send = Activation { peer: Some(Rank(0)), ..operation(Operation::Send, 0, 1, None) };
+        let activity = RankActivity {
+            rank: Rank(1),
+            comm_id: CommunicatorId(2),
+            comm_rank: Rank(1),
+            ranks: vec![Rank(0), Rank(1)],
+            current: vec![send],
+            queued: 0,
+            recent: Vec::new(),
+        };
+        let entry = &records(&[activity], 1_000_000)[&Rank(1)]["entries"][0];
         assert_eq!(entry["profiling_name"], "nccl:send 1->0");
         assert_eq!((&entry["is_p2p"], &entry["process_group"]), (&json!(true), &json!(["2", "communicator 2"])));
+    }
+
+    #[test]
+    fn a_datatype_of_8_bits_has_the_name_that_pytorch_knows() {
+        assert_eq!(scalar_type(Datatype::Float8E4M3), "Float8_e4m3fn");
+        assert_eq!(scalar_type(Datatype::Float8E5M2), "Float8_e5m2");
     }
 }

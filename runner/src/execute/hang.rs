@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use protocol::report::FindingSite;
+use protocol::diagnosis::Diagnosis;
 use protocol::site;
-use serde_json::Value;
 
 use super::control::{Control, ControlError};
 use super::native_state;
@@ -26,13 +25,11 @@ pub(super) async fn look(
     stacks: bool,
     scratch: &Path,
 ) -> Result<Option<Hang>, ControlError> {
-    let document = Control::connect(endpoint).await?.diagnose(true).await?;
-    let Some(hang) = document.get("hang").filter(|hang| !hang.is_null()) else { return Ok(None) };
+    let diagnosis = Control::connect(endpoint).await?.diagnose(true).await?;
+    let mut details = waits(&diagnosis);
+    let Some(hang) = diagnosis.hang else { return Ok(None) };
     // What the launcher started, which may be several ranks for others.
-    let missing = document["missing_processes"].as_array().into_iter().flatten().filter_map(Value::as_u64);
-    let missing: Vec<u32> = missing.map(|rank| rank as u32).collect();
-    let sites: Vec<FindingSite> = serde_json::from_value(hang["sites"].clone()).unwrap_or_default();
-    let mut details = waits(&document);
+    let missing: Vec<u32> = diagnosis.missing_processes.into_iter().flatten().map(|rank| rank.0).collect();
     let state = native_state::collect(ranks, &missing, stacks, &scratch.join("native-state")).await;
     details.extend(state.lines);
     details.push(match state.files {
@@ -40,8 +37,7 @@ pub(super) async fn look(
         Err(error) => error,
     });
     let directory = scratch.join("flight-record");
-    let activities = document["activities"].as_array().cloned().unwrap_or_default();
-    let flight_record = match flight_record::write(&activities, SystemTime::now(), &directory) {
+    let flight_record = match flight_record::write(&diagnosis.activities, SystemTime::now(), &directory) {
         Ok(files) => (!files.is_empty()).then_some(directory),
         Err(error) => {
             details.push(error);
@@ -50,25 +46,24 @@ pub(super) async fn look(
     };
     Ok(Some(Hang {
         idle,
-        sentence: hang["sentence"].as_str().unwrap_or_default().to_owned(),
+        sentence: hang.sentence,
         missing,
         at: Vec::new(),
-        lines: site::describe(&sites),
+        lines: site::describe(&hang.sites),
         details,
         flight_record,
     }))
 }
 
 /// "rank 0 has waited 5.0 s in all_reduce(count 4, float32, sum)".
-fn waits(document: &Value) -> Vec<String> {
-    let waits = document["hang"]["waits"].as_array().into_iter().flatten();
-    let times = document["waits_ms"].as_array().into_iter().flatten();
+fn waits(diagnosis: &Diagnosis) -> Vec<String> {
+    let waits = diagnosis.hang.iter().flat_map(|hang| &hang.waits);
+    let times = diagnosis.waits_ms.iter().flatten();
     waits
         .zip(times)
         .map(|(wait, ms)| {
-            let seconds = ms.as_f64().unwrap_or(0.0) / 1000.0;
-            let operation = wait["operation"].as_str().unwrap_or("?");
-            format!("rank {} has waited {seconds:.1} s in {operation}", wait["rank"])
+            let seconds = *ms as f64 / 1000.0;
+            format!("rank {} has waited {seconds:.1} s in {}", wait.rank, wait.operation)
         })
         .collect()
 }

@@ -120,7 +120,7 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
 async fn a_hang_that_is_none_any_more_does_not_end_the_case() {
     let gone_on = after_a_hang(Some(r#"{"hang":null,"waits_ms":null,"activities":[]}"#)).await;
     assert_eq!((gone_on.timed_out, gone_on.hang), (false, None));
-    let hung = r#"{"hang":{"sentence":"rank 0 waits","missing":[1],"waits":[]},"waits_ms":[],"missing_processes":[1],"activities":[]}"#;
+    let hung = r#"{"hang":{"sentence":"rank 0 waits","waits":[],"missing":[1],"cycle":[]},"waits_ms":[],"missing_processes":[1],"activities":[]}"#;
     let hung = after_a_hang(Some(hung)).await;
     assert!(hung.timed_out);
     assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
