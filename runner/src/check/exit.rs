@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::Failure;
 use crate::check::cause::{self, Cause};
+use crate::check::{Failure, FailureKind};
 use crate::host::signal;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 use crate::source::SourceLocation;
@@ -165,7 +165,7 @@ impl ExitExpectation {
                 let verb = if names.len() == 1 { "ends" } else { "end" };
                 Failure {
                     place: Some(place),
-                    kind: "exit".into(),
+                    kind: FailureKind::Exit,
                     expected: format!("{} {verb} with {}", names.join(", "), want.describe()),
                     got: got(exit, &processes),
                     next: format!("the stderr of {} is {}", names[0], processes[0].stderr.path.display()),
@@ -176,7 +176,7 @@ impl ExitExpectation {
             if observation.process(Role::Rank(*rank)).is_none() {
                 failures.push(Failure {
                     place: Some(place.clone()),
-                    kind: "exit".into(),
+                    kind: FailureKind::Exit,
                     expected: format!("rank {rank} ends with {}", want.describe()),
                     got: "no such rank was seen".to_owned(),
                     next: String::new(),

@@ -9,8 +9,8 @@ use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::check::Failure;
 use crate::check::exit::ExitExpectation;
+use crate::check::{Failure, FailureKind};
 use crate::host::docs;
 use crate::observation::{Exit, Observation, Role};
 use crate::source::SourceLocation;
@@ -63,7 +63,7 @@ impl FindingExpectation {
         let seen: Vec<String> = found.iter().map(describe).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "finding".into(),
+            kind: FailureKind::Finding,
             expected,
             got: if seen.is_empty() { "no finding".to_owned() } else { seen.join("\n") },
             next: String::new(),
@@ -147,7 +147,7 @@ pub fn failures(
         let word = finding.kind.word();
         Failure {
             place: line_of_program(&finding, root),
-            kind: "finding".into(),
+            kind: FailureKind::Finding,
             expected: "no finding".to_owned(),
             got: describe(&finding),
             next: format!("{} ({})", finding.kind.row().fix, docs::finding(word)),

@@ -1,6 +1,6 @@
 //! Hangs: an unexpected hang fails the case with its message; an expected hang must be found and must match.
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
@@ -18,7 +18,7 @@ impl HangExpectation {
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let failure = |expected: String, got: &str, next: &str| Failure {
             place: Some(self.place.clone()),
-            kind: "hang".into(),
+            kind: FailureKind::Hang,
             expected,
             got: got.to_owned(),
             next: next.to_owned(),

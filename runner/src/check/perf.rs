@@ -9,7 +9,7 @@ use serde_json_path::JsonPath;
 use crate::check::capture::{Captures, Later, Operand};
 use crate::check::output::OutputCheck;
 use crate::check::report::ReportKind;
-use crate::check::{Failure, tolerance};
+use crate::check::{Failure, FailureKind, tolerance};
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
@@ -164,7 +164,7 @@ impl PerfCheck {
         }
         let failure = wrong.map(|got| Failure {
             place: Some(self.place.clone()),
-            kind: "perf".into(),
+            kind: FailureKind::Perf,
             expected: {
                 let metric = self.metric.describe();
                 let name = if self.name == metric { String::new() } else { format!("{}: ", self.name) };

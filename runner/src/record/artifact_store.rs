@@ -363,7 +363,7 @@ mod tests {
         };
         let failure = crate::check::Failure {
             place: None,
-            kind: "exit".into(),
+            kind: crate::check::FailureKind::Exit,
             expected: "it ends".into(),
             got: "code 1".into(),
             next: format!("its stdout is {}", scratch.join("launcher-0.stdout").display()),

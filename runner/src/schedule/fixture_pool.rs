@@ -12,7 +12,7 @@ use crate::case::Case;
 use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
 use crate::case::outputs::{self, Outputs};
 use crate::case::python::PythonNeed;
-use crate::check::{Failure, exit};
+use crate::check::{Failure, FailureKind, exit};
 use crate::execute::context::PythonUnavailable;
 use crate::execute::journal::Journal;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
@@ -236,7 +236,7 @@ impl Fixtures {
             let kept = settle(&made.fixture, resources, &made.directory);
             let failure = Failure {
                 place: made.teardown.as_ref().map(|step| step.place.clone()),
-                kind: "teardown".into(),
+                kind: FailureKind::Teardown,
                 expected: format!("the teardown of `{}` ends with code 0", made.fixture.name),
                 got: got.replace(&made.directory.display().to_string(), &kept),
                 next: format!("kept: {kept}"),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::limit::Limit;
 
 use crate::case::Case;
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::execute::python::default_requirements;
 use crate::host::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
@@ -37,7 +37,7 @@ const FOREIGN: &str = "wrong ELF class";
 pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |got: String, next: String| Failure {
         place: None,
-        kind: "environment".into(),
+        kind: FailureKind::Environment,
         expected: "the machine lets the case run".to_owned(),
         got,
         next,

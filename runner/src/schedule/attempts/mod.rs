@@ -13,7 +13,7 @@ use crate::case::policy::Retries;
 use crate::case::requirement;
 use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
-use crate::check::{Failure, finding};
+use crate::check::{Failure, FailureKind, finding};
 use crate::execute::run_case;
 use crate::observation::Observation;
 use crate::schedule::Settings;
@@ -100,7 +100,7 @@ fn deny_skip(case: &Case, conclusion: &mut Conclusion) {
     {
         conclusion.failures.push(Failure {
             place: Some(case.place.clone()),
-            kind: "skip".into(),
+            kind: FailureKind::Skip,
             expected: "every case runs (--deny-skip)".to_owned(),
             got: reason.clone(),
             next: String::new(),
@@ -149,7 +149,7 @@ impl Attempts<'_> {
             conclusion.verdict = Verdict::Failed;
             conclusion.failures.push(Failure {
                 place: Some(retries.place.clone()),
-                kind: "flaky".into(),
+                kind: FailureKind::Flaky,
                 expected: "the first attempt passes".to_owned(),
                 got: format!("attempt {} passed", conclusion.attempts.len()),
                 next: "`flaky: pass` in `retries` lets that count".to_owned(),

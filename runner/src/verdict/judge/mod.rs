@@ -11,7 +11,7 @@ use super::environment;
 use crate::case::network::Severed;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
-use crate::check::{Failure, Leaks, capture, exit, finding, gap, need, report_shape};
+use crate::check::{Failure, FailureKind, Leaks, capture, exit, finding, gap, need, report_shape};
 use crate::expression::Context;
 use crate::filter;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
@@ -65,21 +65,21 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
 
 /// Failures that are our fault and not the program's.
 fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
-    let failure = |kind: &'static str, expected: &str, got: String, next: &str| Failure {
+    let failure = |kind: FailureKind, expected: &str, got: String, next: &str| Failure {
         place: None,
-        kind: kind.into(),
+        kind,
         expected: expected.to_owned(),
         got,
         next: next.to_owned(),
     };
     let mut failures = Vec::new();
     if let Some(error) = &observation.infra_error {
-        failures.push(failure("infra", "the case can be run", error.clone(), ""));
+        failures.push(failure(FailureKind::Infra, "the case can be run", error.clone(), ""));
     }
     if let Some(error) = &observation.fixture_error {
         failures.push(Failure {
             place: Some(error.place.clone()),
-            kind: "fixture".into(),
+            kind: FailureKind::Fixture,
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),
@@ -88,7 +88,7 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
     if let Some(error) = &observation.python_error {
         failures.push(Failure {
             place: Some(case.place.clone()),
-            kind: "python".into(),
+            kind: FailureKind::Python,
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),
@@ -103,7 +103,7 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
     {
         let next = format!("its stderr is {}", coordinator.stderr.path.display());
         failures.push(failure(
-            "coordinator",
+            FailureKind::Coordinator,
             "the coordinator ends with code 0",
             exit::describe(&coordinator.exit),
             &next,
@@ -111,7 +111,7 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
     }
     if let Some(report) = &observation.cluster_report {
         for mistake in report_shape::mistakes(report) {
-            failures.push(failure("schema", "the cluster report is valid against its schema", mistake, ""));
+            failures.push(failure(FailureKind::Schema, "the cluster report is valid against its schema", mistake, ""));
         }
     }
     failures
@@ -119,9 +119,9 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
 
 /// Checks that every case must satisfy.
 fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
-    let failure = |kind: &'static str, expected: String, got: String, next: String| Failure {
+    let failure = |kind: FailureKind, expected: String, got: String, next: String| Failure {
         place: Some(case.place.clone()),
-        kind: kind.into(),
+        kind,
         expected,
         got,
         next,
@@ -137,7 +137,7 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
             failures.push(failure);
         } else {
             failures.push(failure(
-                "timeout",
+                FailureKind::Timeout,
                 format!("ends within {deadline} s"),
                 got,
                 match case.timeout.idle {
@@ -150,19 +150,24 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
         }
     }
     for kill in &observation.kills_not_triggered {
-        failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
+        failures.push(failure(FailureKind::Kill, "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
     }
     for cut in &observation.cuts_not_triggered {
-        failures.push(failure("cut", "every cut of a link is triggered".to_owned(), cut.clone(), String::new()));
+        failures.push(failure(
+            FailureKind::Cut,
+            "every cut of a link is triggered".to_owned(),
+            cut.clone(),
+            String::new(),
+        ));
     }
     for fault in &observation.faults_not_fired {
-        failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
+        failures.push(failure(FailureKind::Fault, "every fault fires".to_owned(), fault.clone(), String::new()));
     }
     if case.expect.leaks == Leaks::Strict {
         for object in observation.shared_memory.iter().map(|object| object.display()) {
             let next = format!("the process that creates it has to remove it; `rm {object}`");
             failures.push(failure(
-                "leak",
+                FailureKind::Leak,
                 "nothing is left behind".to_owned(),
                 format!("shared memory {object}"),
                 next,
@@ -170,11 +175,11 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
         }
         for left in &observation.left {
             let next = "free, destroy or finalize it before the program ends".to_owned();
-            failures.push(failure("leak", "nothing is left on the GPU".to_owned(), left_by(left), next));
+            failures.push(failure(FailureKind::Leak, "nothing is left on the GPU".to_owned(), left_by(left), next));
         }
     }
     for leak in observation.leaked.iter().filter(|_| case.expect.leaks != Leaks::Allowed) {
-        failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
+        failures.push(failure(FailureKind::Leak, "nothing is left behind".to_owned(), leak.clone(), String::new()));
     }
     failures
 }
@@ -260,7 +265,7 @@ fn still_running(observation: &Observation) -> String {
 
 fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
     let expected = format!("it ends before the time of {whose} is up");
-    Failure { place: Some(case.place.clone()), kind: "timeout".into(), expected, got, next: String::new() }
+    Failure { place: Some(case.place.clone()), kind: FailureKind::Timeout, expected, got, next: String::new() }
 }
 
 /// The failure of a case whose processes ended, but not soon enough.
@@ -270,7 +275,7 @@ fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
     let late = observation.duration > *within && (!ended || hang_wanted(case, observation));
     late.then(|| Failure {
         place: Some(place.clone()),
-        kind: "within".into(),
+        kind: FailureKind::Within,
         expected: format!("ends within {} s", within.as_secs_f64()),
         got: format!("it ended in {:.1} s", observation.duration.as_secs_f64()),
         next: String::new(),
@@ -336,7 +341,7 @@ fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
         }
         None => String::new(),
     };
-    Some(Failure { place: Some(case.place.clone()), kind: "hang".into(), expected, got: hang.story(), next })
+    Some(Failure { place: Some(case.place.clone()), kind: FailureKind::Hang, expected, got: hang.story(), next })
 }
 
 /// Whether the case was ended because of the hang that it expects.
