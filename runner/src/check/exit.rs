@@ -132,7 +132,7 @@ impl ExitExpectation {
         for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
             let placed = self.want(process.role);
             // torchrun returns 0 only if every worker did: its exit covers a worker that it reaped itself.
-            let ended = observation.timed_out || observation.cut_short;
+            let ended = observation.execution.was_ended();
             let vouched = process.exit == Exit::Unknown && (ended || placed.0 == ExitWant::Code(0) && launchers_fine);
             if vouched || placed.0.accepts(&process.exit) {
                 continue;
@@ -172,7 +172,7 @@ impl ExitExpectation {
                 }
             })
             .collect();
-        for (rank, (want, place)) in self.ranks.iter().filter(|_| !observation.timed_out) {
+        for (rank, (want, place)) in self.ranks.iter().filter(|_| !observation.execution.is_timeout()) {
             if observation.process(Role::Rank(*rank)).is_none() {
                 failures.push(Failure {
                     place: Some(place.clone()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use protocol::ids::{Rank, names};
 use protocol::site::CallSite;
 
-use crate::observation::{Captured, Observation, Role};
+use crate::observation::{Captured, Hang, ProcessObservation, Role};
 
 /// The line before the frames of the thread that got the signal, which is the main one.
 const CURRENT: &str = "Current thread ";
@@ -13,12 +13,12 @@ const CURRENT: &str = "Current thread ";
 const MOST: usize = 3;
 
 /// Notes where the ranks are that the others wait for.
-pub(super) fn locate_missing(observation: &mut Observation) {
-    let Some(missing) = observation.hang.as_ref().map(|hang| hang.missing.clone()) else { return };
+pub(super) fn locate_missing(hang: &mut Hang, processes: &[ProcessObservation]) {
     let here = std::env::current_dir().unwrap_or_default();
     let mut places: Vec<(CallSite, Vec<Rank>)> = Vec::new();
-    for rank in missing {
-        let stderr = observation.process(Role::Rank(rank)).map(|process| &process.stderr);
+    for rank in hang.missing.iter().copied() {
+        let process = processes.iter().find(|process| process.role == Role::Rank(rank));
+        let stderr = process.map(|process| &process.stderr);
         let Some(place) = stderr.and_then(|stderr| place(&last(stderr), &here)) else { continue };
         match places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, ranks)) => ranks.push(Rank(rank)),
@@ -32,9 +32,7 @@ pub(super) fn locate_missing(observation: &mut Observation) {
         let verb = if ranks.len() == 1 { "is" } else { "are" };
         format!("{} {verb} at {place}", names("rank", "ranks", ranks))
     };
-    if let Some(hang) = &mut observation.hang {
-        hang.at = places.iter().map(sentence).collect();
-    }
+    hang.at = places.iter().map(sentence).collect();
 }
 
 /// The end of a stream.
@@ -70,7 +68,7 @@ pub(super) fn is_the_users(frame: &CallSite) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Exit, Hang, ProcessObservation};
+    use crate::observation::Exit;
 
     const STACK: &str = "step 1\nFatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n  File \"/w/other.py\", line 1 in f\n\n\
         Current thread 0x00007f8a7c9949c0 [python] (most recent call first):\n  File \"/v/lib/python3.12/threading.py\", line 9 in wait\n  \
@@ -96,11 +94,8 @@ mod tests {
             stdout: Captured::default(),
             stderr: Captured { head: STACK.into(), ..Captured::default() },
         };
-        let hang = Hang { missing: vec![1, 2, 9], sentence: "rank 0 waits".into(), ..Hang::default() };
-        let mut seen =
-            Observation { hang: Some(hang), processes: (0..3).map(process).collect(), ..Observation::default() };
-        locate_missing(&mut seen);
-        let hang = seen.hang.unwrap();
+        let mut hang = Hang { missing: vec![1, 2, 9], sentence: "rank 0 waits".into(), ..Hang::default() };
+        locate_missing(&mut hang, &(0..3).map(process).collect::<Vec<_>>());
         let story = hang.story();
         assert!(
             story.starts_with("ranks 1 and 2 are at ") && story.ends_with("train.py:13 (validate): rank 0 waits"),

@@ -11,7 +11,7 @@ use super::process_tree::Running;
 use super::process_tree::sweep::Process;
 use super::python_stack::{frames, is_the_users, last};
 use crate::check::exit;
-use crate::observation::{Hang, Observation, Role};
+use crate::observation::{Hang, ProcessObservation, Role};
 
 /// The longest line of a program that is shown, characters.
 const LONGEST: usize = 120;
@@ -94,10 +94,10 @@ pub(super) fn hang(sentences: &[String], details: Vec<String>) -> Hang {
 
 /// Where in their programs the processes were that did not end by themselves, by the stack that Python prints when it is ended; one
 /// line for all at the same place.
-pub(super) fn places(observation: &Observation) -> Vec<String> {
+pub(super) fn places(processes: &[ProcessObservation], unfinished: &[Role]) -> Vec<String> {
     let here = std::env::current_dir().unwrap_or_default();
     let mut groups: Vec<(String, Vec<Role>)> = Vec::new();
-    let stopped = observation.processes.iter().filter(|process| observation.unfinished.contains(&process.role));
+    let stopped = processes.iter().filter(|process| unfinished.contains(&process.role));
     for process in stopped.filter(|process| process.role != Role::Coordinator) {
         let Some(place) = place(&last(&process.stderr), &here) else { continue };
         match groups.iter_mut().find(|(known, _)| *known == place) {
@@ -134,7 +134,7 @@ fn place(stderr: &str, here: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Captured, Exit, ProcessObservation};
+    use crate::observation::{Captured, Exit};
 
     fn stack(file: &str) -> String {
         format!(
@@ -164,9 +164,8 @@ mod tests {
             process(Role::Rank(3), &text),
             process(Role::Launcher(0), &text),
         ];
-        let seen = Observation { processes, unfinished, ..Observation::default() };
         let place = format!("ranks 0 and 1 are at {}:2 (train), in barrier: `dist.barrier()`", file.display());
-        assert_eq!(places(&seen), [place]);
+        assert_eq!(places(&processes, &unfinished), [place]);
         assert_eq!(super::place(&text, directory.path()).unwrap(), "train.py:2 (train), in barrier: `dist.barrier()`");
         assert_eq!(
             super::place("Current thread 0x1 (most recent call first):\n  <no Python frame>\n", Path::new("/")),

@@ -23,7 +23,7 @@ use crate::execute::process_tree::cookie::Cookie;
 use crate::execute::python::Python;
 use crate::execute::reports;
 use crate::execute::step::{self, StepEnd};
-use crate::observation::{Exit, FixtureError, Observation};
+use crate::observation::{Execution, Exit, FixtureError};
 use crate::record::event::Stream;
 use crate::schedule::run_resources::RunResources;
 use crate::source::SourceLocation;
@@ -110,8 +110,8 @@ impl Fixtures {
     /// Sets up the fixtures that `case` uses.
     ///
     /// # Errors
-    /// The observation of a case that cannot run; everything set up for it alone has been removed.
-    pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Observation> {
+    /// Why the case cannot run; everything set up for it alone has been removed.
+    pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Execution> {
         let mut entered = Entered::default();
         let limit = resources.execution.limits.for_case(case);
         for fixture in &case.uses {
@@ -128,15 +128,9 @@ impl Fixtures {
                 Err(refused) => {
                     self.leave(entered, resources, false).await;
                     return Err(match refused {
-                        Refused::Interrupted => Observation {
-                            skipped: Some("the run was interrupted".to_owned()),
-                            cancelled: true,
-                            ..Observation::default()
-                        },
-                        Refused::Past(whose) => {
-                            Observation { past: Some(whose), timed_out: true, ..Observation::default() }
-                        }
-                        Refused::Failed(error) => Observation { fixture_error: Some(error), ..Observation::default() },
+                        Refused::Interrupted => Execution::Interrupted,
+                        Refused::Past(whose) => Execution::OutOfTime(whose),
+                        Refused::Failed(error) => Execution::NoFixture(error),
                     });
                 }
             }

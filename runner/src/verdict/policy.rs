@@ -29,7 +29,7 @@ pub fn again(retries: &Retries, case: &Case, outcome: &Outcome) -> bool {
     // A gap is still a gap the next time.
     let gap = outcome.failures.iter().any(|failure| failure.kind == FailureKind::Gap);
     let wanted = retries.only_if.is_empty() || retries.only_if.iter().any(|class| accepts(class, case, outcome));
-    let time = outcome.observation.past.is_none();
+    let time = outcome.observation.execution.expired_limit().is_none();
     failed && !gap && wanted && time
 }
 
@@ -78,7 +78,7 @@ pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
 
 /// Why a failure differs from the known one, as far as can be told.
 fn other(outcome: &Outcome) -> Option<String> {
-    if let Some(whose) = &outcome.observation.past {
+    if let Some(whose) = outcome.observation.execution.expired_limit() {
         return Some(format!("the time of {whose} was up"));
     }
     // The case must have reached the point where it fails.

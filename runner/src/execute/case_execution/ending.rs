@@ -8,7 +8,7 @@ use crate::check::exit;
 use crate::execute::process_tree::sweep::Process;
 use crate::execute::srun::Tasks;
 use crate::host::deadline;
-use crate::observation::Role;
+use crate::observation::{Execution, Role, Stop};
 
 impl CaseExecution<'_> {
     /// Ends what still runs, then collects results. Order: ranks, their leftovers, coordinator, streams, reports.
@@ -19,8 +19,8 @@ impl CaseExecution<'_> {
             self.note_survivors();
             self.escalate().await;
         }
-        let seen = &self.observation;
-        let normal = !seen.timed_out && !seen.cut_short && !seen.cancelled && seen.infra_error.is_none();
+        let is_broken = matches!(self.refusal, Some(Execution::NotStarted(_))) || self.ran.infra_error.is_some();
+        let normal = matches!(self.ran.stop, Stop::Finished) && !self.is_interrupted() && !is_broken;
         let swept = if normal {
             self.tree.let_leave(cancel).await;
             let swept = self.tree.kill_leftovers().await;
@@ -41,7 +41,7 @@ impl CaseExecution<'_> {
         self.end_elsewhere(normal).await;
         self.pump(Instant::now() + deadline::KILLED).await;
         if let Err(wrong) = self.tree.stop_coordinator(cancel).await {
-            self.observation.infra_error.get_or_insert(wrong);
+            self.fail(wrong);
         }
         if self.endpoint.is_some() || !normal {
             // No process is spared now: whatever the coordinator left is ended too, however the coordinator itself
@@ -77,15 +77,15 @@ impl CaseExecution<'_> {
             roles.sort_unstable();
             roles.dedup();
         }
-        self.observation.unfinished = unfinished;
-        self.observation.stopped = stopped;
+        self.ran.unfinished = unfinished;
+        self.ran.stopped = stopped;
     }
 
     /// Notes which processes are ended after a failure, and what they waited for, if known.
     fn note_survivors(&mut self) {
         let Some(failed) = self.deaths.failed() else { return };
-        let left: Vec<String> = self.observation.unfinished.iter().map(Role::to_string).collect();
-        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
+        let left: Vec<String> = self.ran.unfinished.iter().map(Role::to_string).collect();
+        let when = match self.case.timeout.survivors.filter(|_| matches!(self.ran.stop, Stop::CutShort(_))) {
             Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
             None => "at the deadline, after".to_owned(),
         };
@@ -93,7 +93,7 @@ impl CaseExecution<'_> {
             (if left.len() == 1 { "was" } else { "were" }, failed.role, exit::describe(&failed.exit));
         let note = format!("{} still ran {when} {role} ended with {how}, and {was} ended", left.join(", "));
         self.observation.notes.push(note);
-        if let Some(hang) = &self.observation.hang {
+        if let Some(hang) = self.ran.stop.hang() {
             self.observation.notes.push(hang.sentence.clone());
         }
     }
@@ -101,7 +101,7 @@ impl CaseExecution<'_> {
     /// Collects stacks where they help, then sends SIGTERM and waits for the grace period.
     async fn escalate(&mut self) {
         let cancel = &self.context.cancel;
-        if self.observation.timed_out || self.observation.cut_short {
+        if self.ran.stop.waiting().is_some() {
             let sweep = self.tree.sweep();
             let pythons: Vec<Process> = sweep.find().into_iter().filter(Process::prints_stacks).collect();
             for process in &pythons {

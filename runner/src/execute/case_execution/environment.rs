@@ -14,7 +14,7 @@ use crate::execute::machines;
 use crate::execute::python::Python;
 use crate::execute::reports;
 use crate::execute::srun;
-use crate::observation::{PythonUsed, SHARED};
+use crate::observation::{Execution, PythonUsed, SHARED};
 
 /// The sanitizers of a case, unless they are the default. Comparing two runs needs the contents of replicas, too.
 fn sanitizers(case: &Case) -> Option<String> {
@@ -68,7 +68,7 @@ impl CaseExecution<'_> {
         let joined = self.context.machines.is_some() && machines::nodes_elsewhere(case) > 0;
         let only_here = joined || srun::is_apart(case);
         self.observation.python = Some(PythonUsed { only_here, ..used.python });
-        self.observation.python_error = used.error;
+        self.refusal = used.error.map(Execution::NoPython);
     }
 
     /// Sets the injected faults, for the ranks and for the coordinator.

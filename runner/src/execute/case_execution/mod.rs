@@ -32,36 +32,34 @@ use super::process_tree::{Event, ProcessTree};
 use super::ranks;
 use super::shared_memory;
 use super::srun::{self, Tasks};
-use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, python_stack, reports, torchrun, warm};
+use super::{RunContext, coordinator, faults, gaps, hang, loader, no_capture, reports, torchrun, warm};
 use crate::case::requirement;
 use crate::case::{Case, Launch, Transport, Warm};
 use crate::check::need::Need;
 use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::python::Python;
 use crate::host::{deadline, machine};
-use crate::observation::{Exit, Hang, Observation, ProcessObservation, Role};
+use crate::observation::{Execution, Exit, Hang, Observation, ProcessObservation, Ran, Role, Stop, Waiting};
 
 /// Runs a case and returns the observation. Returns once no process of the case runs, or the remaining ones are named
 /// in the observation.
 ///
-/// A case that cannot be run gives an observation with `infra_error`, never a panic.
+/// A case that cannot be run gives an observation that says so, never a panic.
 pub async fn run_case(case: &Case, context: &RunContext) -> Observation {
     if context.cancel.is_raised() {
-        let skipped = Some("the run was interrupted".to_owned());
-        return Observation { skipped, cancelled: true, ..Observation::default() };
+        return Execution::Interrupted.into();
     }
     let mut execution = match CaseExecution::new(case, context) {
         Ok(execution) => execution,
-        Err(error) => return Observation::infra(error),
+        Err(error) => return Execution::NotStarted(error).into(),
     };
     let watch = context.lives.begin();
     if let Err(error) = execution.run().await {
-        execution.observation.infra_error.get_or_insert(error);
+        execution.fail(error);
     }
     execution.end().await;
     execution.find_shared_memory(watch);
-    execution.observation.duration = execution.started.map(|started| started.elapsed()).unwrap_or_default();
-    execution.observation
+    execution.into_observation()
 }
 
 struct CaseExecution<'a> {
@@ -86,6 +84,11 @@ struct CaseExecution<'a> {
     memory: machine::Memory,
     /// The share of the run's descriptors that its processes take.
     room: Option<OwnedSemaphorePermit>,
+    /// Why the case is not run, if it is not.
+    refusal: Option<Execution>,
+    /// The execution of the case if it is.
+    ran: Ran,
+    /// What else was seen.
     observation: Observation,
 }
 
@@ -111,6 +114,8 @@ impl<'a> CaseExecution<'a> {
             limit: None,
             memory: machine::Memory::now(),
             room: None,
+            refusal: None,
+            ran: Ran::default(),
             observation: Observation { scratch: scratch.clone(), ..Observation::default() },
             scratch,
         })
@@ -135,19 +140,19 @@ impl CaseExecution<'_> {
         }
         if let (Some(need), Some(python)) = (&need, &python) {
             self.ask_python(need, python).await;
-            if self.observation.python_error.is_some() {
+            if self.refusal.is_some() {
                 return Ok(());
             }
         }
         if let Some(reason) = self.unmet(python.as_ref()).await {
-            self.observation.skipped = Some(reason);
+            self.refusal = Some(Execution::Skipped(reason));
             return Ok(());
         }
         if let (Some(wanted), Some(cluster)) = (&self.case.network, &self.case.cluster) {
             match Network::make(wanted, cluster) {
                 Ok(network) => self.network = Some(network),
                 Err(error @ NetworkError::Unavailable { .. }) => {
-                    self.observation.skipped = Some(error.to_string());
+                    self.refusal = Some(Execution::Skipped(error.to_string()));
                     return Ok(());
                 }
                 Err(error) => return Err(error.to_string()),
@@ -250,8 +255,25 @@ impl CaseExecution<'_> {
 
     /// The user wants to stop before a rank was started.
     fn interrupted(&mut self) {
-        self.observation.cancelled = true;
-        self.observation.skipped = Some("the run was interrupted".to_owned());
+        self.refusal = Some(Execution::Interrupted);
+    }
+
+    /// The case is broken, unless it is not run for another reason.
+    fn fail(&mut self, error: String) {
+        let has_begun = self.tree.processes().iter().any(|running| running.role != Role::Coordinator)
+            || !self.observation.processes.is_empty();
+        match &mut self.refusal {
+            Some(_) => {}
+            None if has_begun => drop(self.ran.infra_error.get_or_insert(error)),
+            None => self.refusal = Some(Execution::NotStarted(error)),
+        }
+    }
+
+    /// Everything that was seen.
+    fn into_observation(mut self) -> Observation {
+        let duration = self.started.map(|started| started.elapsed()).unwrap_or_default();
+        let execution = self.refusal.take().unwrap_or_else(|| Execution::Ran(Box::new(std::mem::take(&mut self.ran))));
+        Observation { execution, duration, ..std::mem::take(&mut self.observation) }
     }
 
     /// An unmet requirement that needs the case's Python to be checked.
@@ -305,14 +327,14 @@ impl CaseExecution<'_> {
     async fn watch(&mut self, deadline: Instant) {
         let mut still = self.stillness();
         // Without its coordinator, the case cannot continue.
-        while self.tree.is_alive() && self.observation.infra_error.is_none() {
+        while self.tree.is_alive() && self.ran.infra_error.is_none() {
             let until = self.deaths.limit(self.case.timeout.survivors).map_or(deadline, |limit| limit.min(deadline));
             let cut_short = until < deadline;
             let look = self.next_look(&still);
             tokio::select! {
                 biased;
                 () = self.context.cancel.raised(1) => {
-                    self.observation.cancelled = true;
+                    self.ran.stop = Stop::Interrupted;
                     return;
                 }
                 event = self.tree.next() => {
@@ -324,8 +346,8 @@ impl CaseExecution<'_> {
                             // A late rank has arrived in the meantime.
                             Ok(None) => {}
                             hang => {
-                                self.observation.timed_out = true;
-                                self.observation.hang = hang.unwrap_or_default();
+                                let waiting = Waiting::new(hang.unwrap_or_default());
+                                self.ran.stop = Stop::TimedOut { limit: None, waiting };
                                 return;
                             }
                         }
@@ -333,19 +355,20 @@ impl CaseExecution<'_> {
                 }
                 () = idle::time_to_look(look) => {
                     if let Some(hang) = self.stuck(&mut still).await {
-                        self.observation.timed_out = true;
-                        self.observation.hang = Some(hang);
+                        self.ran.stop = Stop::TimedOut { limit: None, waiting: Waiting::Hang(Box::new(hang)) };
                         return;
                     }
                 }
                 () = sleep_until(until) => {
-                    self.observation.hang = self.hang(false).await.unwrap_or_default();
-                    self.note_whereabouts();
-                    self.observation.cut_short = cut_short;
-                    if !cut_short {
-                        self.observation.timed_out = true;
-                        self.observation.past = self.limit.take().map(|limit| limit.whose);
-                    }
+                    let waiting = match self.hang(false).await {
+                        Ok(Some(hang)) => Waiting::Hang(Box::new(hang)),
+                        Ok(None) | Err(_) => Waiting::Whereabouts(self.whereabouts()),
+                    };
+                    self.ran.stop = if cut_short {
+                        Stop::CutShort(waiting)
+                    } else {
+                        Stop::TimedOut { limit: self.limit.take().map(|limit| limit.whose), waiting }
+                    };
                     return;
                 }
             }
@@ -397,18 +420,18 @@ impl CaseExecution<'_> {
         let (role, exit) = match event {
             Event::Ended(role, exit) => (role, exit),
             Event::Lost(why) => {
-                self.observation.infra_error.get_or_insert(why);
+                self.ran.infra_error.get_or_insert(why);
                 return;
             }
             Event::Line(..) | Event::Hit(..) => return,
         };
         if role == Role::Coordinator {
             if !self.kills.coordinator_hit && self.tree.is_alive() {
-                self.observation.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
+                self.ran.infra_error = Some(format!("the coordinator {} during the case", exit.clause()));
             }
             return;
         }
-        self.observation.ends.push(role);
+        self.ran.ends.push(role);
         let running = self.tree.processes().iter().find(|running| running.role == role).map(|running| running.pid);
         let of_task = || self.tasks.as_ref().and_then(|tasks| tasks.pid_of(role));
         let Some(pid) = running.or_else(of_task) else { return };
@@ -417,6 +440,11 @@ impl CaseExecution<'_> {
             let endpoint = self.endpoint.as_ref().filter(|_| heard);
             self.deaths.observe(self.case, (role, pid), &exit, endpoint);
         }
+    }
+
+    /// The user stopped the run before the case was over.
+    fn is_interrupted(&self) -> bool {
+        matches!(self.refusal, Some(Execution::Interrupted)) || matches!(self.ran.stop, Stop::Interrupted)
     }
 
     /// Whether the coordinator could learn that a rank ended; it cannot if it does not reach the rank's host.
@@ -452,7 +480,6 @@ impl CaseExecution<'_> {
         // Output written while the case is being ended counts, too.
         self.see_all();
         self.add_workers();
-        python_stack::locate_missing(&mut self.observation);
         self.note_places();
         if let Some(running) = self.tree.take_coordinator() {
             let (process, _) = running.observe(deadline).await;
@@ -464,15 +491,15 @@ impl CaseExecution<'_> {
         self.observation.notes.extend(self.network.iter().flat_map(Network::account));
         let lost = self.observation.processes.iter().flat_map(ProcessObservation::write_errors);
         self.observation.notes.extend(lost);
-        if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
-            self.observation.kills_not_triggered = self.kills.missed();
-            self.observation.cuts_not_triggered = self.cuts.missed().collect();
+        if self.ran.infra_error.is_none() {
+            self.ran.missed.kills = self.kills.missed();
+            self.ran.missed.cuts = self.cuts.missed().collect();
         }
         self.read_reports();
         let mut fired = faults::look_up(self.case, self.observation.cluster_report.as_ref());
         self.observation.notes.append(&mut fired.notes);
-        if self.observation.skipped.is_none() && self.observation.infra_error.is_none() {
-            self.observation.faults_not_fired = fired.missed;
+        if self.ran.infra_error.is_none() {
+            self.ran.missed.faults = fired.missed;
         }
         self.find_files();
     }
@@ -485,7 +512,7 @@ impl CaseExecution<'_> {
         let cluster = reports::cluster(&report, need);
         let devices = reports::devices(&self.scratch);
         for error in [added.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
-            self.observation.infra_error.get_or_insert(error.clone());
+            self.fail(error.clone());
         }
         self.observation.findings = added.unwrap_or_default();
         self.observation.left = std::mem::take(&mut noted.left);
@@ -521,7 +548,7 @@ impl CaseExecution<'_> {
     fn find_shared_memory(&mut self, watch: shared_memory::Watch) {
         let left = self.context.lives.end(watch);
         let killed = self.observation.processes.iter().any(|process| matches!(process.exit, Exit::Signal(_)));
-        if !killed && !self.observation.cancelled {
+        if !killed && !self.is_interrupted() {
             self.observation.shared_memory = left.own;
             let unclear = left.unclear.iter().map(|object| {
                 format!("{} was left by this case or by one that ran at the same time", object.display())
@@ -533,8 +560,8 @@ impl CaseExecution<'_> {
     /// If Slurm failed to do something, or intervened by itself, the case is broken: that is not the program's fault.
     fn hear_slurm(&mut self, (started, missing): (bool, Option<Role>)) {
         let seen = &self.observation;
-        let ended_by_us = seen.unfinished.contains(&Role::Srun);
-        if seen.cancelled || seen.infra_error.is_some() {
+        let ended_by_us = self.ran.unfinished.contains(&Role::Srun);
+        if self.is_interrupted() || self.ran.infra_error.is_some() {
             return;
         }
         let said = match srun::refusal(&seen.processes) {
@@ -545,7 +572,7 @@ impl CaseExecution<'_> {
         // A task that is killed early leaves no trace, either.
         let missing = missing.filter(|_| !ended_by_us && self.case.kill.is_empty());
         let untraced = || srun::untraced(missing?, &seen.processes, self.scratch.ancestors().nth(2)?);
-        self.observation.infra_error = said.or_else(untraced);
+        self.ran.infra_error = said.or_else(untraced);
     }
 
     /// torchrun's workers are not our children: their output is in torchrun's logs, and their exits are in its summary.
@@ -558,8 +585,8 @@ impl CaseExecution<'_> {
                 let stderr = if process.stderr.truncated { &process.stderr.tail } else { &process.stderr.head };
                 let mut failures = torchrun::failures(stderr);
                 // Only for a launcher that ended by itself: then the exits are the workers' own, not caused by ftest.
-                if !self.observation.unfinished.contains(&process.role) {
-                    self.observation.unfinished.retain(|role| match role {
+                if !self.ran.unfinished.contains(&process.role) {
+                    self.ran.unfinished.retain(|role| match role {
                         Role::Rank(rank) => !failures.contains_key(rank),
                         _ => true,
                     });
@@ -588,7 +615,7 @@ impl CaseExecution<'_> {
             }
         }
         spoke_last.sort_unstable();
-        self.observation.ends.extend(spoke_last.into_iter().map(|(_, role)| role));
+        self.ran.ends.extend(spoke_last.into_iter().map(|(_, role)| role));
     }
 }
 

@@ -110,8 +110,7 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
     execution.tree.keep(event);
     start(&mut execution, Role::Launcher(0), &["true"]);
     execution.watch(Instant::now() + PATIENCE).await;
-    let observation = std::mem::take(&mut execution.observation);
-    drop(execution);
+    let observation = execution.into_observation();
     context.discard(&observation);
     observation
 }
@@ -119,13 +118,13 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
 #[tokio::test]
 async fn a_hang_that_is_none_any_more_does_not_end_the_case() {
     let gone_on = after_a_hang(Some(r#"{"hang":null,"waits_ms":null,"activities":[]}"#)).await;
-    assert_eq!((gone_on.timed_out, gone_on.hang), (false, None));
+    assert!(!gone_on.execution.was_ended());
     let hung = r#"{"hang":{"sentence":"rank 0 waits","waits":[],"missing":[1],"cycle":[]},"waits_ms":[],"missing_processes":[1],"activities":[]}"#;
     let hung = after_a_hang(Some(hung)).await;
-    assert!(hung.timed_out);
-    assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
+    assert!(hung.execution.is_timeout());
+    assert_eq!(hung.execution.hang().unwrap().sentence, "rank 0 waits");
     let not_asked = after_a_hang(None).await;
-    assert_eq!((not_asked.timed_out, not_asked.hang), (true, None));
+    assert_eq!((not_asked.execution.is_timeout(), not_asked.execution.hang()), (true, None));
 }
 
 #[tokio::test]
@@ -147,7 +146,7 @@ async fn the_last_words_of_the_last_process_are_heard() {
     events.into_iter().for_each(|event| execution.tree.keep(event));
     execution.watch(Instant::now() + PATIENCE).await;
     execution.collect().await;
-    assert_eq!(execution.observation.kills_not_triggered, Vec::<String>::new());
+    assert_eq!(execution.ran.missed.kills, Vec::<String>::new());
     context.discard(&execution.observation);
 }
 
@@ -158,11 +157,7 @@ async fn a_stop_is_seen_while_the_coordinator_starts() {
     let mut execution = CaseExecution::new(&case, &context).unwrap();
     let (started, ()) = tokio::join!(execution.run(), async { cancel.raise() });
     started.unwrap();
-    assert!(
-        execution.observation.cancelled
-            && execution.observation.skipped.is_some()
-            && execution.tree.processes().is_empty()
-    );
+    assert!(matches!(execution.refusal, Some(Execution::Interrupted)) && execution.tree.processes().is_empty());
     execution.end().await;
     assert_eq!(execution.observation.leaked, Vec::<String>::new());
     context.discard(&execution.observation);
@@ -176,10 +171,17 @@ async fn watched(script: &str, time: Duration) -> Observation {
     start(&mut execution, Role::Launcher(0), &["sh", "-c", script]);
     execution.watch(Instant::now() + time).await;
     execution.end().await;
-    let observation = std::mem::take(&mut execution.observation);
-    drop(execution);
+    let observation = execution.into_observation();
     context.discard(&observation);
     observation
+}
+
+/// Where its processes were.
+fn whereabouts(seen: &Observation) -> &[String] {
+    match seen.execution.ran().and_then(|ran| ran.stop.waiting()) {
+        Some(Waiting::Whereabouts(lines)) => lines,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]
@@ -187,14 +189,14 @@ async fn a_process_that_waits_for_ever_has_hung_and_one_that_sleeps_has_not() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fifo").display().to_string();
     let stuck = watched(&format!("mkfifo {path}; read x < {path}"), PATIENCE).await;
-    let sentence = stuck.hang.as_ref().map(|hang| hang.sentence.clone()).unwrap_or_default();
+    let sentence = stuck.execution.hang().map(|hang| hang.sentence.clone()).unwrap_or_default();
     let expected = format!(
         "no process does anything, and none waits in NCCL: launcher 0 is in openat, waiting for the other end of {path}"
     );
     assert_eq!(sentence, expected);
-    assert!(stuck.timed_out && stuck.whereabouts.is_empty());
+    assert!(stuck.execution.is_timeout());
     let asleep = watched("exec sleep 60", Duration::from_millis(1500)).await;
-    assert_eq!((asleep.hang, &asleep.whereabouts[..]), (None, &["launcher 0 is in clock_nanosleep".to_owned()][..]));
+    assert_eq!(whereabouts(&asleep), ["launcher 0 is in clock_nanosleep"]);
     let works = watched("while :; do :; done", Duration::from_millis(1500)).await;
-    assert_eq!((works.hang, works.timed_out, works.whereabouts.len()), (None, true, 1));
+    assert_eq!((works.execution.is_timeout(), whereabouts(&works).len()), (true, 1));
 }

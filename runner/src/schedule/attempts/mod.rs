@@ -15,7 +15,7 @@ use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
 use crate::check::{Failure, FailureKind, finding};
 use crate::execute::run_case;
-use crate::observation::Observation;
+use crate::observation::{Execution, Observation};
 use crate::schedule::Settings;
 use crate::schedule::fixture_pool::Fixtures;
 use crate::schedule::run_resources::RunResources;
@@ -94,7 +94,7 @@ pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shar
 
 /// Makes an unmet requirement a failure. A case that the user interrupted stays skipped.
 fn deny_skip(case: &Case, conclusion: &mut Conclusion) {
-    let interrupted = conclusion.attempts.iter().any(|attempt| attempt.observation.cancelled);
+    let interrupted = conclusion.attempts.iter().any(|attempt| attempt.observation.execution.is_interrupted());
     if let Verdict::Skipped { reason } = &conclusion.verdict
         && !interrupted
     {
@@ -169,22 +169,24 @@ impl Attempts<'_> {
         // Without the fixture outputs of the first run.
         let fresh = case.deterministic.is_some().then(|| case.clone());
         let limit = self.resources.execution.limits.for_case(&case).filter(|limit| limit.has_passed());
-        let mut observation = match requirement::unmet(&case) {
-            _ if limit.is_some() => {
-                Observation { past: limit.map(|limit| limit.whose), timed_out: true, ..Observation::default() }
-            }
-            Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
-            None => self.observe(&mut case).await,
+        let mut observation = match (limit, requirement::unmet(&case)) {
+            (Some(limit), _) => Execution::OutOfTime(limit.whose).into(),
+            (None, Some(reason)) => Execution::Skipped(reason).into(),
+            (None, None) => self.observe(&mut case).await,
         };
         if let Some(mut fresh) = fresh
             && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
         {
-            observation.again = Some(Box::new(self.observe(&mut fresh).await));
+            let again = Some(Box::new(self.observe(&mut fresh).await));
+            if let Some(ran) = observation.execution.ran_mut() {
+                ran.again = again;
+            }
         }
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
         // The second run's output and files are compared first.
-        if let Some(again) = observation.again.as_ref().filter(|_| !self.settings.keep) {
+        let again = observation.execution.ran().and_then(|ran| ran.again.as_deref());
+        if let Some(again) = again.filter(|_| !self.settings.keep) {
             self.resources.execution.discard(again);
         }
         let perf = perf::measure(&case.expect.perf, &case.expect.output, &observation);
@@ -208,7 +210,7 @@ impl Attempts<'_> {
         let fixtures = &self.shared.fixtures;
         let entered = match fixtures.enter(case, self.resources).await {
             Ok(entered) => entered,
-            Err(observation) => return observation,
+            Err(execution) => return execution.into(),
         };
         outputs::fill_case(case.to_mut(), &entered.outputs);
         self.resources.secrets.learn(case.env.clone());

@@ -14,29 +14,33 @@ use crate::check::snapshot::{Owner, SnapshotMode};
 use crate::check::{Failure, FailureKind, Leaks, capture, exit, finding, gap, need, report_shape};
 use crate::expression::Context;
 use crate::filter;
-use crate::observation::{Exit, Observation, ProcessObservation, Role};
+use crate::observation::{Execution, Exit, Observation, ProcessObservation, Ran, Role, Stop, Waiting};
 use crate::verdict::Verdict;
 
 /// The verdict, and every failed check. `snapshots` determines what happens to snapshots that differ if every other check holds.
 pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) -> (Verdict, Vec<Failure>) {
-    if let Some(reason) = &observation.skipped {
-        return (Verdict::Skipped { reason: reason.clone() }, Vec::new());
-    }
-    if observation.cancelled {
-        return (Verdict::Skipped { reason: "interrupted while it ran".to_owned() }, Vec::new());
+    let skipped = |reason: &str| (Verdict::Skipped { reason: reason.to_owned() }, Vec::new());
+    let ran = match &observation.execution {
+        Execution::Skipped(reason) => return skipped(reason),
+        Execution::Interrupted => return skipped("the run was interrupted"),
+        Execution::OutOfTime(whose) => {
+            return (Verdict::Timeout, vec![out_of_time(case, whose, "it was not started".to_owned())]);
+        }
+        Execution::NoFixture(_) | Execution::NoPython(_) | Execution::NotStarted(_) => {
+            return (Verdict::Broken, not_the_programs(case, observation));
+        }
+        Execution::Ran(ran) => ran,
+    };
+    if matches!(ran.stop, Stop::Interrupted) {
+        return skipped("interrupted while it ran");
     }
     let mut broken = not_the_programs(case, observation);
-    let not_run = [observation.fixture_error.is_some(), observation.python_error.is_some()];
-    if observation.infra_error.is_some() || not_run.contains(&true) {
+    if ran.infra_error.is_some() {
         return (Verdict::Broken, broken);
     }
-    if let Some(whose) = observation.past.as_ref().filter(|_| observation.processes.is_empty()) {
-        let got = "it was not started".to_owned();
-        return (Verdict::Timeout, vec![out_of_time(case, whose, got)]);
-    }
-    let mut failures = in_every_case(case, observation);
+    let mut failures = in_every_case(case, observation, ran);
     let stopped = expected(case, observation, &mut failures);
-    if let (Some(deterministic), Some(again)) = (&case.deterministic, &observation.again) {
+    if let (Some(deterministic), Some(again)) = (&case.deterministic, &ran.again) {
         match judge(case, again, SnapshotMode::CompareOnly) {
             (Verdict::Passed, _) => failures.extend(deterministic.compare(observation, again)),
             (skipped @ Verdict::Skipped { .. }, _) => return (skipped, Vec::new()),
@@ -52,7 +56,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     let checks = case.expect.snapshots.iter().filter(|_| !stopped);
     failures.extend(checks.filter_map(|check| check.check(&owner, observation, mode)));
     let timed_out =
-        observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty();
+        ran.stop.is_timeout() && !hang_wanted(case, observation) && failed_early(case, observation).is_empty();
     let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
         (false, _, _) => Verdict::Broken,
         (true, true, _) => Verdict::Timeout,
@@ -73,26 +77,25 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
         next: next.to_owned(),
     };
     let mut failures = Vec::new();
-    if let Some(error) = &observation.infra_error {
-        failures.push(failure(FailureKind::Infra, "the case can be run", error.clone(), ""));
+    if let Some(error) = observation.execution.infra_error() {
+        failures.push(failure(FailureKind::Infra, "the case can be run", error.to_owned(), ""));
     }
-    if let Some(error) = &observation.fixture_error {
-        failures.push(Failure {
+    match &observation.execution {
+        Execution::NoFixture(error) => failures.push(Failure {
             place: Some(error.place.clone()),
             kind: FailureKind::Fixture,
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),
-        });
-    }
-    if let Some(error) = &observation.python_error {
-        failures.push(Failure {
+        }),
+        Execution::NoPython(error) => failures.push(Failure {
             place: Some(case.place.clone()),
             kind: FailureKind::Python,
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),
-        });
+        }),
+        _ => {}
     }
     failures.extend(environment::failures(case, observation));
     failures.extend(gap::failures(&case.allow_gaps, &case.expect.gaps, observation));
@@ -118,7 +121,7 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
 }
 
 /// Checks that every case must satisfy.
-fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
+fn in_every_case(case: &Case, observation: &Observation, ran: &Ran) -> Vec<Failure> {
     let failure = |kind: FailureKind, expected: String, got: String, next: String| Failure {
         place: Some(case.place.clone()),
         kind,
@@ -128,10 +131,13 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
     };
     let mut failures =
         finding::failures(&case.expect.findings, &case.expect.exit, (&killed(case), cuts_for_long(case)), observation);
-    if observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty() {
+    if let Stop::TimedOut { limit, .. } = &ran.stop
+        && !hang_wanted(case, observation)
+        && failed_early(case, observation).is_empty()
+    {
         let deadline = case.timeout.kill.as_secs_f64();
-        let got = still_running(observation);
-        if let Some(whose) = &observation.past {
+        let got = still_running(observation, ran);
+        if let Some(whose) = limit {
             failures.push(out_of_time(case, whose, got));
         } else if let Some(failure) = hang_failure(case, observation) {
             failures.push(failure);
@@ -149,10 +155,10 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
             ));
         }
     }
-    for kill in &observation.kills_not_triggered {
+    for kill in &ran.missed.kills {
         failures.push(failure(FailureKind::Kill, "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
     }
-    for cut in &observation.cuts_not_triggered {
+    for cut in &ran.missed.cuts {
         failures.push(failure(
             FailureKind::Cut,
             "every cut of a link is triggered".to_owned(),
@@ -160,7 +166,7 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
             String::new(),
         ));
     }
-    for fault in &observation.faults_not_fired {
+    for fault in &ran.missed.faults {
         failures.push(failure(FailureKind::Fault, "every fault fires".to_owned(), fault.clone(), String::new()));
     }
     if case.expect.leaks == Leaks::Strict {
@@ -229,18 +235,21 @@ fn killed(case: &Case) -> Vec<u32> {
 
 /// Processes that failed before the case was ended; if there are any, no deadline is to blame.
 fn failed_early<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
-    let ended = observation.timed_out || observation.cut_short;
-    if ended && case.expect.hang.is_none() { case.expect.exit.failed_early(observation) } else { Vec::new() }
+    if observation.execution.was_ended() && case.expect.hang.is_none() {
+        case.expect.exit.failed_early(observation)
+    } else {
+        Vec::new()
+    }
 }
 
 /// Which processes were ended, and which had ended before.
-fn still_running(observation: &Observation) -> String {
+fn still_running(observation: &Observation, ran: &Ran) -> String {
     let names = |roles: &[Role]| roles.iter().map(Role::to_string).collect::<Vec<String>>().join(", ");
-    let mut text = match observation.unfinished.as_slice() {
+    let mut text = match ran.unfinished.as_slice() {
         [] => "still running".to_owned(),
         unfinished => format!("still running: {}", names(unfinished)),
     };
-    match observation.stopped.as_slice() {
+    match ran.stopped.as_slice() {
         [] => {}
         [one] => text.push_str(&format!("; {one} is stopped by a signal")),
         several => text.push_str(&format!("; {} are stopped by a signal", names(several))),
@@ -256,9 +265,11 @@ fn still_running(observation: &Observation) -> String {
     for (end, roles) in before {
         text.push_str(&format!("; {} had ended: {end}", names(&roles)));
     }
-    for line in &observation.whereabouts {
-        text.push('\n');
-        text.push_str(line);
+    if let Some(Waiting::Whereabouts(lines)) = ran.stop.waiting() {
+        for line in lines {
+            text.push('\n');
+            text.push_str(line);
+        }
     }
     text
 }
@@ -271,7 +282,7 @@ fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
 /// The failure of a case whose processes ended, but not soon enough.
 fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
     let (within, place) = case.expect.within.as_ref()?;
-    let ended = observation.timed_out || observation.cut_short;
+    let ended = observation.execution.was_ended();
     let late = observation.duration > *within && (!ended || hang_wanted(case, observation));
     late.then(|| Failure {
         place: Some(place.clone()),
@@ -295,7 +306,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
         stops
     };
     // Exits are not checked if the deadline ended processes that did nothing wrong, or if a hang is expected.
-    let asked = !observation.timed_out || !failed_early(case, observation).is_empty();
+    let asked = !observation.execution.is_timeout() || !failed_early(case, observation).is_empty();
     let exits = if asked { expect.exit.check(observation) } else { Vec::new() };
     if stops(exits, expect.exit.fatal) {
         return true;
@@ -329,7 +340,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
 
 /// The failure for a hang, if no other outcome was expected.
 fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
-    let hang = observation.hang.as_ref().filter(|_| case.expect.hang.is_none())?;
+    let hang = observation.execution.hang().filter(|_| case.expect.hang.is_none())?;
     let expected = match case.timeout.idle.filter(|_| hang.idle) {
         Some(idle) => format!("something moves every {} s", idle.as_secs_f64()),
         None => format!("ends within {} s", case.timeout.kill.as_secs_f64()),
@@ -346,7 +357,7 @@ fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
 
 /// Whether the case was ended because of the hang that it expects.
 fn hang_wanted(case: &Case, observation: &Observation) -> bool {
-    case.expect.hang.is_some() && observation.hang.is_some()
+    case.expect.hang.is_some() && observation.execution.hang().is_some()
 }
 
 /// The owner of a case's snapshots.

@@ -11,7 +11,7 @@ use protocol::ids::{Rank, Sequence};
 use protocol::report::Finding;
 use serde_json::{Value, json};
 
-use super::tests::{case, observation, process};
+use super::tests::{case, observation, process, ran};
 use super::*;
 use crate::observation::{FixtureError, Gap, Hang, PythonError};
 use crate::suite::language::Section;
@@ -83,13 +83,13 @@ fn gap(seen: &mut Observation) {
 fn runs_again_otherwise(seen: &mut Observation) {
     let mut again = observation(0);
     write(&mut again, 0, "loss 0.5");
-    seen.again = Some(Box::new(again));
+    ran(seen).again = Some(Box::new(again));
 }
 
 fn hang(seen: &mut Observation) {
     let sentence = "rank 0 waits for rank 1".to_owned();
-    seen.hang = Some(Hang { idle: true, sentence, missing: vec![1], ..Hang::default() });
-    seen.timed_out = true;
+    let hang = Hang { idle: true, sentence, missing: vec![1], ..Hang::default() };
+    ran(seen).stop = Stop::TimedOut { limit: None, waiting: Waiting::new(Some(hang)) };
 }
 
 /// The keys of `expect` and of its parts, except those in [`COMPARISONS`].
@@ -151,13 +151,7 @@ const KEYS: &[Mutation] = &[
         |seen| seen.shared_memory = vec![PathBuf::from("/dev/shm/x")],
         FailureKind::Leak,
     ),
-    mutation(
-        "expect.hang",
-        "hang: rank 0 waits",
-        hang,
-        |seen| (seen.hang, seen.timed_out) = (None, false),
-        FailureKind::Hang,
-    ),
+    mutation("expect.hang", "hang: rank 0 waits", hang, |seen| ran(seen).stop = Stop::Finished, FailureKind::Hang),
     mutation("expect.findings", "findings: [race]", race, |seen| seen.findings.clear(), FailureKind::Finding),
     mutation("expect.gaps", "gaps: ['cudart.*']", gap, |seen| seen.gaps.clear(), FailureKind::Gap),
     mutation("exit.all", "exit: {all: 0}", nothing, |seen| seen.processes[1].exit = Exit::Code(1), FailureKind::Exit),
@@ -449,9 +443,9 @@ fn every_kind_of_finding_fails_a_case_that_does_not_expect_it() {
 
 /// A rule of the verdict, the change that triggers it, and the resulting verdict.
 const RULES: &[(FailureKind, &str, Change, Verdict)] = &[
-    (FailureKind::Infra, "", |seen| seen.infra_error = Some("no shim".to_owned()), Verdict::Broken),
-    (FailureKind::Python, "", |seen| seen.python_error = Some(PythonError::default()), Verdict::Broken),
-    (FailureKind::Fixture, "", |seen| seen.fixture_error = Some(FixtureError::default()), Verdict::Broken),
+    (FailureKind::Infra, "", |seen| ran(seen).infra_error = Some("no shim".to_owned()), Verdict::Broken),
+    (FailureKind::Python, "", |seen| seen.execution = Execution::NoPython(PythonError::default()), Verdict::Broken),
+    (FailureKind::Fixture, "", |seen| seen.execution = Execution::NoFixture(FixtureError::default()), Verdict::Broken),
     (
         FailureKind::Environment,
         "",
@@ -462,11 +456,16 @@ const RULES: &[(FailureKind, &str, Change, Verdict)] = &[
     (FailureKind::Coordinator, "", |seen| seen.processes[2].exit = Exit::Code(1), Verdict::Broken),
     (FailureKind::Schema, "", |seen| seen.cluster_report = Some(json!({ "world_size": 2 })), Verdict::Broken),
     (FailureKind::Finding, "", race, Verdict::Failed),
-    (FailureKind::Timeout, "", |seen| seen.timed_out = true, Verdict::Timeout),
+    (
+        FailureKind::Timeout,
+        "",
+        |seen| ran(seen).stop = Stop::TimedOut { limit: None, waiting: Waiting::default() },
+        Verdict::Timeout,
+    ),
     (FailureKind::Hang, "", hang, Verdict::Timeout),
-    (FailureKind::Kill, "", |seen| seen.kills_not_triggered = vec!["rank 1".to_owned()], Verdict::Failed),
-    (FailureKind::Cut, "", |seen| seen.cuts_not_triggered = vec!["rank 1".to_owned()], Verdict::Failed),
-    (FailureKind::Fault, "", |seen| seen.faults_not_fired = vec!["`delay`".to_owned()], Verdict::Failed),
+    (FailureKind::Kill, "", |seen| ran(seen).missed.kills = vec!["rank 1".to_owned()], Verdict::Failed),
+    (FailureKind::Cut, "", |seen| ran(seen).missed.cuts = vec!["rank 1".to_owned()], Verdict::Failed),
+    (FailureKind::Fault, "", |seen| ran(seen).missed.faults = vec!["`delay`".to_owned()], Verdict::Failed),
     (FailureKind::Leak, "", |seen| seen.leaked = vec!["process 7".to_owned()], Verdict::Failed),
     (FailureKind::Exit, "", |seen| seen.processes[0].exit = Exit::Signal(11), Verdict::Failed),
     (FailureKind::Deterministic, "deterministic: true", runs_again_otherwise, Verdict::Failed),
