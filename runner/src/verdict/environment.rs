@@ -214,8 +214,7 @@ fn no_room(process: &ProcessObservation) -> Option<String> {
 mod tests {
     use super::*;
     use crate::host::machine::Machine;
-    use crate::observation::Captured;
-    use crate::observation::Execution;
+    use crate::observation::{Captured, Execution};
 
     fn seen(machine: Machine, exits: &[Exit]) -> Observation {
         let process = |(rank, exit): (usize, &Exit)| ProcessObservation {

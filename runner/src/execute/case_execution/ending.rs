@@ -1,26 +1,35 @@
-//! How a case is ended: its running processes, its leftovers, its coordinator. Every step has a deadline.
+//! The fourth stage of a case, how it is ended: its running processes, its leftovers, its coordinator. Every step has a deadline.
 
 use rustix::process::Signal;
 
-use super::super::clock::Instant;
-use super::CaseExecution;
+use super::{CaseExecution, Ended, Over};
 use crate::check::exit;
+use crate::execute::clock::Instant;
 use crate::execute::process_tree::sweep::Process;
 use crate::execute::srun::Tasks;
 use crate::host::deadline;
 use crate::observation::{Execution, Role, Stop};
 
+impl<'a> Over<'a> {
+    /// Ends what still runs.
+    pub(super) async fn end(mut self) -> Ended<'a> {
+        // Whatever was started by then did not end in an orderly way.
+        let is_refused = matches!(self.refusal, Some(Execution::NotStarted(_) | Execution::Interrupted));
+        self.execution.end(is_refused).await;
+        Ended { execution: self.execution, refusal: self.refusal }
+    }
+}
+
 impl CaseExecution<'_> {
-    /// Ends what still runs, then collects results. Order: ranks, their leftovers, coordinator, streams, reports.
-    pub(super) async fn end(&mut self) {
+    /// Ends what still runs. Order: ranks, their leftovers, coordinator.
+    async fn end(&mut self, is_refused: bool) {
         let cancel = &self.context.cancel;
         if self.tree.is_alive() {
             self.note_unfinished().await;
             self.note_survivors();
             self.escalate().await;
         }
-        let is_broken = matches!(self.refusal, Some(Execution::NotStarted(_))) || self.ran.infra_error.is_some();
-        let normal = matches!(self.ran.stop, Stop::Finished) && !self.is_interrupted() && !is_broken;
+        let normal = !is_refused && matches!(self.ran.stop, Stop::Finished) && self.ran.infra_error.is_none();
         let swept = if normal {
             self.tree.let_leave(cancel).await;
             let swept = self.tree.kill_leftovers().await;
@@ -41,7 +50,7 @@ impl CaseExecution<'_> {
         self.end_elsewhere(normal).await;
         self.pump(Instant::now() + deadline::KILLED).await;
         if let Err(wrong) = self.tree.stop_coordinator(cancel).await {
-            self.fail(wrong);
+            self.ran.infra_error.get_or_insert(wrong);
         }
         if self.endpoint.is_some() || !normal {
             // No process is spared now: whatever the coordinator left is ended too, however the coordinator itself
@@ -53,7 +62,6 @@ impl CaseExecution<'_> {
             };
         }
         self.fetch_files().await;
-        self.collect().await;
     }
 
     /// Notes what still runs; the exits of these processes do not count. torchrun's workers and srun's tasks are not our
