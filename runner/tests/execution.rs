@@ -123,7 +123,7 @@ fn a_panic_leaves_no_process_and_does_not_wait_for_one() {
     let left = runtime().block_on(async {
         let mut sweep = Sweep::new(mark);
         sweep.awaited.insert(child.id() as i32);
-        sweep.wait(sweep.find(), runner::execute::clock::Instant::now() + PATIENCE).await
+        sweep.wait(sweep.find(), runner::execute::run::clock::Instant::now() + PATIENCE).await
     });
     child.kill().unwrap();
     child.wait().unwrap();
@@ -268,7 +268,7 @@ impl Started {
     /// Waits until the processes of `before` are gone, for at most 5 s; then nothing of the run is left.
     fn assert_nothing_is_left(&self, before: Vec<Process>) {
         runtime().block_on(async {
-            let deadline = runner::execute::clock::Instant::now() + Duration::from_secs(5);
+            let deadline = runner::execute::run::clock::Instant::now() + Duration::from_secs(5);
             let left = self.everything.wait(before, deadline).await;
             assert!(left.is_empty(), "still there: {left:?}");
         });

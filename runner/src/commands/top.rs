@@ -10,8 +10,8 @@ use protocol::env;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::execute::control::{Control, ControlError};
-use crate::execute::discover;
+use crate::execute::coordinator::control::{Control, ControlError};
+use crate::execute::coordinator::discover;
 use crate::execute::launch::environment::Endpoint;
 use crate::host::output;
 use crate::report::live;

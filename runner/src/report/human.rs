@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::check::{Failure, FailureKind};
-use crate::execute::clock::Instant;
+use crate::execute::run::clock::Instant;
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::event::{Attempt, Event};

@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use crate::case::{Case, Launch};
 use crate::check::{Failure, FailureKind};
 use crate::execute::RunContext;
-use crate::execute::clock::{Instant, sleep_until, timeout_at};
+use crate::execute::run::clock::{Instant, sleep_until, timeout_at};
 use crate::execute::srun::last_words;
 use crate::host::deadline;
 use crate::record::event::{self, Attempt, Event};

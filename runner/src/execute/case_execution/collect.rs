@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{CaseExecution, Ended};
 use crate::check::need::Need;
-use crate::execute::clock::Instant;
-use crate::execute::journal::Journal;
+use crate::execute::collect::journal::Journal;
+use crate::execute::collect::{faults, gaps, loader, reports, shared_memory};
 use crate::execute::network::Network;
-use crate::execute::{coordinator, faults, gaps, loader, reports, shared_memory, warm};
+use crate::execute::run::clock::Instant;
+use crate::execute::{coordinator, warm};
 use crate::host::deadline;
 use crate::observation::{Execution, Exit, Observation, ProcessObservation};
 

@@ -4,8 +4,8 @@ use rustix::process::Signal;
 
 use super::{CaseExecution, Ended, Over};
 use crate::check::exit;
-use crate::execute::clock::Instant;
 use crate::execute::process_tree::sweep::Process;
+use crate::execute::run::clock::Instant;
 use crate::execute::srun::Tasks;
 use crate::host::deadline;
 use crate::observation::{Execution, Role, Stop};

@@ -8,11 +8,11 @@ use super::CaseExecution;
 use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::case::variables::SHARED_PATHS;
+use crate::execute::collect::reports;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment, changed};
 use crate::execute::machines;
 use crate::execute::python::Python;
-use crate::execute::reports;
 use crate::execute::srun;
 use crate::observation::{PythonError, PythonUsed, SHARED};
 

@@ -1,10 +1,10 @@
 //! A case in which nothing moves although no rank waits in NCCL: when that is a hang, and where its processes are.
 
 use super::CaseExecution;
-use crate::execute::clock::{Instant, sleep_until};
+use crate::execute::hang::{native_state, python_stack, stuck};
 use crate::execute::process_tree::sweep::Process;
-use crate::execute::stillness::{self, Stillness};
-use crate::execute::{native_state, python_stack, stuck};
+use crate::execute::run::clock::{Instant, sleep_until};
+use crate::execute::watch::stillness::{self, Stillness};
 use crate::observation::{Hang, Ran, Waiting};
 
 /// Until it is time to look again; never for a case without `timeout.idle`, or whose processes are not all here.

@@ -17,16 +17,16 @@ use std::path::PathBuf;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::RunContext;
-use super::clock::Instant;
-use super::cuts::Cuts;
-use super::deaths::Deaths;
-use super::kills::Kills;
 use super::machines::Elsewhere;
 use super::network::Network;
 use super::process_tree::ProcessTree;
 use super::srun::Tasks;
 use crate::case::Case;
 use crate::execute::launch::environment::Endpoint;
+use crate::execute::run::clock::Instant;
+use crate::execute::watch::cuts::Cuts;
+use crate::execute::watch::deaths::Deaths;
+use crate::execute::watch::kills::Kills;
 use crate::host::machine;
 use crate::observation::{Execution, Observation, Ran};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{CaseExecution, Over};
 use crate::case::{Warm, requirement};
-use crate::execute::clock::Instant;
-use crate::execute::context::PythonUnavailable;
 use crate::execute::launch::environment::Environment;
-use crate::execute::limit::Limit;
 use crate::execute::network::{Network, NetworkError};
 use crate::execute::python::Python;
+use crate::execute::run::clock::Instant;
+use crate::execute::run::context::PythonUnavailable;
+use crate::execute::run::limit::Limit;
 use crate::execute::warm;
 use crate::observation::Execution;
 

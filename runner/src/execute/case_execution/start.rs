@@ -6,11 +6,13 @@ use super::prepare::{Needs, Prepared};
 use super::watch::Running;
 use super::{CaseExecution, Over};
 use crate::case::{Launch, Transport};
+use crate::execute::collect::reports;
 use crate::execute::launch::environment::{Endpoint, Environment};
-use crate::execute::placement::Shared;
-use crate::execute::port::HeldPort;
+use crate::execute::launch::placement::Shared;
+use crate::execute::launch::port::HeldPort;
+use crate::execute::launch::{no_capture, ranks};
 use crate::execute::srun::{self, Tasks};
-use crate::execute::{coordinator, no_capture, ranks, reports, warm};
+use crate::execute::{coordinator, warm};
 use crate::observation::{Execution, Exit, ProcessObservation};
 
 impl<'a> Prepared<'a> {

@@ -6,11 +6,11 @@ use protocol::ids::Rank;
 
 use super::prepare::Needs;
 use super::{CaseExecution, Over, idle};
-use crate::execute::clock::{Instant, sleep_until};
-use crate::execute::control::ControlError;
-use crate::execute::port::HeldPort;
+use crate::execute::coordinator::control::ControlError;
+use crate::execute::launch::port::HeldPort;
 use crate::execute::process_tree::Event;
 use crate::execute::process_tree::sweep::Process;
+use crate::execute::run::clock::{Instant, sleep_until};
 use crate::execute::{coordinator, hang};
 use crate::host::deadline;
 use crate::observation::{Hang, Role, Stop, Waiting};

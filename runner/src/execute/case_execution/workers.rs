@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::CaseExecution;
+use crate::execute::launch::torchrun;
 use crate::execute::process_tree::capture;
-use crate::execute::{srun, torchrun};
+use crate::execute::srun;
 use crate::observation::{Exit, ProcessObservation, Role, Stop};
 
 impl CaseExecution<'_> {
