@@ -54,6 +54,8 @@ pub struct Observation {
     pub starts: Option<Starts>,
     /// Where streams and reports are kept.
     pub scratch: PathBuf,
+    /// The observation of the second run of a `deterministic` case that passed the first time.
+    pub again: Option<Box<Observation>>,
 }
 
 impl From<Execution> for Observation {

@@ -1,6 +1,6 @@
 //! Whether a case ran, and how that ended: one of several outcomes that exclude each other.
 
-use super::{Hang, Observation, Role};
+use super::{Hang, Role};
 use crate::source::SourceLocation;
 
 /// What became of a case.
@@ -37,8 +37,6 @@ pub struct Ran {
     pub stopped: Vec<Role>,
     /// What the case wants to happen, and what never did.
     pub missed: Missed,
-    /// The observation of the second run of a `deterministic` case.
-    pub again: Option<Box<Observation>>,
 }
 
 /// Why the processes of a case ended.

@@ -177,16 +177,12 @@ impl Attempts<'_> {
         if let Some(mut fresh) = fresh
             && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
         {
-            let again = Some(Box::new(self.observe(&mut fresh).await));
-            if let Some(ran) = observation.execution.ran_mut() {
-                ran.again = again;
-            }
+            observation.again = Some(Box::new(self.observe(&mut fresh).await));
         }
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
         // The second run's output and files are compared first.
-        let again = observation.execution.ran().and_then(|ran| ran.again.as_deref());
-        if let Some(again) = again.filter(|_| !self.settings.keep) {
+        if let Some(again) = observation.again.as_ref().filter(|_| !self.settings.keep) {
             self.resources.execution.discard(again);
         }
         let perf = perf::measure(&case.expect.perf, &case.expect.output, &observation);

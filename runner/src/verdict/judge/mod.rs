@@ -40,7 +40,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     }
     let mut failures = in_every_case(case, observation, ran);
     let stopped = expected(case, observation, &mut failures);
-    if let (Some(deterministic), Some(again)) = (&case.deterministic, &ran.again) {
+    if let (Some(deterministic), Some(again)) = (&case.deterministic, &observation.again) {
         match judge(case, again, SnapshotMode::CompareOnly) {
             (Verdict::Passed, _) => failures.extend(deterministic.compare(observation, again)),
             (skipped @ Verdict::Skipped { .. }, _) => return (skipped, Vec::new()),

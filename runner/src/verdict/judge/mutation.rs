@@ -83,7 +83,7 @@ fn gap(seen: &mut Observation) {
 fn runs_again_otherwise(seen: &mut Observation) {
     let mut again = observation(0);
     write(&mut again, 0, "loss 0.5");
-    ran(seen).again = Some(Box::new(again));
+    seen.again = Some(Box::new(again));
 }
 
 fn hang(seen: &mut Observation) {
