@@ -367,22 +367,28 @@ impl Driver {
         let Some(inquiry) = self.inquiry.take() else { return };
         let (quiet, now_us) = (self.quiet.lasted(), self.now_us());
         let root = self.report.as_ref().and_then(|report| report.facts.source_root.as_deref());
-        let (diagnosis, json) = inquiry.judge(&self.cluster, root, quiet, now_us);
-        let hang = diagnosis.is_some();
-        if let Some(diagnosis) = diagnosis.as_ref().filter(|_| inquiry.askers.is_empty()) {
+        let (found, diagnosis) = inquiry.judge(&self.cluster, root, quiet, now_us);
+        let hang = found.is_some();
+        if let Some(found) = found.as_ref().filter(|_| inquiry.askers.is_empty()) {
             let seconds = quiet.as_secs_f64();
-            let sentence = format!("nothing has moved for {seconds:.1} s: {}", diagnosis.hang.sentence);
+            let sentence = format!("nothing has moved for {seconds:.1} s: {}", found.hang.sentence);
             console::announce(&Announcement::Hang(sentence));
         }
-        if inquiry.is_for_report(diagnosis.as_ref()) {
-            self.cluster.hangs(diagnosis);
+        if inquiry.is_for_report(found.as_ref()) {
+            self.cluster.hangs(found);
         }
         // A client that only watches does not disturb the clock.
         if inquiry.askers.is_empty() {
             self.quiet.asked(self.cluster.revision(), hang);
         }
-        for asker in inquiry.askers {
-            self.send(asker, ToRank::Diagnosis { json: json.clone() });
+        if inquiry.askers.is_empty() {
+            return;
+        }
+        match serde_json::to_string(&diagnosis) {
+            Ok(json) => {
+                inquiry.askers.iter().for_each(|asker| self.send(*asker, ToRank::Diagnosis { json: json.clone() }))
+            }
+            Err(error) => console::complain(&format!("cannot write a diagnosis: {error}")),
         }
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::cluster::Cluster;
-use model::cluster::hang::Diagnosis;
+use model::cluster::hang::FoundHang;
 use model::exchange::ConnectionId;
 use protocol::activity::Activity;
-use serde_json::{Value, json};
+use protocol::diagnosis::{Diagnosis, RankActivity};
 use tokio::time::Instant;
 
 /// Processes have this long to answer; one that does not is reported as silent.
@@ -54,8 +54,8 @@ impl Inquiry {
 
     /// Whether the report adopts the result: only the answers of all processes show that nobody waits, and ranks may be ended
     /// meanwhile.
-    pub(crate) fn is_for_report(&self, diagnosis: Option<&Diagnosis>) -> bool {
-        self.last && (diagnosis.is_some() || self.is_complete)
+    pub(crate) fn is_for_report(&self, found: Option<&FoundHang>) -> bool {
+        self.last && (found.is_some() || self.is_complete)
     }
 
     pub(crate) fn answer(&mut self, from: ConnectionId, request: u64, activities: Vec<Activity>) {
@@ -64,34 +64,38 @@ impl Inquiry {
         }
     }
 
-    /// What the answers mean, and the document for the clients that asked. It names files relative to `root`.
+    /// What the answers mean, and the diagnosis for the clients that asked. It names files relative to `root`.
     pub(crate) fn judge(
         &self,
         cluster: &Cluster,
         root: Option<&str>,
         quiet: Duration,
         now_us: u64,
-    ) -> (Option<Diagnosis>, String) {
+    ) -> (Option<FoundHang>, Diagnosis) {
         let at_least = if self.askers.is_empty() { quiet.mul_f64(0.5) } else { SHORT };
-        let diagnosis = cluster.diagnose(&self.activities, at_least.as_micros() as u64, now_us);
-        let waits_ms: Option<Vec<u64>> =
-            diagnosis.as_ref().map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect());
-        let document = json!({
-            "hang": diagnosis.as_ref().map(|diagnosis| diagnosis.hang_below(root)),
-            "waits_ms": waits_ms,
-            "missing_processes": diagnosis.as_ref().map(|diagnosis| &diagnosis.missing_processes),
-            "activities": self.activities.iter().filter_map(|activity| describe(cluster, activity)).collect::<Vec<_>>(),
-        });
-        (diagnosis, document.to_string())
+        let found = cluster.diagnose(&self.activities, at_least.as_micros() as u64, now_us);
+        let diagnosis = Diagnosis {
+            hang: found.as_ref().map(|found| found.hang_below(root)),
+            waits_ms: found.as_ref().map(|found| found.waited_us.iter().map(|us| us / 1000).collect()),
+            missing_processes: found.as_ref().map(|found| found.missing_processes.clone()),
+            activities: self.activities.iter().filter_map(|activity| in_report(cluster, activity)).collect(),
+        };
+        (found, diagnosis)
     }
 }
 
-fn describe(cluster: &Cluster, activity: &Activity) -> Option<Value> {
+/// What a rank does, in the numbers of the report.
+fn in_report(cluster: &Cluster, activity: &Activity) -> Option<RankActivity> {
     let place = cluster.place(activity.communicator, activity.rank)?;
-    Some(json!({
-        "rank": place.global, "comm_id": place.number, "comm_rank": activity.rank, "ranks": place.members,
-        "current": activity.current, "queued": activity.queued, "recent": activity.recent,
-    }))
+    Some(RankActivity {
+        rank: place.global,
+        comm_id: place.number,
+        comm_rank: activity.rank,
+        ranks: place.members,
+        current: activity.current.clone(),
+        queued: activity.queued,
+        recent: activity.recent.clone(),
+    })
 }
 
 /// Since when nothing has moved, and how long that may last before it is reported.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use runner::case::Case;
 use runner::check::snapshot::SnapshotMode;
-use runner::execute::gaps;
+use runner::execute::collect::gaps;
 use runner::observation::Observation;
 use runner::suite;
 use runner::verdict::{Verdict, judge};

@@ -7,6 +7,7 @@
 //! - [`machine`] has the GPUs of a machine, each a [`gpu`] with its [`gpu_attribute`]s.
 //! - [`message`] has the messages between ranks and coordinator, each sent in a [`frame`].
 //! - [`resumption`] makes a broken connection whole.
+//! - [`activity`] is what a rank does at one moment, [`diagnosis`] why nothing moves any more.
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] derives keys and proofs from the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] the report of one process.
@@ -36,6 +37,7 @@ pub mod backlog;
 pub mod cuda_history;
 pub mod datatype;
 pub mod device_report;
+pub mod diagnosis;
 pub mod driver;
 pub mod env;
 pub mod fault;

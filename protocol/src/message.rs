@@ -387,7 +387,7 @@ pub enum ToRank {
     },
     /// Answer to `Diagnose`: what ranks wait for, a JSON document.
     Diagnosis {
-        /// A [`crate::report::Hang`], or null if no rank waits for one that does not arrive.
+        /// A [`Diagnosis`](crate::diagnosis::Diagnosis).
         json: String,
     },
     /// Answer to `FaultFires`.

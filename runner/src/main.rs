@@ -11,8 +11,9 @@ use runner::commands::{
     self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay,
     review, runs, schema, top,
 };
+use runner::execute;
+use runner::execute::run::guard;
 use runner::execute::srun::task;
-use runner::execute::{self, guard};
 use runner::host::output;
 
 /// Size of the stack that ftest runs on, regardless of `ulimit -s`, bytes.

@@ -244,7 +244,7 @@ fn killing_it_leaves_nothing() {
     child.wait().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let left = runtime.block_on(async {
-        let deadline = runner::execute::clock::Instant::now() + Duration::from_secs(5);
+        let deadline = runner::execute::run::clock::Instant::now() + Duration::from_secs(5);
         machine.everything().wait(before, deadline).await
     });
     assert_eq!(left, Vec::new());

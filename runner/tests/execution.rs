@@ -68,7 +68,7 @@ fn launcher(observation: &Observation) -> (&Exit, String, String) {
 fn a_plain_process_is_seen_as_it_was() {
     let observation = observe(&shell("echo out; echo err >&2; cat; exit 3"));
     assert_eq!(launcher(&observation), (&Exit::Code(3), "out\n".to_owned(), "err\n".to_owned()));
-    assert_eq!((observation.infra_error, observation.leaked), (None, Vec::new()));
+    assert_eq!((observation.execution.infra_error(), &observation.leaked[..]), (None, &[][..]));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_missing_program_is_reported_at_once() {
     let started = Instant::now();
     let observation = observe(&case(&["no-such-program-anywhere"], Some(2)));
     assert!(started.elapsed() < Duration::from_secs(10));
-    let error = observation.infra_error.unwrap();
+    let error = observation.execution.infra_error().unwrap();
     assert!(error.contains("rank 0: no-such-program-anywhere: not found in PATH="), "{error}");
 }
 
@@ -123,7 +123,7 @@ fn a_panic_leaves_no_process_and_does_not_wait_for_one() {
     let left = runtime().block_on(async {
         let mut sweep = Sweep::new(mark);
         sweep.awaited.insert(child.id() as i32);
-        sweep.wait(sweep.find(), runner::execute::clock::Instant::now() + PATIENCE).await
+        sweep.wait(sweep.find(), runner::execute::run::clock::Instant::now() + PATIENCE).await
     });
     child.kill().unwrap();
     child.wait().unwrap();
@@ -161,7 +161,7 @@ fn the_deadline_ends_a_program_that_ignores_sigterm() {
     let started = Instant::now();
     let observation = observe(&case);
     assert!(started.elapsed() < Duration::from_secs(20));
-    assert!(observation.timed_out && observation.leaked.is_empty());
+    assert!(observation.execution.is_timeout() && observation.leaked.is_empty());
     assert_eq!(launcher(&observation).0, &Exit::Signal(9));
 }
 
@@ -171,7 +171,7 @@ fn the_grace_lets_a_program_end_in_order() {
     case.timeout.kill = Duration::from_millis(500);
     case.timeout.grace = Duration::from_secs(20);
     let observation = observe(&case);
-    assert!(observation.timed_out);
+    assert!(observation.execution.is_timeout());
     let (exit, stdout, _) = launcher(&observation);
     assert_eq!((exit, stdout.as_str()), (&Exit::Code(0), "waiting\nbye\n"));
 }
@@ -181,8 +181,9 @@ fn a_stopped_program_is_ended_too() {
     let mut case = shell("kill -STOP $$");
     case.timeout.kill = Duration::from_millis(300);
     let observation = observe(&case);
-    assert!(observation.timed_out);
-    assert_eq!((&observation.unfinished, &observation.stopped), (&vec![Role::Launcher(0)], &vec![Role::Launcher(0)]));
+    assert!(observation.execution.is_timeout());
+    let ran = observation.execution.ran().unwrap();
+    assert_eq!((&ran.unfinished, &ran.stopped), (&vec![Role::Launcher(0)], &vec![Role::Launcher(0)]));
     assert!(matches!(launcher(&observation).0, Exit::Signal(_)), "{:?}", launcher(&observation).0);
 }
 
@@ -202,7 +203,7 @@ fn the_wish_to_stop_ends_a_case() {
         context.discard(&observation);
         observation
     });
-    assert!(observation.cancelled && !observation.timed_out);
+    assert!(observation.execution.is_interrupted());
     assert_eq!(launcher(&observation).0, &Exit::Signal(15));
 }
 
@@ -221,7 +222,7 @@ fn a_rank_is_killed_when_it_says_the_word() {
     let exits: Vec<_> = observation.ranks().map(|(_, process)| process.exit.clone()).collect();
     assert_eq!(exits, [Exit::Code(0), Exit::Signal(9)]);
     assert!(observation.notes[0].contains("signal 9 sent to"), "{:?}", observation.notes);
-    assert_eq!(observation.kills_not_triggered.len(), 1);
+    assert_eq!(observation.execution.ran().unwrap().missed.kills.len(), 1);
 }
 
 /// `ftest run` on a suite whose one case has two ranks, which write a line to a pipe and then stay, with helpers outside their
@@ -267,7 +268,7 @@ impl Started {
     /// Waits until the processes of `before` are gone, for at most 5 s; then nothing of the run is left.
     fn assert_nothing_is_left(&self, before: Vec<Process>) {
         runtime().block_on(async {
-            let deadline = runner::execute::clock::Instant::now() + Duration::from_secs(5);
+            let deadline = runner::execute::run::clock::Instant::now() + Duration::from_secs(5);
             let left = self.everything.wait(before, deadline).await;
             assert!(left.is_empty(), "still there: {left:?}");
         });

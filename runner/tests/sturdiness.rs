@@ -218,8 +218,8 @@ fn killing_the_outer_of_two_ftests_ends_both() {
     child.kill().unwrap();
     child.wait().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let left =
-        runtime.block_on(everything.wait(before, runner::execute::clock::Instant::now() + Duration::from_secs(20)));
+    let left = runtime
+        .block_on(everything.wait(before, runner::execute::run::clock::Instant::now() + Duration::from_secs(20)));
     assert_eq!((left, everything.find()), (Vec::new(), Vec::new()));
     let directories = fs::read_dir(workspace.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(!directories.into_iter().any(|name| name.to_string_lossy().starts_with("ft-")));

@@ -19,7 +19,7 @@ const NAMED: usize = 8;
 
 /// The ranks that wait, and how long each has waited, us; in the order of [`Hang::waits`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Diagnosis {
+pub struct FoundHang {
     /// What goes into the report.
     pub hang: Hang,
     /// How long each of its ranks has waited so far.
@@ -28,7 +28,7 @@ pub struct Diagnosis {
     pub missing_processes: Vec<Rank>,
 }
 
-impl Diagnosis {
+impl FoundHang {
     /// The hang, with files named from `root` where they lie there.
     pub fn hang_below(&self, root: Option<&str>) -> Hang {
         let sites = self.hang.sites.iter().map(|site| site.clone().below(root)).collect();
@@ -53,7 +53,7 @@ struct Wait {
 impl Cluster {
     /// The waits for ranks that never arrive, from the calls that all processes reported. Waits shorter than `at_least_us` do
     /// not count. `None`: no rank waits.
-    pub fn diagnose(&self, activities: &[Activity], at_least_us: u64, now_us: u64) -> Option<Diagnosis> {
+    pub fn diagnose(&self, activities: &[Activity], at_least_us: u64, now_us: u64) -> Option<FoundHang> {
         let said: BTreeMap<(CommunicatorId, Rank), &Activity> =
             activities.iter().map(|activity| ((activity.communicator, activity.rank), activity)).collect();
         let mut waits = self.waits_in_operations(&said);
@@ -103,7 +103,7 @@ impl Cluster {
             })
             .collect();
         let hang = Hang { sentence: parts.join("; "), waits, missing: missing.into_iter().collect(), cycle, sites };
-        Some(Diagnosis { hang, waited_us, missing_processes: missing_processes.into_iter().collect() })
+        Some(FoundHang { hang, waited_us, missing_processes: missing_processes.into_iter().collect() })
     }
 
     /// Where the waiting ranks are in the program, and what the `missing` ones did last, by rank.

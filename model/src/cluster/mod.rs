@@ -34,7 +34,7 @@ use crate::resize::{Recovery, Resizes};
 use crate::shift::Shifts;
 use crate::site::{Call, Sites};
 use crate::split::{SplitApplicant, Splits};
-use hang::Diagnosis;
+use hang::FoundHang;
 
 /// What a cluster is made from.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub struct Cluster {
     ledger: Ledger,
     failures: Failures,
     recoveries: Vec<Recovery>,
-    hang: Option<Diagnosis>,
+    hang: Option<FoundHang>,
     fired: FiredFaults,
     endings: Endings,
     sites: Sites,
@@ -151,10 +151,10 @@ impl Cluster {
     }
 
     /// Records for the report why nothing moves anymore, or that things move again; the last call counts.
-    pub fn hangs(&mut self, diagnosis: Option<Diagnosis>) {
-        if self.hang.is_some() || diagnosis.is_some() {
-            self.failures.hang(diagnosis.is_some());
-            self.hang = diagnosis;
+    pub fn hangs(&mut self, found: Option<FoundHang>) {
+        if self.hang.is_some() || found.is_some() {
+            self.failures.hang(found.is_some());
+            self.hang = found;
             self.revision += 1;
         }
     }

@@ -110,7 +110,7 @@ impl Cluster {
             findings,
             notes: self.notes(&number, facts.source_root.as_deref()),
             resilience,
-            hang: self.hang.as_ref().map(|diagnosis| diagnosis.hang_below(facts.source_root.as_deref())),
+            hang: self.hang.as_ref().map(|found| found.hang_below(facts.source_root.as_deref())),
             operation_timeline,
             measured: Measured {
                 tool_version: facts.tool_version.clone(),
@@ -127,10 +127,7 @@ impl Cluster {
                 findings: finding_times,
                 failures,
                 recoveries,
-                hang_waits_ms: self
-                    .hang
-                    .as_ref()
-                    .map(|diagnosis| diagnosis.waited_us.iter().map(|us| us / 1000).collect()),
+                hang_waits_ms: self.hang.as_ref().map(|found| found.waited_us.iter().map(|us| us / 1000).collect()),
                 replicas: self.replicas.compared(),
             },
         }

@@ -44,7 +44,8 @@ pub fn first(is_wrong: impl Fn(&ProcessObservation) -> bool, observation: &Obser
     };
     let failed: Vec<&ProcessObservation> =
         observation.finished().filter(|process| matches!(process.role, Role::Rank(_))).filter(is_by_itself).collect();
-    let place = |process: &&&ProcessObservation| observation.ends.iter().position(|role| *role == process.role);
+    let ends = observation.execution.ran().map_or(&[][..], |ran| &ran.ends);
+    let place = |process: &&&ProcessObservation| ends.iter().position(|role| *role == process.role);
     // One whose end was not seen comes after those that were.
     let first = failed.iter().min_by_key(|process| place(process).unwrap_or(usize::MAX))?;
     let (exit, line) = (&first.exit, error_line(&first.stderr));
@@ -106,6 +107,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::observation::{Execution, Ran};
 
     fn process(rank: u32, exit: Exit, stderr: &str) -> ProcessObservation {
         let stderr = Captured { head: stderr.as_bytes().to_vec(), ..Captured::default() };
@@ -114,9 +116,10 @@ mod tests {
 
     fn seen(processes: Vec<ProcessObservation>, ends: &[u32], victims: &[u32]) -> Observation {
         let event = json!({"error_code": "rank_lost", "observed_ranks": victims});
+        let ends = ends.iter().map(|rank| Role::Rank(*rank)).collect();
         Observation {
+            execution: Execution::Ran(Box::new(Ran { ends, ..Ran::default() })),
             processes,
-            ends: ends.iter().map(|rank| Role::Rank(*rank)).collect(),
             cluster_report: Some(json!({"resilience": {"failure_events": [event]}})),
             ..Observation::default()
         }
@@ -151,7 +154,7 @@ mod tests {
         ended.processes.push(ProcessObservation { role: Role::Launcher(0), ..process(0, one(), "ChildFailedError") });
         assert_eq!(role(&ended), Some(Role::Rank(1)));
         // What ftest ended did not fail, and what is expected is no failure.
-        ended.unfinished = vec![Role::Rank(1)];
+        ended.execution.ran_mut().unwrap().unfinished = vec![Role::Rank(1)];
         assert_eq!(role(&ended), None);
     }
 

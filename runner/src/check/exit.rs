@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::Failure;
 use crate::check::cause::{self, Cause};
+use crate::check::{Failure, FailureKind};
 use crate::host::signal;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
 use crate::source::SourceLocation;
@@ -132,7 +132,7 @@ impl ExitExpectation {
         for process in observation.finished().filter(|process| process.role != Role::Coordinator) {
             let placed = self.want(process.role);
             // torchrun returns 0 only if every worker did: its exit covers a worker that it reaped itself.
-            let ended = observation.timed_out || observation.cut_short;
+            let ended = observation.execution.was_ended();
             let vouched = process.exit == Exit::Unknown && (ended || placed.0 == ExitWant::Code(0) && launchers_fine);
             if vouched || placed.0.accepts(&process.exit) {
                 continue;
@@ -165,18 +165,18 @@ impl ExitExpectation {
                 let verb = if names.len() == 1 { "ends" } else { "end" };
                 Failure {
                     place: Some(place),
-                    kind: "exit".into(),
+                    kind: FailureKind::Exit,
                     expected: format!("{} {verb} with {}", names.join(", "), want.describe()),
                     got: got(exit, &processes),
                     next: format!("the stderr of {} is {}", names[0], processes[0].stderr.path.display()),
                 }
             })
             .collect();
-        for (rank, (want, place)) in self.ranks.iter().filter(|_| !observation.timed_out) {
+        for (rank, (want, place)) in self.ranks.iter().filter(|_| !observation.execution.is_timeout()) {
             if observation.process(Role::Rank(*rank)).is_none() {
                 failures.push(Failure {
                     place: Some(place.clone()),
-                    kind: "exit".into(),
+                    kind: FailureKind::Exit,
                     expected: format!("rank {rank} ends with {}", want.describe()),
                     got: "no such rank was seen".to_owned(),
                     next: String::new(),

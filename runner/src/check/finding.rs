@@ -9,8 +9,8 @@ use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::check::Failure;
 use crate::check::exit::ExitExpectation;
+use crate::check::{Failure, FailureKind};
 use crate::host::docs;
 use crate::observation::{Exit, Observation, Role};
 use crate::source::SourceLocation;
@@ -63,7 +63,7 @@ impl FindingExpectation {
         let seen: Vec<String> = found.iter().map(describe).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "finding".into(),
+            kind: FailureKind::Finding,
             expected,
             got: if seen.is_empty() { "no finding".to_owned() } else { seen.join("\n") },
             next: String::new(),
@@ -147,7 +147,7 @@ pub fn failures(
         let word = finding.kind.word();
         Failure {
             place: line_of_program(&finding, root),
-            kind: "finding".into(),
+            kind: FailureKind::Finding,
             expected: "no finding".to_owned(),
             got: describe(&finding),
             next: format!("{} ({})", finding.kind.row().fix, docs::finding(word)),
@@ -185,7 +185,7 @@ fn is_meant(
         })
     };
     // ftest ends the ranks of a hang one after the other.
-    let was_ended = finding.kind == FindingKind::RankLost && observation.hang.is_some();
+    let was_ended = finding.kind == FindingKind::RankLost && observation.execution.hang().is_some();
     let processes = if finding.processes.is_empty() { &finding.ranks } else { &finding.processes };
     finding.kind.is_absence()
         && (was_ended
@@ -200,7 +200,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observation::{Captured, Hang, ProcessObservation};
+    use crate::observation::{Captured, Execution, Hang, ProcessObservation, Ran, Stop, Waiting};
 
     fn finding(kind: &str, ranks: &[u32]) -> Value {
         json!({ "index": 1, "kind": kind, "sentence": format!("ranks {ranks:?}"), "comm_id": 1, "seqno": 4,
@@ -383,7 +383,10 @@ mod tests {
             ("count_mismatch", true, 1),
         ] {
             let mut observation = seen(&[finding(kind, &[1])], &[], &exits);
-            observation.hang = with_hang.then(Hang::default);
+            if with_hang {
+                let stop = Stop::TimedOut { limit: None, waiting: Waiting::new(Some(Hang::default())) };
+                observation.execution = Execution::Ran(Box::new(Ran { stop, ..Ran::default() }));
+            }
             assert_eq!(
                 failures(&[], &ExitExpectation::default(), (&[], false), &observation).len(),
                 expected,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::observation::{Exit, Gap, Observation, Role};
 use crate::source::SourceLocation;
 
@@ -85,7 +85,7 @@ pub fn failures(allowed: &[String], expected: &[GapExpectation], observation: &O
         }
         Failure {
             place: None,
-            kind: "gap".into(),
+            kind: FailureKind::Gap,
             expected: "no gap".to_owned(),
             got,
             next: advice(library, name, details.first().copied(), has_failed(observation, rank)),
@@ -130,7 +130,7 @@ impl GapExpectation {
         let seen: Vec<String> = observation.gaps.iter().map(|gap| format!("{}.{}", gap.library, gap.name)).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "gap".into(),
+            kind: FailureKind::Gap,
             expected: format!("a gap `{}`", self.pattern),
             got: if seen.is_empty() { "no gap".to_owned() } else { seen.join(", ") },
             next: String::new(),

@@ -1,6 +1,6 @@
 //! Hangs: an unexpected hang fails the case with its message; an expected hang must be found and must match.
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
@@ -18,14 +18,17 @@ impl HangExpectation {
     pub fn check(&self, observation: &Observation) -> Vec<Failure> {
         let failure = |expected: String, got: &str, next: &str| Failure {
             place: Some(self.place.clone()),
-            kind: "hang".into(),
+            kind: FailureKind::Hang,
             expected,
             got: got.to_owned(),
             next: next.to_owned(),
         };
-        let Some(hang) = &observation.hang else {
-            let got =
-                if observation.timed_out { "the case was ended, and no rank waited for another" } else { "no hang" };
+        let Some(hang) = observation.execution.hang() else {
+            let got = if observation.execution.is_timeout() {
+                "the case was ended, and no rank waited for another"
+            } else {
+                "no hang"
+            };
             let next = "`timeout: {idle: 5s}` sets how long nothing may move";
             return vec![failure("ranks wait for ranks that never arrive".to_owned(), got, next)];
         };
@@ -38,7 +41,12 @@ impl HangExpectation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::Hang;
+    use crate::observation::{Execution, Hang, Ran, Stop, Waiting};
+
+    fn hung(hang: Hang) -> Observation {
+        let stop = Stop::TimedOut { limit: None, waiting: Waiting::new(Some(hang)) };
+        Execution::Ran(Box::new(Ran { stop, ..Ran::default() })).into()
+    }
 
     #[test]
     fn the_sentence_must_have_every_part() {
@@ -47,14 +55,14 @@ mod tests {
             place: SourceLocation::default(),
         };
         let hang = Hang { sentence: "rank 1 waits in send, for rank 3".to_owned(), ..Hang::default() };
-        let observation = Observation { hang: Some(hang), timed_out: true, ..Observation::default() };
+        let observation = hung(hang);
         let failures = expectation.check(&observation);
         assert_eq!(failures.len(), 1);
         assert_eq!(failures[0].expected, "the report of the hang contains `for rank 2`");
         assert_eq!(expectation.check(&Observation::default())[0].got, "no hang");
         let lines = vec!["rank 3 got as far as send, called at train.py:31 (step), for rank 2".to_owned()];
         let hang = Hang { sentence: "rank 1 waits in send, for rank 3".to_owned(), lines, ..Hang::default() };
-        let observation = Observation { hang: Some(hang), timed_out: true, ..Observation::default() };
+        let observation = hung(hang);
         assert_eq!(expectation.check(&observation), [], "a part may be in a line");
     }
 }

@@ -1,7 +1,7 @@
 //! Invariants: expressions over report, matrix, cluster and ranks that must be true.
 
-use crate::check::Failure;
 use crate::check::capture::{self, Captures};
+use crate::check::{Failure, FailureKind};
 use crate::expression::{self, Context, Truth};
 use crate::source::SourceLocation;
 
@@ -38,7 +38,7 @@ impl Invariant {
         let name = self.id.as_ref().map(|id| format!("{id}: ")).unwrap_or_default();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: "invariant".into(),
+            kind: FailureKind::Invariant,
             expected: format!("{name}{}", self.that),
             got,
             next: self.because.clone().unwrap_or_default(),

@@ -23,4 +23,4 @@ pub mod stream;
 pub mod tolerance;
 
 pub use expectations::{Expectations, Leaks};
-pub use failure::Failure;
+pub use failure::{Failure, FailureKind};

@@ -3,8 +3,8 @@
 use regex::bytes::Regex;
 use serde_json::Value;
 
-use crate::check::Failure;
 use crate::check::stream::{self, Found, Text};
+use crate::check::{Failure, FailureKind};
 use crate::observation::{Captured, Observation, ProcessObservation, Role};
 use crate::source::SourceLocation;
 
@@ -191,7 +191,10 @@ impl OutputCheck {
             results.into_iter().filter_map(|(role, result)| result.err().map(|why| format!("{role}: {why}"))).collect();
         Some(Failure {
             place: Some(self.place.clone()),
-            kind: self.stream.name().into(),
+            kind: match self.stream {
+                Stream::Stdout => FailureKind::Stdout,
+                Stream::Stderr => FailureKind::Stderr,
+            },
             expected: format!("{} of {owner} {}", self.stream.name(), self.want.describe()),
             got: if got.is_empty() { "no such process was seen".to_owned() } else { got.join("\n") },
             next: self.because.clone().unwrap_or_default(),

@@ -9,8 +9,8 @@ use serde_json_path::JsonPath;
 use crate::check::capture::{Captures, Later, Operand};
 use crate::check::output::OutputCheck;
 use crate::check::report::ReportKind;
-use crate::check::{Failure, tolerance};
-use crate::observation::Observation;
+use crate::check::{Failure, FailureKind, tolerance};
+use crate::observation::{Execution, Observation};
 use crate::source::SourceLocation;
 
 /// One number to watch.
@@ -164,7 +164,7 @@ impl PerfCheck {
         }
         let failure = wrong.map(|got| Failure {
             place: Some(self.place.clone()),
-            kind: "perf".into(),
+            kind: FailureKind::Perf,
             expected: {
                 let metric = self.metric.describe();
                 let name = if self.name == metric { String::new() } else { format!("{}: ", self.name) };
@@ -254,7 +254,9 @@ pub(crate) fn rounded(number: f64) -> String {
 
 /// The measurements of `observation`; empty if the case did not run to its end.
 pub fn measure(perf: &[PerfCheck], output: &[OutputCheck], observation: &Observation) -> Vec<Measured> {
-    if perf.is_empty() || observation.skipped.is_some() || observation.cancelled || observation.infra_error.is_some() {
+    let execution = &observation.execution;
+    let ran_on = !matches!(execution, Execution::Skipped(_)) && !execution.is_interrupted();
+    if perf.is_empty() || !ran_on || execution.infra_error().is_some() {
         return Vec::new();
     }
     let captures = Captures::collect(output, observation);

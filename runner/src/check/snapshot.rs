@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use similar::TextDiff;
 
-use crate::check::Failure;
 use crate::check::report::ReportKind;
 use crate::check::snapshot_file::{Comparison, Selection, SnapshotFile};
+use crate::check::{Failure, FailureKind};
 use crate::host::shell;
 use crate::observation::Observation;
 use crate::source::SourceLocation;
@@ -69,7 +69,7 @@ impl SnapshotCheck {
         let failure = |expected: String, got: String, next: &str| {
             Some(Failure {
                 place: Some(self.place.clone()),
-                kind: "snapshot".into(),
+                kind: FailureKind::Snapshot,
                 expected,
                 got,
                 next: next.to_owned(),

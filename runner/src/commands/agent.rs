@@ -7,7 +7,8 @@ use clap::Args;
 use super::machines::token;
 use super::signals::{SignalAction, Signals};
 use crate::execute::machines::agent::{self, Ended};
-use crate::execute::{self, Cancel, RunContext, job};
+use crate::execute::run::job;
+use crate::execute::{self, Cancel, RunContext};
 use crate::host::install::Install;
 use crate::verdict::exit_code::ExitCode;
 

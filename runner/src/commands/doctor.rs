@@ -10,7 +10,7 @@ use protocol::limit::Limit;
 use crate::execute::launch::program;
 use crate::execute::network::Network;
 use crate::execute::python;
-use crate::execute::scratch::RunDirectory;
+use crate::execute::run::scratch::RunDirectory;
 use crate::host::cache_directory::{CACHE_ADVICE, cache_directory};
 use crate::host::install::{Install, VERSION};
 use crate::host::machine::{self, describe};

@@ -9,9 +9,9 @@ use clap::Args;
 use super::signals::{SignalAction, Signals};
 use crate::case::Case;
 use crate::execute::RunContext;
-use crate::execute::clock::{Instant, sleep_until};
-use crate::execute::job;
 use crate::execute::machines::{self, Gate, Machines, SHORTEST_TOKEN};
+use crate::execute::run::clock::{Instant, sleep_until};
+use crate::execute::run::job;
 use crate::host::{deadline, machine, variable};
 use crate::verdict::exit_code::ExitCode;
 

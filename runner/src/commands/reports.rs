@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::execute::clock::Instant;
-use crate::execute::context::Announcement;
 use crate::execute::python::SELDOM;
+use crate::execute::run::clock::Instant;
+use crate::execute::run::context::Announcement;
 use crate::host::output;
 use crate::host::variable;
 use crate::record::event::Event;

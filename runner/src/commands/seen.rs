@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use protocol::report::{ClusterReport, Finding};
 
 use crate::check::{finding, gap};
-use crate::execute::journal::Journal;
-use crate::execute::{coordinator, reports};
+use crate::execute::collect::journal::Journal;
+use crate::execute::collect::reports;
+use crate::execute::coordinator;
 use crate::observation::{Gap, Observation};
 use crate::verdict::exit_code::ExitCode;
 

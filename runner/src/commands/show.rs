@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::case::{Case, Launch};
-use crate::execute::debug::DebugRank;
+use crate::execute::launch::debug::DebugRank;
 use crate::verdict::exit_code::ExitCode;
 
 /// Which streams are shown.

@@ -5,12 +5,13 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use clap::Args;
+use protocol::diagnosis::Diagnosis;
 use protocol::env;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::execute::control::{Control, ControlError};
-use crate::execute::discover;
+use crate::execute::coordinator::control::{Control, ControlError};
+use crate::execute::coordinator::discover;
 use crate::execute::launch::environment::Endpoint;
 use crate::host::output;
 use crate::report::live;
@@ -136,7 +137,7 @@ async fn picture(watched: &mut Vec<Watched>, again: bool) -> String {
 }
 
 impl Watched {
-    fn draw(&mut self, status: &Value, diagnosis: &Value, again: bool) -> String {
+    fn draw(&mut self, status: &Value, diagnosis: &Diagnosis, again: bool) -> String {
         let (before, now) = (std::mem::replace(&mut self.moved, live::moved(status)), Instant::now());
         let seconds = (now - std::mem::replace(&mut self.looked, now)).as_secs_f64();
         let rates = (again && !before.is_empty()).then(|| live::rates(&before, &self.moved, seconds));

@@ -16,7 +16,7 @@ use super::{select, suites};
 use crate::case::srun::Program;
 use crate::case::{Case, Launch};
 use crate::commands::cli::RunArgs;
-use crate::execute::job;
+use crate::execute::run::job;
 use crate::host::install::Install;
 use crate::verdict::exit_code::ExitCode;
 

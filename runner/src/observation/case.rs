@@ -10,9 +10,8 @@ use protocol::report::Finding;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Gap, Hang, ProcessObservation, PythonUsed, Role};
+use super::{Execution, Gap, ProcessObservation, PythonUsed, Role};
 use crate::host::machine::Machine;
-use crate::source::SourceLocation;
 
 /// The directory below [`Observation::scratch`] that the processes of a case share (FTEST_SCRATCH).
 pub const SHARED: &str = "shared";
@@ -20,6 +19,8 @@ pub const SHARED: &str = "shared";
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
+    /// Whether the case ran, and how that ended.
+    pub execution: Execution,
     /// Every process the runner started, and torchrun's workers and srun's tasks if their streams are known: ranks first, by
     /// rank.
     pub processes: Vec<ProcessObservation>,
@@ -41,28 +42,6 @@ pub struct Observation {
     pub machine: Machine,
     /// From the first spawn to the last exit.
     pub duration: Duration,
-    /// The kill deadline passed.
-    pub timed_out: bool,
-    /// A rank or launcher ended with an error that the case does not expect, and the others were ended after a while.
-    pub cut_short: bool,
-    /// The processes that ended, in order of time as far as it was seen.
-    pub ends: Vec<Role>,
-    /// Processes still running when the case was ended: their exits do not count.
-    pub unfinished: Vec<Role>,
-    /// Those that were stopped by a signal (SIGSTOP).
-    pub stopped: Vec<Role>,
-    /// The limit that expired before the case's own deadline: the case was ended, or never started.
-    pub past: Option<String>,
-    /// Where those were and what they waited for, if none waited for another in NCCL.
-    pub whereabouts: Vec<String>,
-    /// Why nothing progressed any more, if known.
-    pub hang: Option<Hang>,
-    /// An operation that the runner failed at (spawn, coordinator, environment): the case is broken.
-    pub infra_error: Option<String>,
-    /// A fixture that the case uses could not be set up: the case is broken.
-    pub fixture_error: Option<FixtureError>,
-    /// The interpreter lacks something that the case declares in `python`: the case is broken.
-    pub python_error: Option<PythonError>,
     /// The interpreter of its processes, if it has one.
     pub python: Option<PythonUsed>,
     /// Descriptions of processes, sockets or shared memory still there after the case.
@@ -73,28 +52,20 @@ pub struct Observation {
     pub notes: Vec<String>,
     /// How its processes were started, if warm starts were wanted.
     pub starts: Option<Starts>,
-    /// Messages about triggers of `kill` that never matched: the case fails.
-    pub kills_not_triggered: Vec<String>,
-    /// The same for link cuts.
-    pub cuts_not_triggered: Vec<String>,
-    /// Messages about `faults` that never fired: the case fails.
-    pub faults_not_fired: Vec<String>,
     /// Where streams and reports are kept.
     pub scratch: PathBuf,
-    /// Why the case did not run (an unmet requirement that only the executor can check, or a canceled run).
-    pub skipped: Option<String>,
-    /// The run was interrupted while the case ran.
-    pub cancelled: bool,
-    /// The observation of the second run of a `deterministic` case.
+    /// The observation of the second run of a `deterministic` case that passed the first time.
     pub again: Option<Box<Observation>>,
 }
 
-impl Observation {
-    /// The observation of a case that could not be run.
-    pub fn infra(error: impl Into<String>) -> Observation {
-        Observation { infra_error: Some(error.into()), ..Observation::default() }
+impl From<Execution> for Observation {
+    /// The observation of a case of which nothing else is known.
+    fn from(execution: Execution) -> Self {
+        Observation { execution, ..Observation::default() }
     }
+}
 
+impl Observation {
     /// The process with this role.
     pub fn process(&self, role: Role) -> Option<&ProcessObservation> {
         self.processes.iter().find(|process| process.role == role)
@@ -102,7 +73,8 @@ impl Observation {
 
     /// Processes that ended by themselves.
     pub fn finished(&self) -> impl Iterator<Item = &ProcessObservation> {
-        self.processes.iter().filter(|process| !self.unfinished.contains(&process.role))
+        let unfinished = self.execution.unfinished();
+        self.processes.iter().filter(move |process| !unfinished.contains(&process.role))
     }
 
     /// The device report of a rank; if it has several processes, that of the first.
@@ -117,30 +89,6 @@ impl Observation {
             Role::Launcher(_) | Role::Srun | Role::Coordinator => None,
         })
     }
-}
-
-/// Why a fixture could not be set up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FixtureError {
-    /// Where the suite defines its setup.
-    pub place: SourceLocation,
-    /// What was wanted.
-    pub expected: String,
-    /// What happened instead, with the last output of the setup.
-    pub got: String,
-    /// What to do next; may be empty.
-    pub next: String,
-}
-
-/// An interpreter that is not what a case declares.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PythonError {
-    /// What the case declares.
-    pub expected: String,
-    /// What the interpreter has instead.
-    pub got: String,
-    /// What to do next.
-    pub next: String,
 }
 
 /// How many processes were forked from a warm process, and why others were not.

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::keep::{self, Room, Shortened};
 use super::log::{LOCK, LOG};
 use crate::case::Case;
-use crate::execute::{coordinator, scratch};
+use crate::execute::coordinator;
+use crate::execute::run::scratch;
 use crate::host::secrets::Secrets;
 use crate::record::event::{Attempt, Stream};
 use crate::verdict::conclusion::Outcome;
@@ -391,7 +392,7 @@ mod tests {
         };
         let failure = crate::check::Failure {
             place: None,
-            kind: "exit".into(),
+            kind: crate::check::FailureKind::Exit,
             expected: "it ends".into(),
             got: "code 1".into(),
             next: format!("its stdout is {}", scratch.join("launcher-0.stdout").display()),

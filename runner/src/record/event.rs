@@ -346,7 +346,7 @@ impl Attempt {
         let observation = &outcome.observation;
         let process = |seen: &ProcessObservation| {
             let mut process = Process::from(seen);
-            process.ended = observation.unfinished.contains(&seen.role);
+            process.ended = observation.execution.unfinished().contains(&seen.role);
             if outcome.kept {
                 process.stdout.file = Some(seen.stdout.path.clone());
                 process.stderr.file = Some(seen.stderr.path.clone());
@@ -362,7 +362,7 @@ impl Attempt {
             slow: outcome.slow,
             processes: observation.processes.iter().map(process).collect(),
             culprit: culprit(case, observation),
-            hang: observation.hang.clone().map(Box::new),
+            hang: observation.execution.hang().cloned().map(Box::new),
             gaps: observation.gaps.clone(),
             notes: observation.notes.clone(),
             starts: observation.starts.clone().map(Box::new),

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::log::{self, LogError};
 use super::run::Run;
-use crate::execute::scratch;
+use crate::execute::run::scratch;
 use crate::record::event::RunInfo;
 
 /// Where runs are kept, below the working directory.

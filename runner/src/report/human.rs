@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::check::Failure;
-use crate::execute::clock::Instant;
+use crate::check::{Failure, FailureKind};
+use crate::execute::run::clock::Instant;
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::event::{Attempt, Event};
@@ -314,7 +314,7 @@ pub fn details(case: &CaseRun) -> String {
         let _ = writeln!(text, "note: {}", continued(note));
     }
     let shown = case.shown();
-    let iterations = case.policy_failures().iter().any(|failure| failure.kind == "iterations");
+    let iterations = case.policy_failures().iter().any(|failure| failure.kind == FailureKind::Iterations);
     if iterations {
         if let Some(shown) = shown {
             let _ = writeln!(text, "iteration {} in full:", shown.number);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use protocol::activity::Activation;
+use protocol::diagnosis::Diagnosis;
 use serde_json::Value;
 
 /// Maximum width of an operation, columns.
@@ -26,7 +28,7 @@ pub fn rates(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>, seconds: f64
 }
 
 /// The table: `status` and `diagnosis` are a coordinator's answers, `address` is where it is.
-pub fn table(address: &str, status: &Value, diagnosis: &Value, rates: Option<&Rates>) -> String {
+pub fn table(address: &str, status: &Value, diagnosis: &Diagnosis, rates: Option<&Rates>) -> String {
     let mut text = String::new();
     let cluster = &status["cluster"];
     let processes: Vec<&Value> = list(&status["processes"]).collect();
@@ -63,13 +65,13 @@ pub fn table(address: &str, status: &Value, diagnosis: &Value, rates: Option<&Ra
     let mut rows: Vec<(u64, String)> = Vec::new();
     for process in &processes {
         let rank = number(&process["rank"]);
-        let own = || list(&diagnosis["activities"]).filter(|activity| number(&activity["rank"]) == rank);
-        let queued: u64 = own().map(|activity| number(&activity["queued"])).sum();
-        let current = own().flat_map(|activity| list(&activity["current"]).map(move |entry| (activity, entry))).next();
+        let own = || diagnosis.activities.iter().filter(|activity| u64::from(activity.rank.0) == rank);
+        let queued: u64 = own().map(|activity| activity.queued).sum();
+        let current = own().flat_map(|activity| activity.current.iter().map(move |entry| (activity, entry))).next();
         let (what, since) = match current {
             Some((activity, entry)) => {
-                let seconds = number(&entry["age_us"]) as f64 / 1e6;
-                (format!("{} of communicator {}", describe(entry), activity["comm_id"]), format!("{seconds:.1} s"))
+                let seconds = entry.age_us as f64 / 1e6;
+                (format!("{} of communicator {}", describe(entry), activity.comm_id), format!("{seconds:.1} s"))
             }
             None => ("-".to_owned(), String::new()),
         };
@@ -83,8 +85,8 @@ pub fn table(address: &str, status: &Value, diagnosis: &Value, rates: Option<&Ra
     for (_, row) in rows {
         let _ = writeln!(text, "{row}");
     }
-    if let Some(sentence) = diagnosis["hang"]["sentence"].as_str() {
-        let _ = writeln!(text, "\nwaiting: {sentence}");
+    if let Some(hang) = &diagnosis.hang {
+        let _ = writeln!(text, "\nwaiting: {}", hang.sentence);
     }
     for failure in list(&status["failures"]).filter_map(Value::as_str).take(8) {
         let _ = writeln!(text, "\nfailure: {failure}");
@@ -101,25 +103,10 @@ fn number(value: &Value) -> u64 {
 }
 
 /// "all_reduce(count 4, float32, sum) #2".
-fn describe(entry: &Value) -> String {
-    let mut text = format!(
-        "{}(count {}, {}",
-        entry["operation"].as_str().unwrap_or("?"),
-        entry["count"],
-        entry["datatype"].as_str().unwrap_or("?")
-    );
-    if let Some(op) = entry["reduction_op"].as_str() {
-        let _ = write!(text, ", {op}");
-    }
-    for key in ["root", "peer"] {
-        if let Some(rank) = entry[key].as_u64() {
-            let _ = write!(text, ", {key} {rank}");
-        }
-    }
-    text.push(')');
-    match number(&entry["sequence"]) {
-        0 => text,
-        sequence => format!("{text} #{sequence}"),
+fn describe(entry: &Activation) -> String {
+    match entry.sequence.0 {
+        0 => entry.describe(),
+        sequence => format!("{} #{sequence}", entry.describe()),
     }
 }
 
@@ -155,6 +142,10 @@ fn size(bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use protocol::datatype::{Datatype, Operation, ReductionOp};
+    use protocol::diagnosis::RankActivity;
+    use protocol::ids::{CommunicatorId, Rank, Sequence, SiteId};
+    use protocol::report::Hang;
     use serde_json::json;
 
     use super::*;
@@ -169,15 +160,36 @@ mod tests {
             "communicators": [{ "comm_id": 1, "ranks": [0, 1], "collectives": 7, "transfers": 0, "bytes": 3_145_728 }],
             "failures": [],
         });
-        let entry = json!({ "operation": "all_reduce", "count": 4, "datatype": "float32", "reduction_op": "sum", "sequence": 8,
-                            "age_us": 2_500_000 });
-        let diagnosis = json!({
-            "hang": { "sentence": "rank 0 waits" },
-            "activities": [
-                { "rank": 0, "comm_id": 1, "queued": 2, "current": [entry] },
-                { "rank": 1, "comm_id": 1, "queued": 0, "current": [] },
-            ],
-        });
+        let entry = Activation {
+            sequence: Sequence(8),
+            operation: Operation::AllReduce,
+            count: 4,
+            datatype: Datatype::Float32,
+            reduction_op: Some(ReductionOp::Sum),
+            root: None,
+            peer: None,
+            age_us: 2_500_000,
+            took_us: None,
+            site: SiteId::default(),
+        };
+        let activity = |rank: u32, queued: u64, current: Vec<Activation>| RankActivity {
+            rank: Rank(rank),
+            comm_id: CommunicatorId(1),
+            comm_rank: Rank(rank),
+            ranks: vec![Rank(0), Rank(1)],
+            current,
+            queued,
+            recent: Vec::new(),
+        };
+        let hang = Hang {
+            sentence: "rank 0 waits".to_owned(),
+            waits: Vec::new(),
+            missing: Vec::new(),
+            cycle: Vec::new(),
+            sites: Vec::new(),
+        };
+        let activities = vec![activity(0, 2, vec![entry]), activity(1, 0, Vec::new())];
+        let diagnosis = Diagnosis { hang: Some(hang), activities, ..Diagnosis::default() };
         let before = BTreeMap::from([(1, 1_048_576)]);
         let text = table("/tmp/c.sock", &status, &diagnosis, Some(&rates(&before, &moved(&status), 2.0)));
         let expected = "\
@@ -193,6 +205,23 @@ RANK  NODE           PID  IN                                                    
 waiting: rank 0 waits
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_signal_has_no_count() {
+        let signal = Activation {
+            sequence: Sequence(0),
+            operation: Operation::Signal,
+            count: 0,
+            datatype: Datatype::Int8,
+            reduction_op: None,
+            root: None,
+            peer: Some(Rank(1)),
+            age_us: 1,
+            took_us: None,
+            site: SiteId::default(),
+        };
+        assert_eq!(describe(&signal), "signal(peer 1)");
     }
 
     #[test]

@@ -161,7 +161,7 @@ fn html_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Failure;
+    use crate::check::{Failure, FailureKind};
     use crate::record::event::Event;
     use crate::report::html::tests::{finished, run};
 
@@ -170,7 +170,7 @@ mod tests {
         let [mut attempt, end] = finished("s/a|b", Verdict::Failed, 5);
         if let Event::AttemptFinished { attempt, .. } = &mut attempt {
             let got = "```\n</details><script>alert(1)</script>\n````".to_owned();
-            attempt.failures.push(Failure { kind: "stdout".into(), got, ..Failure::default() });
+            attempt.failures.push(Failure { kind: FailureKind::Stdout, got, ..Failure::default() });
         }
         let text = render(&run(&[[attempt, end]]), None, 1 << 20);
         assert!(text.contains("\n`````text\n") && text.contains("\n`````\n\n</details>"), "{text}");

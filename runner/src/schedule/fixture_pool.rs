@@ -12,18 +12,18 @@ use crate::case::Case;
 use crate::case::fixture::{Fixture, Scope, Step, StepTimeout};
 use crate::case::outputs::{self, Outputs};
 use crate::case::python::PythonNeed;
-use crate::check::{Failure, exit};
-use crate::execute::context::PythonUnavailable;
-use crate::execute::journal::Journal;
+use crate::check::{Failure, FailureKind, exit};
+use crate::execute::collect::journal::Journal;
+use crate::execute::collect::reports;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Environment, OUTPUT, changed};
-use crate::execute::limit::Limit;
 use crate::execute::process_tree::capture;
 use crate::execute::process_tree::cookie::Cookie;
+use crate::execute::process_tree::step::{self, StepEnd};
 use crate::execute::python::Python;
-use crate::execute::reports;
-use crate::execute::step::{self, StepEnd};
-use crate::observation::{Exit, FixtureError, Observation};
+use crate::execute::run::context::PythonUnavailable;
+use crate::execute::run::limit::Limit;
+use crate::observation::{Execution, Exit, FixtureError};
 use crate::record::event::Stream;
 use crate::schedule::run_resources::RunResources;
 use crate::source::SourceLocation;
@@ -110,8 +110,8 @@ impl Fixtures {
     /// Sets up the fixtures that `case` uses.
     ///
     /// # Errors
-    /// The observation of a case that cannot run; everything set up for it alone has been removed.
-    pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Observation> {
+    /// Why the case cannot run; everything set up for it alone has been removed.
+    pub async fn enter(&self, case: &Case, resources: &RunResources) -> Result<Entered, Execution> {
         let mut entered = Entered::default();
         let limit = resources.execution.limits.for_case(case);
         for fixture in &case.uses {
@@ -128,15 +128,9 @@ impl Fixtures {
                 Err(refused) => {
                     self.leave(entered, resources, false).await;
                     return Err(match refused {
-                        Refused::Interrupted => Observation {
-                            skipped: Some("the run was interrupted".to_owned()),
-                            cancelled: true,
-                            ..Observation::default()
-                        },
-                        Refused::Past(whose) => {
-                            Observation { past: Some(whose), timed_out: true, ..Observation::default() }
-                        }
-                        Refused::Failed(error) => Observation { fixture_error: Some(error), ..Observation::default() },
+                        Refused::Interrupted => Execution::Interrupted,
+                        Refused::Past(whose) => Execution::OutOfTime(whose),
+                        Refused::Failed(error) => Execution::NoFixture(error),
                     });
                 }
             }
@@ -236,7 +230,7 @@ impl Fixtures {
             let kept = settle(&made.fixture, resources, &made.directory);
             let failure = Failure {
                 place: made.teardown.as_ref().map(|step| step.place.clone()),
-                kind: "teardown".into(),
+                kind: FailureKind::Teardown,
                 expected: format!("the teardown of `{}` ends with code 0", made.fixture.name),
                 got: got.replace(&made.directory.display().to_string(), &kept),
                 next: format!("kept: {kept}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::rounds::{Rounds, Tally};
 use crate::case::Case;
-use crate::execute::clock::Instant;
+use crate::execute::run::clock::Instant;
 
 /// The indices of the cases that are still to start, round after round.
 pub(super) struct Queue<'a> {

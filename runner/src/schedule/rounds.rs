@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::case::Case;
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::record::ArtifactStore;
 use crate::record::event;
 use crate::record::event::Event;
@@ -124,7 +124,7 @@ impl Tally {
             Some((number, verdict)) => {
                 let failure = Failure {
                     place: Some(case.place.clone()),
-                    kind: "iterations".into(),
+                    kind: FailureKind::Iterations,
                     expected: "every iteration passes".to_owned(),
                     got: format!("{counted}; the first that did not is iteration {number}"),
                     next: String::new(),

@@ -13,9 +13,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::case::{Case, Launch};
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::execute::RunContext;
-use crate::execute::clock::{Instant, sleep_until, timeout_at};
+use crate::execute::run::clock::{Instant, sleep_until, timeout_at};
 use crate::execute::srun::last_words;
 use crate::host::deadline;
 use crate::record::event::{self, Attempt, Event};
@@ -261,7 +261,7 @@ fn not_run(case: &Case, verdict: Verdict, got: String, started: Instant) -> Vec<
     if !matches!(verdict, Verdict::Skipped { .. }) {
         let failure = Failure {
             place: Some(case.place.clone()),
-            kind: "slurm".into(),
+            kind: FailureKind::Slurm,
             expected: "Slurm runs the case".to_owned(),
             got,
             next: "`sinfo` and `squeue` show what there is; --srun passes options on".to_owned(),

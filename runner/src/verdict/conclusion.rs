@@ -69,7 +69,7 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
         })
     };
     // A hanging rank is ended like those that wait for it, but its stack explains most.
-    let missing = observation.hang.iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
+    let missing = observation.execution.hang().into_iter().flat_map(|hang| &hang.missing).map(|rank| Role::Rank(*rank));
     if let Some(role) = missing.into_iter().find(|role| observation.process(*role).is_some()) {
         return Some(role);
     }
@@ -79,7 +79,7 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
     let bad = |exit: &Exit| !matches!(exit, Exit::Code(0));
     // The process that failed before the others were ended explains more than they do.
     let failed = case.expect.exit.failed_early(observation).into_iter().map(|process| process.role).min();
-    if let Some(role) = failed.filter(|_| !observation.unfinished.is_empty()) {
+    if let Some(role) = failed.filter(|_| !observation.execution.unfinished().is_empty()) {
         return Some(role);
     }
     observation

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::limit::Limit;
 
 use crate::case::Case;
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::execute::python::default_requirements;
 use crate::host::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
@@ -37,7 +37,7 @@ const FOREIGN: &str = "wrong ELF class";
 pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     let failure = |got: String, next: String| Failure {
         place: None,
-        kind: "environment".into(),
+        kind: FailureKind::Environment,
         expected: "the machine lets the case run".to_owned(),
         got,
         next,
@@ -115,7 +115,7 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
         ));
     }
     if let Some(sentence) = &machine.out_of_memory
-        && (observation.timed_out || ended_by(&[SIGKILL]).is_some())
+        && (observation.execution.is_timeout() || ended_by(&[SIGKILL]).is_some())
     {
         let victim = ended_by(&[SIGKILL]).map(|role| format!(": SIGKILL ended {role}")).unwrap_or_default();
         let next = "give the machine or the container more memory, run fewer cases at once (`--jobs`), or make tensors \
@@ -141,7 +141,8 @@ pub fn hints(case: &Case, observation: &Observation) -> Vec<String> {
         let size = machine::describe(bytes);
         format!("SIGBUS ended {role}: /dev/shm has {size} in all here, and a program that uses more ends this way (containers: `--shm-size`)")
     });
-    let no_loopback = machine.no_loopback.clone().filter(|_| observation.infra_error != machine.no_loopback);
+    let no_loopback =
+        machine.no_loopback.clone().filter(|_| observation.execution.infra_error() != machine.no_loopback.as_deref());
     let machine = no_space.into_iter().chain(no_shm).chain(no_loopback);
     machine.chain(hint).chain(no_torch(case, observation)).chain(machine::inherited_limits()).collect()
 }
@@ -170,7 +171,7 @@ fn no_torch(case: &Case, observation: &Observation) -> Option<String> {
 
 /// Who ended unexpectedly with `words` on stderr: a process, or ftest itself.
 fn complaining(case: &Case, observation: &Observation, words: &str) -> Option<String> {
-    if observation.infra_error.as_ref().is_some_and(|error| error.contains(words)) {
+    if observation.execution.infra_error().is_some_and(|error| error.contains(words)) {
         return Some("ftest".to_owned());
     }
     let said = |process: &&ProcessObservation| {
@@ -213,7 +214,7 @@ fn no_room(process: &ProcessObservation) -> Option<String> {
 mod tests {
     use super::*;
     use crate::host::machine::Machine;
-    use crate::observation::Captured;
+    use crate::observation::{Captured, Execution};
 
     fn seen(machine: Machine, exits: &[Exit]) -> Observation {
         let process = |(rank, exit): (usize, &Exit)| ProcessObservation {
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(kind(&with(full(), Exit::Code(0), "head: No space left on device")), [""; 0]);
         assert_eq!(kind(&with(full(), Exit::Code(1), "head: no")), [""; 0]);
         let mut ours = with(full(), Exit::Code(0), "");
-        ours.infra_error = Some("cannot make /t/0: No space left on device (os error 28)".to_owned());
+        ours.execution = Execution::NotStarted("cannot make /t/0: No space left on device (os error 28)".to_owned());
         assert_eq!(kind(&ours), ["ftest found no space: TMPDIR, /t, is full"]);
 
         let shm = |why: &str| Machine { no_shared_memory: Some(why.to_owned()), ..Machine::default() };

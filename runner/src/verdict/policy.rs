@@ -8,7 +8,7 @@ use super::Verdict;
 use super::conclusion::{Conclusion, Outcome};
 use crate::case::Case;
 use crate::case::policy::{Retries, RetryIf, Xfail};
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::observation::{Captured, Exit, Observation, Role};
 
 fn accepts(class: &RetryIf, case: &Case, outcome: &Outcome) -> bool {
@@ -27,9 +27,9 @@ fn accepts(class: &RetryIf, case: &Case, outcome: &Outcome) -> bool {
 pub fn again(retries: &Retries, case: &Case, outcome: &Outcome) -> bool {
     let failed = matches!(outcome.verdict, Verdict::Failed | Verdict::Timeout | Verdict::Broken);
     // A gap is still a gap the next time.
-    let gap = outcome.failures.iter().any(|failure| failure.kind == "gap");
+    let gap = outcome.failures.iter().any(|failure| failure.kind == FailureKind::Gap);
     let wanted = retries.only_if.is_empty() || retries.only_if.iter().any(|class| accepts(class, case, outcome));
-    let time = outcome.observation.past.is_none();
+    let time = outcome.observation.execution.expired_limit().is_none();
     failed && !gap && wanted && time
 }
 
@@ -60,7 +60,7 @@ pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
             conclusion.verdict = Verdict::Failed;
             conclusion.failures.push(Failure {
                 place: Some(xfail.place.clone()),
-                kind: "xfail".into(),
+                kind: FailureKind::Xfail,
                 expected: format!("the case fails: {}", xfail.describe()),
                 got: "it passed".to_owned(),
                 next: "if it is fixed, remove `xfail`; if it only passes sometimes, write `strict: false`".to_owned(),
@@ -78,12 +78,15 @@ pub fn apply(xfail: &Xfail, conclusion: &mut Conclusion) {
 
 /// Why a failure differs from the known one, as far as can be told.
 fn other(outcome: &Outcome) -> Option<String> {
-    if let Some(whose) = &outcome.observation.past {
+    if let Some(whose) = outcome.observation.execution.expired_limit() {
         return Some(format!("the time of {whose} was up"));
     }
     // The case must have reached the point where it fails.
     if !outcome.failures.is_empty()
-        && outcome.failures.iter().all(|failure| matches!(&*failure.kind, "kill" | "cut" | "fault"))
+        && outcome
+            .failures
+            .iter()
+            .all(|failure| matches!(failure.kind, FailureKind::Kill | FailureKind::Cut | FailureKind::Fault))
     {
         return Some("a `kill`, a cut or a fault did not happen".to_owned());
     }

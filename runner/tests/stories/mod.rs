@@ -6,7 +6,7 @@ use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::report::{
     ClusterReport, LinkScope, LinkTotals, MeasuredOperation, OperationKind, RankTotals, TimelineEntry,
 };
-use runner::check::Failure;
+use runner::check::{Failure, FailureKind};
 use runner::observation::{Exit, Gap, Role};
 use runner::record::Run;
 use runner::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
@@ -140,9 +140,9 @@ pub(crate) fn passed(index: u64) -> Attempt {
 pub(crate) fn failed(ranks: u32, report: &str) -> Attempt {
     let diff = "--- accepted\n+++ new\n@@ -3,5 +3,5 @@\n   \"calls\": 3,\n-  \"bytes\": 1048576,\n+  \"bytes\": 2097152,\n   \"op\": \"sum\"";
     let place = Some(SourceLocation { file: "suites/dist.yaml".into(), line: 41, column: 11 });
-    let failure = |kind: &'static str, expected: &str, got: &str, next: &str| Failure {
+    let failure = |kind: FailureKind, expected: &str, got: &str, next: &str| Failure {
         place: place.clone(),
-        kind: kind.into(),
+        kind,
         expected: expected.into(),
         got: got.into(),
         next: next.into(),
@@ -152,9 +152,9 @@ pub(crate) fn failed(ranks: u32, report: &str) -> Attempt {
         verdict: Verdict::Failed,
         duration_us: 2_345_678,
         failures: vec![
-            failure("report", "$.collectives.all_reduce.bytes == 64", "32", ""),
+            failure(FailureKind::Report, "$.collectives.all_reduce.bytes == 64", "32", ""),
             failure(
-                "snapshot",
+                FailureKind::Snapshot,
                 "the cluster report is as in suites/snapshots/dist__sweep.snap",
                 diff,
                 "review suites/snapshots/dist__sweep.snap.new with `ftest review`",

@@ -524,7 +524,7 @@ impl Started {
     /// Waits until what `before` has is gone; then nothing of the run is left.
     fn assert_nothing_is_left(&self, before: Vec<Process>) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-            let deadline = runner::execute::clock::Instant::now() + PATIENCE;
+            let deadline = runner::execute::run::clock::Instant::now() + PATIENCE;
             let left = self.machine.everything().wait(before, deadline).await;
             assert!(left.is_empty(), "still there: {left:?}");
         });

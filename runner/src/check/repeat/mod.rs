@@ -9,7 +9,7 @@ mod streams;
 
 use regex::bytes::Regex;
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::observation::Observation;
 use crate::source::SourceLocation;
 
@@ -95,7 +95,7 @@ impl Deterministic {
     fn failure(&self, expected: &str, got: String, next: &str) -> Failure {
         Failure {
             place: Some(self.place.clone()),
-            kind: "deterministic".into(),
+            kind: FailureKind::Deterministic,
             expected: expected.to_owned(),
             got,
             next: next.to_owned(),

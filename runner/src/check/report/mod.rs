@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use crate::check::Failure;
 use crate::check::capture::{Captures, Operand};
 use crate::check::operator::{Operator, length_of};
+use crate::check::{Failure, FailureKind};
 use crate::expression::compare;
 use crate::observation::Observation;
 use crate::source::SourceLocation;
@@ -269,7 +269,7 @@ impl ReportCheck {
     fn failure(&self, expected: String, got: &str, next: &str) -> Failure {
         Failure {
             place: Some(self.place.clone()),
-            kind: "report".into(),
+            kind: FailureKind::Report,
             expected: match self.rank {
                 Some(rank) => format!("rank {rank}: {expected}"),
                 None => expected,

@@ -11,8 +11,8 @@ use protocol::plan::ClusterPlan;
 use serde::Serialize;
 
 use crate::commands::after_torch;
+use crate::execute::collect::reports;
 use crate::execute::launch::environment::Environment;
-use crate::execute::reports;
 use crate::host::{output, whole_file};
 
 /// Below a run's scratch directory.

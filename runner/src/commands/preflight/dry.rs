@@ -9,8 +9,8 @@ use protocol::env;
 use super::observed::{self, Observed};
 use super::probe::Probe;
 use crate::commands::after_torch;
+use crate::execute::collect::reports;
 use crate::execute::launch::environment::Environment;
-use crate::execute::reports;
 
 const WATCH: &str = include_str!("watch.py");
 

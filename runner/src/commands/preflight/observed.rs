@@ -7,7 +7,7 @@ use protocol::device_report::{DeviceReport, Tally};
 use serde::{Deserialize, Serialize};
 
 use super::rules::Need;
-use crate::execute::{gaps, reports};
+use crate::execute::collect::{gaps, reports};
 
 /// Where `watch.py` writes within a run's scratch directory.
 pub(super) fn directory(scratch: &Path) -> PathBuf {

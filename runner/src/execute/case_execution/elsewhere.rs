@@ -100,7 +100,7 @@ impl CaseExecution<'_> {
         if let Some(elsewhere) = self.elsewhere.take()
             && let Err(why) = elsewhere.close(&self.scratch).await
         {
-            self.observation.infra_error.get_or_insert(why);
+            self.ran.infra_error.get_or_insert(why);
         }
     }
 }

@@ -1,26 +1,35 @@
-//! How a case is ended: its running processes, its leftovers, its coordinator. Every step has a deadline.
+//! The fourth stage of a case, how it is ended: its running processes, its leftovers, its coordinator. Every step has a deadline.
 
 use rustix::process::Signal;
 
-use super::super::clock::Instant;
-use super::CaseExecution;
+use super::{CaseExecution, Ended, Over};
 use crate::check::exit;
 use crate::execute::process_tree::sweep::Process;
+use crate::execute::run::clock::Instant;
 use crate::execute::srun::Tasks;
 use crate::host::deadline;
-use crate::observation::Role;
+use crate::observation::{Execution, Role, Stop};
+
+impl<'a> Over<'a> {
+    /// Ends what still runs.
+    pub(super) async fn end(mut self) -> Ended<'a> {
+        // Whatever was started by then did not end in an orderly way.
+        let is_refused = matches!(self.refusal, Some(Execution::NotStarted(_) | Execution::Interrupted));
+        self.execution.end(is_refused).await;
+        Ended { execution: self.execution, refusal: self.refusal }
+    }
+}
 
 impl CaseExecution<'_> {
-    /// Ends what still runs, then collects results. Order: ranks, their leftovers, coordinator, streams, reports.
-    pub(super) async fn end(&mut self) {
+    /// Ends what still runs. Order: ranks, their leftovers, coordinator.
+    async fn end(&mut self, is_refused: bool) {
         let cancel = &self.context.cancel;
         if self.tree.is_alive() {
             self.note_unfinished().await;
             self.note_survivors();
             self.escalate().await;
         }
-        let seen = &self.observation;
-        let normal = !seen.timed_out && !seen.cut_short && !seen.cancelled && seen.infra_error.is_none();
+        let normal = !is_refused && matches!(self.ran.stop, Stop::Finished) && self.ran.infra_error.is_none();
         let swept = if normal {
             self.tree.let_leave(cancel).await;
             let swept = self.tree.kill_leftovers().await;
@@ -41,7 +50,7 @@ impl CaseExecution<'_> {
         self.end_elsewhere(normal).await;
         self.pump(Instant::now() + deadline::KILLED).await;
         if let Err(wrong) = self.tree.stop_coordinator(cancel).await {
-            self.observation.infra_error.get_or_insert(wrong);
+            self.ran.infra_error.get_or_insert(wrong);
         }
         if self.endpoint.is_some() || !normal {
             // No process is spared now: whatever the coordinator left is ended too, however the coordinator itself
@@ -53,7 +62,6 @@ impl CaseExecution<'_> {
             };
         }
         self.fetch_files().await;
-        self.collect().await;
     }
 
     /// Notes what still runs; the exits of these processes do not count. torchrun's workers and srun's tasks are not our
@@ -77,15 +85,15 @@ impl CaseExecution<'_> {
             roles.sort_unstable();
             roles.dedup();
         }
-        self.observation.unfinished = unfinished;
-        self.observation.stopped = stopped;
+        self.ran.unfinished = unfinished;
+        self.ran.stopped = stopped;
     }
 
     /// Notes which processes are ended after a failure, and what they waited for, if known.
     fn note_survivors(&mut self) {
         let Some(failed) = self.deaths.failed() else { return };
-        let left: Vec<String> = self.observation.unfinished.iter().map(Role::to_string).collect();
-        let when = match self.case.timeout.survivors.filter(|_| self.observation.cut_short) {
+        let left: Vec<String> = self.ran.unfinished.iter().map(Role::to_string).collect();
+        let when = match self.case.timeout.survivors.filter(|_| matches!(self.ran.stop, Stop::CutShort(_))) {
             Some(survivors) => format!("{} s after", survivors.as_secs_f64()),
             None => "at the deadline, after".to_owned(),
         };
@@ -93,7 +101,7 @@ impl CaseExecution<'_> {
             (if left.len() == 1 { "was" } else { "were" }, failed.role, exit::describe(&failed.exit));
         let note = format!("{} still ran {when} {role} ended with {how}, and {was} ended", left.join(", "));
         self.observation.notes.push(note);
-        if let Some(hang) = &self.observation.hang {
+        if let Some(hang) = self.ran.stop.hang() {
             self.observation.notes.push(hang.sentence.clone());
         }
     }
@@ -101,7 +109,7 @@ impl CaseExecution<'_> {
     /// Collects stacks where they help, then sends SIGTERM and waits for the grace period.
     async fn escalate(&mut self) {
         let cancel = &self.context.cancel;
-        if self.observation.timed_out || self.observation.cut_short {
+        if self.ran.stop.waiting().is_some() {
             let sweep = self.tree.sweep();
             let pythons: Vec<Process> = sweep.find().into_iter().filter(Process::prints_stacks).collect();
             for process in &pythons {

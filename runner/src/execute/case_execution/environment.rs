@@ -8,13 +8,13 @@ use super::CaseExecution;
 use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::case::variables::SHARED_PATHS;
+use crate::execute::collect::reports;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment, changed};
 use crate::execute::machines;
 use crate::execute::python::Python;
-use crate::execute::reports;
 use crate::execute::srun;
-use crate::observation::{PythonUsed, SHARED};
+use crate::observation::{PythonError, PythonUsed, SHARED};
 
 /// The sanitizers of a case, unless they are the default. Comparing two runs needs the contents of replicas, too.
 fn sanitizers(case: &Case) -> Option<String> {
@@ -60,7 +60,10 @@ impl CaseExecution<'_> {
     }
 
     /// Asks the interpreter what it has of what the case declares, which must be there unless ftest put it there.
-    pub(super) async fn ask_python(&mut self, need: &PythonNeed, python: &Python) {
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(super) async fn ask_python(&mut self, need: &PythonNeed, python: &Python) -> Result<(), PythonError> {
         let case = self.case;
         let environment = changed(&case.env, &case.env_unset, case.env_inherit.as_deref());
         let started = (&environment, case.cwd.as_path());
@@ -68,7 +71,7 @@ impl CaseExecution<'_> {
         let joined = self.context.machines.is_some() && machines::nodes_elsewhere(case) > 0;
         let only_here = joined || srun::is_apart(case);
         self.observation.python = Some(PythonUsed { only_here, ..used.python });
-        self.observation.python_error = used.error;
+        used.error.map_or(Ok(()), Err)
     }
 
     /// Sets the injected faults, for the ranks and for the coordinator.

@@ -1,11 +1,11 @@
 //! A case in which nothing moves although no rank waits in NCCL: when that is a hang, and where its processes are.
 
 use super::CaseExecution;
-use crate::execute::clock::{Instant, sleep_until};
+use crate::execute::hang::{native_state, python_stack, stuck};
 use crate::execute::process_tree::sweep::Process;
-use crate::execute::stillness::{self, Stillness};
-use crate::execute::{native_state, stuck};
-use crate::observation::Hang;
+use crate::execute::run::clock::{Instant, sleep_until};
+use crate::execute::watch::stillness::{self, Stillness};
+use crate::observation::{Hang, Ran, Waiting};
 
 /// Until it is time to look again; never for a case without `timeout.idle`, or whose processes are not all here.
 pub(super) async fn time_to_look(next: Option<Instant>) {
@@ -56,23 +56,24 @@ impl CaseExecution<'_> {
         Some(stuck::hang(&sentences, details))
     }
 
-    /// Notes what the processes wait for that are about to be ended, unless they wait in NCCL.
-    pub(super) fn note_whereabouts(&mut self) {
-        if self.observation.hang.is_none() {
-            self.observation.whereabouts = stuck::sentences(&self.tree.sweep().find(), self.tree.processes(), None);
-        }
+    /// What the processes wait for that are about to be ended and that do not wait in NCCL.
+    pub(super) fn whereabouts(&self) -> Vec<String> {
+        stuck::sentences(&self.tree.sweep().find(), self.tree.processes(), None)
     }
 
     /// Notes where in their programs they were, once Python has printed its stacks.
     pub(super) fn note_places(&mut self) {
-        let places = stuck::places(&self.observation);
-        match &mut self.observation.hang {
-            // Its lines are those of NCCL's calls.
-            Some(hang) if !hang.missing.is_empty() || !hang.lines.is_empty() => {}
-            Some(hang) => hang.lines = places,
-            None if self.observation.timed_out || self.observation.cut_short => {
-                self.observation.whereabouts.extend(places);
+        let processes = &self.observation.processes;
+        let Ran { stop, unfinished, .. } = &mut self.ran;
+        match stop.waiting_mut() {
+            Some(Waiting::Hang(hang)) => {
+                python_stack::locate_missing(hang, processes);
+                // Its lines are those of NCCL's calls.
+                if hang.missing.is_empty() && hang.lines.is_empty() {
+                    hang.lines = stuck::places(processes, unfinished);
+                }
             }
+            Some(Waiting::Whereabouts(lines)) => lines.extend(stuck::places(processes, unfinished)),
             None => {}
         }
     }

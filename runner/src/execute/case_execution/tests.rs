@@ -3,19 +3,24 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use protocol::announcement::Announcement;
 use protocol::frame;
 use protocol::message::{ToCoordinator, ToRank, VERSION};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
 
-use super::super::Cancel;
-use super::super::process_tree::inherit::UmaskOf;
-use super::super::show::Streams;
+use super::prepare::Needs;
+use super::watch::Running;
 use super::*;
-use crate::case::{Kill, KillTarget, Timeout};
-use crate::execute::process_tree::{ProcessPlan, Texts};
+use crate::case::{Kill, KillTarget, Launch, Timeout};
+use crate::execute::Cancel;
+use crate::execute::launch::environment::Environment;
+use crate::execute::process_tree::inherit::UmaskOf;
+use crate::execute::process_tree::show::Streams;
+use crate::execute::process_tree::{Event, ProcessPlan, Texts};
 use crate::host::install::Install;
+use crate::observation::{Role, Waiting};
 use crate::source::SourceLocation;
 
 /// Longer than anything here may take on a loaded machine.
@@ -73,6 +78,12 @@ fn start(execution: &mut CaseExecution<'_>, role: Role, argv: &[&str]) {
     execution.tree.start(&plan, &execution.scratch, true).unwrap();
 }
 
+/// A case whose processes were started, which is watched until `deadline`.
+fn running(execution: CaseExecution<'_>, deadline: Instant) -> Running<'_> {
+    let needs = Needs { python: None, warm: None, limit: None, deadline, environment: Environment::new() };
+    Running { execution, needs, port: None }
+}
+
 /// A coordinator that gives one answer.
 fn answer(listener: UnixListener, json: &'static str) {
     tokio::spawn(async move {
@@ -92,8 +103,8 @@ fn answer(listener: UnixListener, json: &'static str) {
     });
 }
 
-/// The result of a case whose coordinator announced a hang and answers this.
-async fn after_a_hang(json: Option<&'static str>) -> Observation {
+/// What became of a case whose coordinator announced a hang and answers this.
+async fn after_a_hang(json: Option<&'static str>) -> Execution {
     let (case, context) = (case(&["true"]), context(&Cancel::new()));
     let mut execution = CaseExecution::new(&case, &context).unwrap();
     let address = execution.scratch.join("c.sock");
@@ -109,23 +120,23 @@ async fn after_a_hang(json: Option<&'static str>) -> Observation {
     assert!(matches!(event, Event::Line(Role::Coordinator, _)), "{event:?}");
     execution.tree.keep(event);
     start(&mut execution, Role::Launcher(0), &["true"]);
-    execution.watch(Instant::now() + PATIENCE).await;
-    let observation = std::mem::take(&mut execution.observation);
+    let Over { mut execution, .. } = running(execution, Instant::now() + PATIENCE).watch().await;
+    let (ran, observation) = (std::mem::take(&mut execution.ran), std::mem::take(&mut execution.observation));
     drop(execution);
     context.discard(&observation);
-    observation
+    Execution::Ran(Box::new(ran))
 }
 
 #[tokio::test]
 async fn a_hang_that_is_none_any_more_does_not_end_the_case() {
     let gone_on = after_a_hang(Some(r#"{"hang":null,"waits_ms":null,"activities":[]}"#)).await;
-    assert_eq!((gone_on.timed_out, gone_on.hang), (false, None));
-    let hung = r#"{"hang":{"sentence":"rank 0 waits","missing":[1],"waits":[]},"waits_ms":[],"missing_processes":[1],"activities":[]}"#;
+    assert!(!gone_on.was_ended());
+    let hung = r#"{"hang":{"sentence":"rank 0 waits","waits":[],"missing":[1],"cycle":[]},"waits_ms":[],"missing_processes":[1],"activities":[]}"#;
     let hung = after_a_hang(Some(hung)).await;
-    assert!(hung.timed_out);
-    assert_eq!(hung.hang.unwrap().sentence, "rank 0 waits");
+    assert!(hung.is_timeout());
+    assert_eq!(hung.hang().unwrap().sentence, "rank 0 waits");
     let not_asked = after_a_hang(None).await;
-    assert_eq!((not_asked.timed_out, not_asked.hang), (true, None));
+    assert_eq!((not_asked.is_timeout(), not_asked.hang()), (true, None));
 }
 
 #[tokio::test]
@@ -145,27 +156,24 @@ async fn the_last_words_of_the_last_process_are_heard() {
     // Put its end first, because they come in any order.
     events.sort_by_key(|event| matches!(event, Event::Line(..)));
     events.into_iter().for_each(|event| execution.tree.keep(event));
-    execution.watch(Instant::now() + PATIENCE).await;
-    execution.collect().await;
-    assert_eq!(execution.observation.kills_not_triggered, Vec::<String>::new());
-    context.discard(&execution.observation);
+    let over = running(execution, Instant::now() + PATIENCE).watch().await;
+    let seen = Ended { execution: over.execution, refusal: over.refusal }.collect(context.lives.begin()).await;
+    assert_eq!(seen.execution.ran().unwrap().missed.kills, Vec::<String>::new());
+    context.discard(&seen);
 }
 
 #[tokio::test]
 async fn a_stop_is_seen_while_the_coordinator_starts() {
     let cancel = Cancel::new();
     let (case, context) = (Case { coordinator: true, ..case(&["true"]) }, context(&cancel));
-    let mut execution = CaseExecution::new(&case, &context).unwrap();
-    let (started, ()) = tokio::join!(execution.run(), async { cancel.raise() });
-    started.unwrap();
-    assert!(
-        execution.observation.cancelled
-            && execution.observation.skipped.is_some()
-            && execution.tree.processes().is_empty()
-    );
-    execution.end().await;
-    assert_eq!(execution.observation.leaked, Vec::<String>::new());
-    context.discard(&execution.observation);
+    let prepared = CaseExecution::new(&case, &context).unwrap().prepare().await.ok().unwrap();
+    let (started, ()) = tokio::join!(prepared.start(), async { cancel.raise() });
+    let over = started.err().unwrap();
+    assert!(matches!(over.refusal, Some(Execution::Interrupted)) && over.execution.tree.processes().is_empty());
+    let seen = over.end().await.collect(context.lives.begin()).await;
+    assert!(seen.execution.is_interrupted());
+    assert_eq!(seen.leaked, Vec::<String>::new());
+    context.discard(&seen);
 }
 
 /// What is seen of a shell's `script` that is watched for `time`, in which nothing may stand still for 300 ms.
@@ -174,12 +182,18 @@ async fn watched(script: &str, time: Duration) -> Observation {
     let (case, context) = (Case { timeout, ..case(&["true"]) }, context(&Cancel::new()));
     let mut execution = CaseExecution::new(&case, &context).unwrap();
     start(&mut execution, Role::Launcher(0), &["sh", "-c", script]);
-    execution.watch(Instant::now() + time).await;
-    execution.end().await;
-    let observation = std::mem::take(&mut execution.observation);
-    drop(execution);
+    let over = running(execution, Instant::now() + time).watch().await;
+    let observation = over.end().await.collect(context.lives.begin()).await;
     context.discard(&observation);
     observation
+}
+
+/// Where its processes were.
+fn whereabouts(seen: &Observation) -> &[String] {
+    match seen.execution.ran().and_then(|ran| ran.stop.waiting()) {
+        Some(Waiting::Whereabouts(lines)) => lines,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]
@@ -187,14 +201,14 @@ async fn a_process_that_waits_for_ever_has_hung_and_one_that_sleeps_has_not() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("fifo").display().to_string();
     let stuck = watched(&format!("mkfifo {path}; read x < {path}"), PATIENCE).await;
-    let sentence = stuck.hang.as_ref().map(|hang| hang.sentence.clone()).unwrap_or_default();
+    let sentence = stuck.execution.hang().map(|hang| hang.sentence.clone()).unwrap_or_default();
     let expected = format!(
         "no process does anything, and none waits in NCCL: launcher 0 is in openat, waiting for the other end of {path}"
     );
     assert_eq!(sentence, expected);
-    assert!(stuck.timed_out && stuck.whereabouts.is_empty());
+    assert!(stuck.execution.is_timeout());
     let asleep = watched("exec sleep 60", Duration::from_millis(1500)).await;
-    assert_eq!((asleep.hang, &asleep.whereabouts[..]), (None, &["launcher 0 is in clock_nanosleep".to_owned()][..]));
+    assert_eq!(whereabouts(&asleep), ["launcher 0 is in clock_nanosleep"]);
     let works = watched("while :; do :; done", Duration::from_millis(1500)).await;
-    assert_eq!((works.hang, works.timed_out, works.whereabouts.len()), (None, true, 1));
+    assert_eq!((works.execution.is_timeout(), whereabouts(&works).len()), (true, 1));
 }

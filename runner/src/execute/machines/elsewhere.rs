@@ -15,10 +15,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::machine::Machine;
 use super::message::{Answer, Holders, Open, Order, Start};
 use crate::case::{Case, KillTarget};
-use crate::execute::cancel::Cancel;
-use crate::execute::clock::{Instant, timeout_at};
 use crate::execute::process_tree::sweep::Swept;
 use crate::execute::process_tree::{ProcessPlan, ProcessTree};
+use crate::execute::run::cancel::Cancel;
+use crate::execute::run::clock::{Instant, timeout_at};
 use crate::host::{deadline, plain_path};
 use crate::observation::Role;
 

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 
+use super::show::{LINE, Shown};
 use crate::check::search::Search;
-use crate::execute::clock::{Instant, timeout_at};
-use crate::execute::show::{LINE, Shown};
+use crate::execute::run::clock::{Instant, timeout_at};
 use crate::observation::Captured;
 
 /// Bytes kept from the beginning of a stream.

@@ -7,6 +7,8 @@ pub mod cookie;
 pub mod inherit;
 pub(crate) mod kernel;
 pub mod process;
+pub mod show;
+pub mod step;
 pub mod sweep;
 mod tree;
 

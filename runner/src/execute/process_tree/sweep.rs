@@ -14,7 +14,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::children;
 use super::cookie::{self, Cookie};
-use crate::execute::clock::{Instant, timeout_at};
+use crate::execute::run::clock::{Instant, timeout_at};
 use crate::host::{deadline, variable};
 
 /// How often to look among our children for a group that still exists.

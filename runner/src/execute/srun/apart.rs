@@ -10,8 +10,9 @@ use protocol::env;
 use protocol::launcher::Task;
 
 use super::Order;
+use crate::execute::collect::reports;
 use crate::execute::launch::environment::Environment;
-use crate::execute::{reports, torchrun};
+use crate::execute::launch::torchrun;
 use crate::host::{deadline, machine};
 
 /// Slurm's variable with the address from which this machine was asked to start the task: that of srun's machine.
@@ -177,7 +178,7 @@ fn expanded(entry: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::placement::Placement;
+    use crate::execute::launch::placement::Placement;
 
     #[test]
     fn a_list_of_nodes_is_read_as_slurm_writes_it() {

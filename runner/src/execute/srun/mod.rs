@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::launch::environment::Environment;
-use super::placement::{Placement, Shared};
 use crate::case::srun::{Program, Srun};
 use crate::case::{Case, Launch, Transport};
+use crate::execute::launch::placement::{Placement, Shared};
 use crate::host::machine;
 use crate::observation::Exit;
 

@@ -15,12 +15,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
 
 use super::{Ended, ORDER, Order, apart, ended, here, started};
 use crate::execute::launch::environment::Environment;
+use crate::execute::launch::placement::{Placement, node_cookie, variables};
 use crate::execute::launch::program;
-use crate::execute::placement::{Placement, node_cookie, variables};
+use crate::execute::launch::torchrun;
 use crate::execute::process_tree::cookie::Cookie;
 use crate::execute::process_tree::inherit::UmaskOf;
 use crate::execute::process_tree::kernel::{self, Spawn};
-use crate::execute::torchrun;
 use crate::host::{deadline, whole_file};
 use crate::observation::Exit;
 

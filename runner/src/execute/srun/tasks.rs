@@ -15,11 +15,11 @@ use super::follow::Directory;
 use super::{Ended, apart, directory, ended, started};
 use crate::case::Case;
 use crate::case::srun::Srun;
-use crate::execute::clock::Instant;
+use crate::execute::launch::ranks;
 use crate::execute::process_tree::Event;
 use crate::execute::process_tree::capture::{Capture, Lines};
-use crate::execute::ranks;
-use crate::execute::show::{Name, Shown};
+use crate::execute::process_tree::show::{Name, Shown};
+use crate::execute::run::clock::Instant;
 use crate::host::secrets::Secrets;
 use crate::observation::{Exit, ProcessObservation, Role};
 

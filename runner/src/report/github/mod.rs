@@ -6,7 +6,7 @@ mod path;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::host::printable;
 use crate::host::variable;
 use crate::record::{CaseRun, Run};
@@ -114,7 +114,7 @@ fn severity(verdict: &Verdict) -> Option<u8> {
 
 fn message(case: &CaseRun, failures: &[&Failure]) -> String {
     // A failure of that kind tells the same.
-    let told = failures.iter().any(|failure| failure.kind == "hang");
+    let told = failures.iter().any(|failure| failure.kind == FailureKind::Hang);
     let hang = case.shown().and_then(|attempt| attempt.hang.as_ref()).filter(|_| !told);
     let hang = hang.map_or_else(String::new, |hang| format!("{}\n", hang.story()));
     format!("{hang}{}", details(failures))
@@ -158,7 +158,7 @@ mod tests {
     fn every_line_that_failures_name_has_one() {
         let failure = |file: &str, line: usize| Failure {
             place: Some(SourceLocation { file: file.into(), line, column: 1 }),
-            kind: "race".into(),
+            kind: FailureKind::Unknown("race".into()),
             expected: "none".into(),
             got: format!("at {line}"),
             next: String::new(),

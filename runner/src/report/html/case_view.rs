@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::host::{docs, printable};
 use crate::observation::{Exit, Gap, Role};
 use crate::record::CaseRun;
@@ -189,11 +189,11 @@ impl AttemptView {
             ("scratch directory", file(&attempt.kept)),
         ];
         // Only where something else is found first: an exit may be all there is.
-        let cause = |failure: &Failure| matches!(&*failure.kind, "hang" | "finding");
+        let cause = |failure: &Failure| matches!(failure.kind, FailureKind::Hang | FailureKind::Finding);
         let caused = attempt.failures.iter().any(cause);
         let (follows, first): (Vec<&Failure>, Vec<&Failure>) =
-            attempt.failures.iter().partition(|failure| caused && failure.kind == "exit");
-        let told = attempt.failures.iter().any(|failure| failure.kind == "hang");
+            attempt.failures.iter().partition(|failure| caused && failure.kind == FailureKind::Exit);
+        let told = attempt.failures.iter().any(|failure| failure.kind == FailureKind::Hang);
         AttemptView {
             number: attempt.number,
             verdict: attempt.verdict.word(),
@@ -259,7 +259,7 @@ impl FailureView {
             _ => "",
         };
         FailureView {
-            kind: failure.kind.clone().into_owned(),
+            kind: failure.kind.to_string(),
             place: failure.place.as_ref().map(ToString::to_string),
             expected: failure.expected.clone(),
             got: printable::visible(&failure.got).lines().map(|line| (class(line), line.to_owned())).collect(),
@@ -401,16 +401,22 @@ mod tests {
 
     #[test]
     fn a_hang_is_told_once_and_exits_follow_from_it() {
-        let failure = |kind: &'static str| Failure { kind: kind.into(), ..Failure::default() };
+        let failure = |kind: FailureKind| Failure { kind, ..Failure::default() };
         let hang = Hang { sentence: "rank 0 waits".into(), details: vec!["rank 0: python".into()], ..Hang::default() };
         let of = |failures: Vec<Failure>| {
             let attempt = Attempt { failures, hang: Some(Box::new(hang.clone())), ..Attempt::default() };
             let view = AttemptView::new(&attempt, "a", Depth::Full, true);
             (view.failures.len(), view.follows.len(), view.hang.unwrap().sentence)
         };
-        assert_eq!(of(vec![failure("hang"), failure("exit"), failure("exit")]), (1, 2, None));
-        assert_eq!(of(vec![failure("stdout"), failure("exit")]), (2, 0, Some("rank 0 waits".into())));
-        assert_eq!(of(vec![failure("exit"), failure("finding")]).1, 1);
+        assert_eq!(
+            of(vec![failure(FailureKind::Hang), failure(FailureKind::Exit), failure(FailureKind::Exit)]),
+            (1, 2, None)
+        );
+        assert_eq!(
+            of(vec![failure(FailureKind::Stdout), failure(FailureKind::Exit)]),
+            (2, 0, Some("rank 0 waits".into()))
+        );
+        assert_eq!(of(vec![failure(FailureKind::Exit), failure(FailureKind::Finding)]).1, 1);
     }
 
     #[test]

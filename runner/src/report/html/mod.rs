@@ -473,7 +473,7 @@ fn row(index: usize, case: &CaseRun, before: Option<&Run>, longest: u64, shown: 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::check::Failure;
+    use crate::check::{Failure, FailureKind};
     use crate::observation::{Exit, Role};
     use crate::record::event::{Attempt, CaseInfo, Event, Process, RunInfo, Stream};
 
@@ -508,8 +508,8 @@ pub(crate) mod tests {
     fn nothing_that_a_test_prints_becomes_markup() {
         let evil = "</template></script><script>alert(1)</script><img src=x onerror=alert(1)> \u{1b}[31m\" onclick='x'";
         let [mut attempt, mut end] = finished("s/a", Verdict::Failed, 5);
-        let failure =
-            Failure { kind: evil.into(), expected: evil.into(), got: evil.into(), next: evil.into(), place: None };
+        let kind = FailureKind::Unknown(evil.into());
+        let failure = Failure { kind, expected: evil.into(), got: evil.into(), next: evil.into(), place: None };
         if let Event::AttemptFinished { attempt, .. } = &mut attempt {
             attempt.failures.push(failure.clone());
             attempt.notes.push(evil.into());

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
 
-use crate::check::Failure;
+use crate::check::{Failure, FailureKind};
 use crate::host::calendar::timestamp;
 use crate::record::event::{Attempt, CaseInfo, Process, Stream};
 use crate::record::{CaseRun, Run};
@@ -232,13 +232,13 @@ fn test_case(case: &CaseRun, not_run: &str, profile: Profile, most: usize) -> Te
 
 /// Element and type for a verdict that is not a pass.
 fn kind_of(verdict: &Verdict, first: Option<&Failure>) -> (NonSuccessKind, &'static str) {
-    let of = |kind: &str| first.is_some_and(|failure| failure.kind == kind);
+    let of = |kind: FailureKind| first.is_some_and(|failure| failure.kind == kind);
     match verdict {
         Verdict::Timeout => (NonSuccessKind::Failure, "ftest.timeout"),
-        Verdict::Broken if of("gap") => (NonSuccessKind::Error, "ftest.gap"),
+        Verdict::Broken if of(FailureKind::Gap) => (NonSuccessKind::Error, "ftest.gap"),
         Verdict::Broken => (NonSuccessKind::Error, "ftest.infra"),
-        _ if of("hang") => (NonSuccessKind::Failure, "ftest.hang"),
-        _ if of("leak") => (NonSuccessKind::Failure, "ftest.leak"),
+        _ if of(FailureKind::Hang) => (NonSuccessKind::Failure, "ftest.hang"),
+        _ if of(FailureKind::Leak) => (NonSuccessKind::Failure, "ftest.leak"),
         _ => (NonSuccessKind::Failure, "ftest.check"),
     }
 }

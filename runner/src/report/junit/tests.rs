@@ -26,7 +26,7 @@ fn ended(id: &str, verdict: Verdict, stdout: &[u8]) -> [Event; 2] {
     let stream = Stream { bytes: stdout.len() as u64, head: text.clone(), ..Stream::default() };
     let process =
         Process { role: Role::Rank(0), exit: Exit::Code(1), ended: false, stdout: stream, stderr: Stream::default() };
-    let failure = Failure { kind: "exit".into(), expected: "<a & \"b\">".into(), got: text, ..Failure::default() };
+    let failure = Failure { kind: FailureKind::Exit, expected: "<a & \"b\">".into(), got: text, ..Failure::default() };
     let attempt = Attempt {
         number: 1,
         verdict: verdict.clone(),

@@ -7,7 +7,7 @@ use protocol::schedule::Schedule;
 use super::Attempts;
 use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
-use crate::check::{Failure, repeat};
+use crate::check::{Failure, FailureKind, repeat};
 use crate::filter;
 use crate::observation::Observation;
 use crate::verdict::conclusion::{Conclusion, Outcome};
@@ -49,7 +49,7 @@ impl Attempts<'_> {
         };
         conclusion.failures.push(Failure {
             place: Some(self.case.place.clone()),
-            kind: "chaos".into(),
+            kind: FailureKind::Chaos,
             expected: format!("{count} seeds of delays end like the run without delays: {word}, with the same report"),
             got: in_words(&others),
             next: format!(

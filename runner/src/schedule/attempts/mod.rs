@@ -13,9 +13,9 @@ use crate::case::policy::Retries;
 use crate::case::requirement;
 use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
-use crate::check::{Failure, finding};
+use crate::check::{Failure, FailureKind, finding};
 use crate::execute::run_case;
-use crate::observation::Observation;
+use crate::observation::{Execution, Observation};
 use crate::schedule::Settings;
 use crate::schedule::fixture_pool::Fixtures;
 use crate::schedule::run_resources::RunResources;
@@ -94,13 +94,13 @@ pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shar
 
 /// Makes an unmet requirement a failure. A case that the user interrupted stays skipped.
 fn deny_skip(case: &Case, conclusion: &mut Conclusion) {
-    let interrupted = conclusion.attempts.iter().any(|attempt| attempt.observation.cancelled);
+    let interrupted = conclusion.attempts.iter().any(|attempt| attempt.observation.execution.is_interrupted());
     if let Verdict::Skipped { reason } = &conclusion.verdict
         && !interrupted
     {
         conclusion.failures.push(Failure {
             place: Some(case.place.clone()),
-            kind: "skip".into(),
+            kind: FailureKind::Skip,
             expected: "every case runs (--deny-skip)".to_owned(),
             got: reason.clone(),
             next: String::new(),
@@ -149,7 +149,7 @@ impl Attempts<'_> {
             conclusion.verdict = Verdict::Failed;
             conclusion.failures.push(Failure {
                 place: Some(retries.place.clone()),
-                kind: "flaky".into(),
+                kind: FailureKind::Flaky,
                 expected: "the first attempt passes".to_owned(),
                 got: format!("attempt {} passed", conclusion.attempts.len()),
                 next: "`flaky: pass` in `retries` lets that count".to_owned(),
@@ -169,12 +169,10 @@ impl Attempts<'_> {
         // Without the fixture outputs of the first run.
         let fresh = case.deterministic.is_some().then(|| case.clone());
         let limit = self.resources.execution.limits.for_case(&case).filter(|limit| limit.has_passed());
-        let mut observation = match requirement::unmet(&case) {
-            _ if limit.is_some() => {
-                Observation { past: limit.map(|limit| limit.whose), timed_out: true, ..Observation::default() }
-            }
-            Some(reason) => Observation { skipped: Some(reason), ..Observation::default() },
-            None => self.observe(&mut case).await,
+        let mut observation = match (limit, requirement::unmet(&case)) {
+            (Some(limit), _) => Execution::OutOfTime(limit.whose).into(),
+            (None, Some(reason)) => Execution::Skipped(reason).into(),
+            (None, None) => self.observe(&mut case).await,
         };
         if let Some(mut fresh) = fresh
             && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
@@ -208,7 +206,7 @@ impl Attempts<'_> {
         let fixtures = &self.shared.fixtures;
         let entered = match fixtures.enter(case, self.resources).await {
             Ok(entered) => entered,
-            Err(observation) => return observation,
+            Err(execution) => return execution.into(),
         };
         outputs::fill_case(case.to_mut(), &entered.outputs);
         self.resources.secrets.learn(case.env.clone());

@@ -11,30 +11,34 @@ use super::environment;
 use crate::case::network::Severed;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
-use crate::check::{Failure, Leaks, capture, exit, finding, gap, need, report_shape};
+use crate::check::{Failure, FailureKind, Leaks, capture, exit, finding, gap, need, report_shape};
 use crate::expression::Context;
 use crate::filter;
-use crate::observation::{Exit, Observation, ProcessObservation, Role};
+use crate::observation::{Execution, Exit, Observation, ProcessObservation, Ran, Role, Stop, Waiting};
 use crate::verdict::Verdict;
 
 /// The verdict, and every failed check. `snapshots` determines what happens to snapshots that differ if every other check holds.
 pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) -> (Verdict, Vec<Failure>) {
-    if let Some(reason) = &observation.skipped {
-        return (Verdict::Skipped { reason: reason.clone() }, Vec::new());
-    }
-    if observation.cancelled {
-        return (Verdict::Skipped { reason: "interrupted while it ran".to_owned() }, Vec::new());
+    let skipped = |reason: &str| (Verdict::Skipped { reason: reason.to_owned() }, Vec::new());
+    let ran = match &observation.execution {
+        Execution::Skipped(reason) => return skipped(reason),
+        Execution::Interrupted => return skipped("the run was interrupted"),
+        Execution::OutOfTime(whose) => {
+            return (Verdict::Timeout, vec![out_of_time(case, whose, "it was not started".to_owned())]);
+        }
+        Execution::NoFixture(_) | Execution::NoPython(_) | Execution::NotStarted(_) => {
+            return (Verdict::Broken, not_the_programs(case, observation));
+        }
+        Execution::Ran(ran) => ran,
+    };
+    if matches!(ran.stop, Stop::Interrupted) {
+        return skipped("interrupted while it ran");
     }
     let mut broken = not_the_programs(case, observation);
-    let not_run = [observation.fixture_error.is_some(), observation.python_error.is_some()];
-    if observation.infra_error.is_some() || not_run.contains(&true) {
+    if ran.infra_error.is_some() {
         return (Verdict::Broken, broken);
     }
-    if let Some(whose) = observation.past.as_ref().filter(|_| observation.processes.is_empty()) {
-        let got = "it was not started".to_owned();
-        return (Verdict::Timeout, vec![out_of_time(case, whose, got)]);
-    }
-    let mut failures = in_every_case(case, observation);
+    let mut failures = in_every_case(case, observation, ran);
     let stopped = expected(case, observation, &mut failures);
     if let (Some(deterministic), Some(again)) = (&case.deterministic, &observation.again) {
         match judge(case, again, SnapshotMode::CompareOnly) {
@@ -52,7 +56,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     let checks = case.expect.snapshots.iter().filter(|_| !stopped);
     failures.extend(checks.filter_map(|check| check.check(&owner, observation, mode)));
     let timed_out =
-        observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty();
+        ran.stop.is_timeout() && !hang_wanted(case, observation) && failed_early(case, observation).is_empty();
     let verdict = match (broken.is_empty(), timed_out, failures.is_empty()) {
         (false, _, _) => Verdict::Broken,
         (true, true, _) => Verdict::Timeout,
@@ -65,34 +69,33 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
 
 /// Failures that are our fault and not the program's.
 fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
-    let failure = |kind: &'static str, expected: &str, got: String, next: &str| Failure {
+    let failure = |kind: FailureKind, expected: &str, got: String, next: &str| Failure {
         place: None,
-        kind: kind.into(),
+        kind,
         expected: expected.to_owned(),
         got,
         next: next.to_owned(),
     };
     let mut failures = Vec::new();
-    if let Some(error) = &observation.infra_error {
-        failures.push(failure("infra", "the case can be run", error.clone(), ""));
+    if let Some(error) = observation.execution.infra_error() {
+        failures.push(failure(FailureKind::Infra, "the case can be run", error.to_owned(), ""));
     }
-    if let Some(error) = &observation.fixture_error {
-        failures.push(Failure {
+    match &observation.execution {
+        Execution::NoFixture(error) => failures.push(Failure {
             place: Some(error.place.clone()),
-            kind: "fixture".into(),
+            kind: FailureKind::Fixture,
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),
-        });
-    }
-    if let Some(error) = &observation.python_error {
-        failures.push(Failure {
+        }),
+        Execution::NoPython(error) => failures.push(Failure {
             place: Some(case.place.clone()),
-            kind: "python".into(),
+            kind: FailureKind::Python,
             expected: error.expected.clone(),
             got: error.got.clone(),
             next: error.next.clone(),
-        });
+        }),
+        _ => {}
     }
     failures.extend(environment::failures(case, observation));
     failures.extend(gap::failures(&case.allow_gaps, &case.expect.gaps, observation));
@@ -103,7 +106,7 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
     {
         let next = format!("its stderr is {}", coordinator.stderr.path.display());
         failures.push(failure(
-            "coordinator",
+            FailureKind::Coordinator,
             "the coordinator ends with code 0",
             exit::describe(&coordinator.exit),
             &next,
@@ -111,33 +114,36 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
     }
     if let Some(report) = &observation.cluster_report {
         for mistake in report_shape::mistakes(report) {
-            failures.push(failure("schema", "the cluster report is valid against its schema", mistake, ""));
+            failures.push(failure(FailureKind::Schema, "the cluster report is valid against its schema", mistake, ""));
         }
     }
     failures
 }
 
 /// Checks that every case must satisfy.
-fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
-    let failure = |kind: &'static str, expected: String, got: String, next: String| Failure {
+fn in_every_case(case: &Case, observation: &Observation, ran: &Ran) -> Vec<Failure> {
+    let failure = |kind: FailureKind, expected: String, got: String, next: String| Failure {
         place: Some(case.place.clone()),
-        kind: kind.into(),
+        kind,
         expected,
         got,
         next,
     };
     let mut failures =
         finding::failures(&case.expect.findings, &case.expect.exit, (&killed(case), cuts_for_long(case)), observation);
-    if observation.timed_out && !hang_wanted(case, observation) && failed_early(case, observation).is_empty() {
+    if let Stop::TimedOut { limit, .. } = &ran.stop
+        && !hang_wanted(case, observation)
+        && failed_early(case, observation).is_empty()
+    {
         let deadline = case.timeout.kill.as_secs_f64();
-        let got = still_running(observation);
-        if let Some(whose) = &observation.past {
+        let got = still_running(observation, ran);
+        if let Some(whose) = limit {
             failures.push(out_of_time(case, whose, got));
         } else if let Some(failure) = hang_failure(case, observation) {
             failures.push(failure);
         } else {
             failures.push(failure(
-                "timeout",
+                FailureKind::Timeout,
                 format!("ends within {deadline} s"),
                 got,
                 match case.timeout.idle {
@@ -149,20 +155,25 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
             ));
         }
     }
-    for kill in &observation.kills_not_triggered {
-        failures.push(failure("kill", "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
+    for kill in &ran.missed.kills {
+        failures.push(failure(FailureKind::Kill, "every `kill` is triggered".to_owned(), kill.clone(), String::new()));
     }
-    for cut in &observation.cuts_not_triggered {
-        failures.push(failure("cut", "every cut of a link is triggered".to_owned(), cut.clone(), String::new()));
+    for cut in &ran.missed.cuts {
+        failures.push(failure(
+            FailureKind::Cut,
+            "every cut of a link is triggered".to_owned(),
+            cut.clone(),
+            String::new(),
+        ));
     }
-    for fault in &observation.faults_not_fired {
-        failures.push(failure("fault", "every fault fires".to_owned(), fault.clone(), String::new()));
+    for fault in &ran.missed.faults {
+        failures.push(failure(FailureKind::Fault, "every fault fires".to_owned(), fault.clone(), String::new()));
     }
     if case.expect.leaks == Leaks::Strict {
         for object in observation.shared_memory.iter().map(|object| object.display()) {
             let next = format!("the process that creates it has to remove it; `rm {object}`");
             failures.push(failure(
-                "leak",
+                FailureKind::Leak,
                 "nothing is left behind".to_owned(),
                 format!("shared memory {object}"),
                 next,
@@ -170,11 +181,11 @@ fn in_every_case(case: &Case, observation: &Observation) -> Vec<Failure> {
         }
         for left in &observation.left {
             let next = "free, destroy or finalize it before the program ends".to_owned();
-            failures.push(failure("leak", "nothing is left on the GPU".to_owned(), left_by(left), next));
+            failures.push(failure(FailureKind::Leak, "nothing is left on the GPU".to_owned(), left_by(left), next));
         }
     }
     for leak in observation.leaked.iter().filter(|_| case.expect.leaks != Leaks::Allowed) {
-        failures.push(failure("leak", "nothing is left behind".to_owned(), leak.clone(), String::new()));
+        failures.push(failure(FailureKind::Leak, "nothing is left behind".to_owned(), leak.clone(), String::new()));
     }
     failures
 }
@@ -224,18 +235,21 @@ fn killed(case: &Case) -> Vec<u32> {
 
 /// Processes that failed before the case was ended; if there are any, no deadline is to blame.
 fn failed_early<'a>(case: &Case, observation: &'a Observation) -> Vec<&'a ProcessObservation> {
-    let ended = observation.timed_out || observation.cut_short;
-    if ended && case.expect.hang.is_none() { case.expect.exit.failed_early(observation) } else { Vec::new() }
+    if observation.execution.was_ended() && case.expect.hang.is_none() {
+        case.expect.exit.failed_early(observation)
+    } else {
+        Vec::new()
+    }
 }
 
 /// Which processes were ended, and which had ended before.
-fn still_running(observation: &Observation) -> String {
+fn still_running(observation: &Observation, ran: &Ran) -> String {
     let names = |roles: &[Role]| roles.iter().map(Role::to_string).collect::<Vec<String>>().join(", ");
-    let mut text = match observation.unfinished.as_slice() {
+    let mut text = match ran.unfinished.as_slice() {
         [] => "still running".to_owned(),
         unfinished => format!("still running: {}", names(unfinished)),
     };
-    match observation.stopped.as_slice() {
+    match ran.stopped.as_slice() {
         [] => {}
         [one] => text.push_str(&format!("; {one} is stopped by a signal")),
         several => text.push_str(&format!("; {} are stopped by a signal", names(several))),
@@ -251,26 +265,28 @@ fn still_running(observation: &Observation) -> String {
     for (end, roles) in before {
         text.push_str(&format!("; {} had ended: {end}", names(&roles)));
     }
-    for line in &observation.whereabouts {
-        text.push('\n');
-        text.push_str(line);
+    if let Some(Waiting::Whereabouts(lines)) = ran.stop.waiting() {
+        for line in lines {
+            text.push('\n');
+            text.push_str(line);
+        }
     }
     text
 }
 
 fn out_of_time(case: &Case, whose: &str, got: String) -> Failure {
     let expected = format!("it ends before the time of {whose} is up");
-    Failure { place: Some(case.place.clone()), kind: "timeout".into(), expected, got, next: String::new() }
+    Failure { place: Some(case.place.clone()), kind: FailureKind::Timeout, expected, got, next: String::new() }
 }
 
 /// The failure of a case whose processes ended, but not soon enough.
 fn too_late(case: &Case, observation: &Observation) -> Option<Failure> {
     let (within, place) = case.expect.within.as_ref()?;
-    let ended = observation.timed_out || observation.cut_short;
+    let ended = observation.execution.was_ended();
     let late = observation.duration > *within && (!ended || hang_wanted(case, observation));
     late.then(|| Failure {
         place: Some(place.clone()),
-        kind: "within".into(),
+        kind: FailureKind::Within,
         expected: format!("ends within {} s", within.as_secs_f64()),
         got: format!("it ended in {:.1} s", observation.duration.as_secs_f64()),
         next: String::new(),
@@ -290,7 +306,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
         stops
     };
     // Exits are not checked if the deadline ended processes that did nothing wrong, or if a hang is expected.
-    let asked = !observation.timed_out || !failed_early(case, observation).is_empty();
+    let asked = !observation.execution.is_timeout() || !failed_early(case, observation).is_empty();
     let exits = if asked { expect.exit.check(observation) } else { Vec::new() };
     if stops(exits, expect.exit.fatal) {
         return true;
@@ -324,7 +340,7 @@ fn expected(case: &Case, observation: &Observation, failures: &mut Vec<Failure>)
 
 /// The failure for a hang, if no other outcome was expected.
 fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
-    let hang = observation.hang.as_ref().filter(|_| case.expect.hang.is_none())?;
+    let hang = observation.execution.hang().filter(|_| case.expect.hang.is_none())?;
     let expected = match case.timeout.idle.filter(|_| hang.idle) {
         Some(idle) => format!("something moves every {} s", idle.as_secs_f64()),
         None => format!("ends within {} s", case.timeout.kill.as_secs_f64()),
@@ -336,12 +352,12 @@ fn hang_failure(case: &Case, observation: &Observation) -> Option<Failure> {
         }
         None => String::new(),
     };
-    Some(Failure { place: Some(case.place.clone()), kind: "hang".into(), expected, got: hang.story(), next })
+    Some(Failure { place: Some(case.place.clone()), kind: FailureKind::Hang, expected, got: hang.story(), next })
 }
 
 /// Whether the case was ended because of the hang that it expects.
 fn hang_wanted(case: &Case, observation: &Observation) -> bool {
-    case.expect.hang.is_some() && observation.hang.is_some()
+    case.expect.hang.is_some() && observation.execution.hang().is_some()
 }
 
 /// The owner of a case's snapshots.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::observation::{Captured, Gap, ProcessObservation};
+use crate::observation::{Captured, Gap, Missed, ProcessObservation};
 use crate::suite;
 
 const CLUSTER: &str = "cluster: {nodes: 1, gpus_per_node: 2, profile: a100}";
@@ -35,6 +35,16 @@ pub(super) fn observation(code: i32) -> Observation {
         device_reports: vec![json!({"report_version": 3, "measured": {"pid": std::process::id()}})],
         ..Observation::default()
     }
+}
+
+/// The execution of a case that was started.
+pub(super) fn ran(seen: &mut Observation) -> &mut Ran {
+    seen.execution.ran_mut().unwrap()
+}
+
+/// The observation of an execution that ended with `code`, and otherwise as `ran` is.
+fn after(ran: Ran, code: i32) -> Observation {
+    Observation { execution: Execution::Ran(Box::new(ran)), ..observation(code) }
 }
 
 fn verdict(case: &Case, observation: &Observation) -> (Verdict, Vec<String>) {
@@ -70,20 +80,26 @@ fn ours_counts_more_than_a_timeout_and_that_more_than_a_failure() {
     };
     assert_eq!(verdict(&case, &observation(0)), (Verdict::Passed, vec![]));
     assert_eq!(verdict(&case, &observation(1)), (Verdict::Failed, vec!["exit".to_owned()]));
-    let ended_early = Observation { timed_out: true, ..observation(1) };
+    let late = || Stop::TimedOut { limit: None, waiting: Waiting::default() };
+    let ended_early = after(Ran { stop: late(), ..Ran::default() }, 1);
     assert_eq!(verdict(&case, &ended_early), (Verdict::Failed, vec!["exit".to_owned()]), "no deadline is to blame");
-    let late = Observation { unfinished: vec![Role::Rank(0)], ..ended_early };
+    let late = after(Ran { stop: late(), unfinished: vec![Role::Rank(0)], ..Ran::default() }, 1);
     assert_eq!(verdict(&case, &late), (Verdict::Timeout, vec!["timeout".to_owned()]), "it was ended");
     let with_gap = Observation { gaps: vec![gap], ..late };
     assert_eq!(verdict(&case, &with_gap), (Verdict::Broken, vec!["gap".to_owned(), "timeout".to_owned()]));
     let leaking = Observation { leaked: vec!["process 7".into()], ..observation(0) };
     assert_eq!(verdict(&case, &leaking), (Verdict::Failed, vec!["leak".to_owned()]));
-    let untriggered = Observation { kills_not_triggered: vec!["rank 1".into()], ..observation(0) };
+    let missed = Missed { kills: vec!["rank 1".into()], ..Missed::default() };
+    let untriggered = after(Ran { missed, ..Ran::default() }, 0);
     assert_eq!(verdict(&case, &untriggered), (Verdict::Failed, vec!["kill".to_owned()]));
-    let unhurt = Observation { faults_not_fired: vec!["`delay` at rank 1".into()], ..observation(0) };
+    let missed = Missed { faults: vec!["`delay` at rank 1".into()], ..Missed::default() };
+    let unhurt = after(Ran { missed, ..Ran::default() }, 0);
     assert_eq!(verdict(&case, &unhurt), (Verdict::Failed, vec!["fault".to_owned()]));
-    assert_eq!(verdict(&case, &Observation::infra("no shim")), (Verdict::Broken, vec!["infra".to_owned()]));
-    let skipped = Observation { skipped: Some("no torch".into()), ..Observation::default() };
+    assert_eq!(
+        verdict(&case, &Execution::NotStarted("no shim".into()).into()),
+        (Verdict::Broken, vec!["infra".to_owned()])
+    );
+    let skipped = Execution::Skipped("no torch".into()).into();
     assert_eq!(verdict(&case, &skipped), (Verdict::Skipped { reason: "no torch".into() }, vec![]));
     let mut dead = observation(0);
     dead.processes[2].exit = Exit::Signal(11);
