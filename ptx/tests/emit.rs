@@ -62,6 +62,22 @@ fn every_pass_makes_of_each_class_of_kernel_what_it_made_before() {
     assert!(count >= 30, "{count} goldens");
 }
 
+/// What is printed of a program is all that there is to it: its text can be read, is printed again as it was, and is what the
+/// interpreter executes in every launch of a test.
+#[test]
+fn a_program_is_read_back_from_its_text() {
+    let compiled = COMPILED.into_iter().map(|(_, text, _)| text);
+    for image in std::iter::once(CLASSES).chain(compiled).map(image) {
+        for name in image.entries().iter().map(|entry| &entry.name) {
+            for stage in Stage::ALL.into_iter().filter(|stage| *stage > Stage::Parsed && *stage < Stage::Shapes) {
+                let text = image.emit(name, stage).unwrap();
+                let again = image.interpreted_text(name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert_eq!(again.text(), text, "{name}: {}", stage.name());
+            }
+        }
+    }
+}
+
 /// Of those whose two parameters are addresses, or one: every launch of a test is compared with the interpreter's.
 #[test]
 fn each_class_does_what_the_interpreter_does() {

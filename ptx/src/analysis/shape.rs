@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+use super::access::Accesses;
+use super::graph::Graph;
+use super::liveness::live;
 use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
 use crate::number::{Scalar, truncate};
@@ -92,6 +95,12 @@ pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
     let mut found: Vec<Option<Shape>> = vec![None; program.regs.len()];
     for sync in &program.syncs {
         sync.dst.iter().filter(|reg| **reg != SINK).for_each(|reg| found[*reg as usize] = Some(Any));
+    }
+    // A register that may be read before it is written is zero in all lanes then.
+    let graph = Graph::new(program);
+    for reg in live(program, &graph, &Accesses::new(program, &graph))[0].iter() {
+        let zero = Shape::constant(0);
+        found[reg as usize] = Some(found[reg as usize].map_or(zero, |shape| shape.join(zero)));
     }
     loop {
         let before = found.clone();

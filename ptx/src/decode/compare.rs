@@ -115,7 +115,7 @@ impl<'a> Decoder<'a> {
                     let mut src = pair.to_vec();
                     src.extend(c);
                     let Some(dst) = dst else { return invalid("two predicates p|q are expected") };
-                    self.push(op(logic.map(|l| (l, false))), vec![dst], src);
+                    self.push(op(logic), vec![dst], src);
                 }
                 return Ok(());
             }
@@ -123,7 +123,7 @@ impl<'a> Decoder<'a> {
             let mut src = pair.to_vec();
             src.extend(c);
             match q {
-                None => self.push(op(logic.map(|l| (l, false))), vec![p], src),
+                None => self.push(op(logic), vec![p], src),
                 Some(q) => {
                     // The second result is the negated comparison, combined with c in the same way.
                     let plain = self.emit(op(None), Pred, pair.to_vec());
@@ -160,7 +160,7 @@ impl<'a> Decoder<'a> {
         for (op, pair) in outcomes {
             let mut src = pair.to_vec();
             src.extend(c);
-            let truth_value = self.emit(op(logic.map(|l| (l, false))), Pred, src);
+            let truth_value = self.emit(op(logic), Pred, src);
             parts.push(self.emit(Op::Select, bits, vec![Val::Imm(truth), Val::Imm(0), truth_value]));
         }
         self.push(if parts.len() == 2 { Op::Pack } else { Op::Mov }, vec![dst], parts);

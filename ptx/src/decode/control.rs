@@ -358,24 +358,12 @@ impl<'a> Decoder<'a> {
 
     /// Recursion, frames and addresses of shared variables.
     pub(super) fn finish(&mut self) {
-        let count = self.program.functions.len();
-        let mut reach = vec![vec![false; count]; count];
-        for (caller, callee) in &self.calls {
-            reach[*caller as usize][*callee as usize] = true;
-        }
-        for middle in 0..count {
-            for from in 0..count {
-                if reach[from][middle] {
-                    let through = reach[middle].clone();
-                    reach[from].iter_mut().zip(through).for_each(|(to, through)| *to |= through);
-                }
-            }
-        }
-        for (index, own) in reach.iter().enumerate() {
-            let recursive = own[index] || (index > 0 && self.alloca.contains(&(index as u32)));
+        self.program.find_components(&self.calls);
+        for index in 0..self.program.functions.len() {
+            let is_alloca = index > 0 && self.alloca.contains(&(index as u32));
             let function = &mut self.program.functions[index];
+            let recursive = is_alloca || function.component.contains(&(index as u32));
             function.recursive = recursive;
-            function.component = (0..count).filter(|o| own[*o] && reach[*o][index]).map(|o| o as u32).collect();
             if recursive {
                 self.program.stack = true;
                 function.frame = self.frames[index];
@@ -387,36 +375,13 @@ impl<'a> Decoder<'a> {
         }
         self.program.stack |= !self.alloca.is_empty();
         self.program.local = self.program.local.next_multiple_of(16);
-        for block in 0..self.program.blocks.len() {
-            let Terminator::Call { callee, back } = self.program.blocks[block].end else { continue };
-            self.program.functions[callee as usize].returns.push(back);
-        }
-        for block in 0..self.program.blocks.len() {
-            let Terminator::CallIndirect { callees, back, .. } = self.program.blocks[block].end.clone() else {
-                continue;
-            };
-            for callee in callees {
-                self.program.functions[callee as usize].returns.push(back);
-            }
-        }
+        self.program.find_returns();
         // Every jump has a target, so a block that is still open is unreachable code.
         for block in &mut self.program.blocks {
             if matches!(block.end, Terminator::Open) {
                 block.end = Terminator::Exit;
             }
         }
-        let mut at = 0;
-        for variable in self.program.shared.iter_mut().filter(|v| !v.dynamic) {
-            at = u64::next_multiple_of(at, variable.align);
-            variable.offset = at;
-            at += variable.size;
-        }
-        self.program.static_shared = at;
-        let align = self.program.shared.iter().filter(|v| v.dynamic).map(|v| v.align).max().unwrap_or(16).max(16);
-        let dynamic = at.next_multiple_of(align);
-        self.program.dynamic_shared = dynamic;
-        for variable in self.program.shared.iter_mut().filter(|v| v.dynamic) {
-            variable.offset = dynamic;
-        }
+        self.program.place_shared();
     }
 }

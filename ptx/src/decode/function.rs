@@ -43,8 +43,7 @@ impl<'a> Decoder<'a> {
             return Err(self.refusal(function.name, fault));
         };
         if function.entry {
-            let (offsets, bytes) = call_layout(&function.prototype.params);
-            self.program.param_bytes = bytes;
+            let (offsets, _) = call_layout(&function.prototype.params);
             for (variable, offset) in function.prototype.params.iter().zip(offsets) {
                 let symbol = Symbol::KernelParam(offset as i64);
                 let name = self.text(variable.name);

@@ -270,7 +270,7 @@ impl Thread<'_> {
             Op::Setp { compare, scalar, ftz, logic } => {
                 let [a, b] = [0, 1].map(|index| self.value(inst.src[index], scalar.bits()));
                 let mut result = number::compare(*compare, *scalar, *ftz, a, b);
-                if let Some((logic, _)) = logic {
+                if let Some(logic) = logic {
                     let other = self.value(inst.src[2], 1) != 0;
                     result = match logic {
                         Logic::And => result && other,

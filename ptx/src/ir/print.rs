@@ -1,10 +1,10 @@
 //! A program as text: one line for each operation, `_` for a result that nobody reads, and the line of the PTX where it changes.
-//! `fakegpu-ptxas --emit` prints it, and the goldens of the passes are made of it.
+//! `fakegpu-ptxas --emit` prints it, the goldens of the passes are made of it, and `read` reads it.
 
-use std::fmt::{self, Display, Formatter, Write};
+use std::fmt::{self, Display, Formatter};
 
+use super::names::{AXES, NUMBERED, Named, OF_AXES};
 use super::program::*;
-use crate::host::memory_ops::AddressSpace;
 use crate::number::Scalar;
 
 /// A register by its number.
@@ -53,33 +53,25 @@ impl Display for Val {
 
 impl Display for Special {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let debug = format!("{self:?}");
-        f.write_char('%')?;
-        // Words in lower case, an axis by its letter: `Tid(0)` is `%tid.x`.
-        let (name, argument) = debug.split_once('(').unwrap_or((&debug, ""));
-        f.write_str(&name.to_lowercase())?;
-        match argument.trim_end_matches(')') {
-            "" => Ok(()),
-            axis @ ("0" | "1" | "2")
-                if !matches!(self, Self::Clock(_) | Self::Workspace(_) | Self::ReservedShared(_)) =>
-            {
-                write!(f, ".{}", ["x", "y", "z"][axis.parse::<usize>().unwrap_or(0)])
+        if let Some(name) = self.name() {
+            return write!(f, "%{name}");
+        }
+        for (name, of_axis) in OF_AXES {
+            if let Some(axis) = (0..).zip(AXES).find_map(|(number, axis)| (of_axis(number) == *self).then_some(axis)) {
+                return write!(f, "%{name}.{axis}");
             }
-            other => write!(f, ".{}", other.to_lowercase()),
+        }
+        let mut numbers = NUMBERED.into_iter().flat_map(|(name, make)| (0..=u8::MAX).map(move |n| (name, make(n), n)));
+        match numbers.find(|(_, special, _)| special == self) {
+            Some((name, _, number)) => write!(f, "%{name}.{number}"),
+            None => write!(f, "%{self:?}"),
         }
     }
 }
 
 impl Display for Memory {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let space = match self.space {
-            AddressSpace::Generic => "generic",
-            AddressSpace::Global => "global",
-            AddressSpace::Shared => "shared",
-            AddressSpace::Local => "local",
-            AddressSpace::KernelParam => "param",
-        };
-        f.write_str(space)?;
+        f.write_str(self.space.name().unwrap_or_default())?;
         for (is_so, word) in [(self.strong, ".strong"), (self.volatile, ".volatile"), (self.once, ".last_thread")] {
             if is_so {
                 f.write_str(word)?;
@@ -92,28 +84,15 @@ impl Display for Memory {
 impl Display for IntOp {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MulHi => f.write_str("mul.hi"),
-            Self::MulWide => f.write_str("mul.wide"),
-            Self::AddSat => f.write_str("add.sat"),
-            Self::SubSat => f.write_str("sub.sat"),
             Self::Lop3(table) => write!(f, "lop3.{table:#04x}"),
-            Self::Funnel { left, wrap } => {
-                write!(f, "shf.{}.{}", if *left { "l" } else { "r" }, if *wrap { "wrap" } else { "clamp" })
-            }
-            Self::Carry { sub } => f.write_str(if *sub { "subc" } else { "addc" }),
-            other => f.write_str(&format!("{other:?}").to_lowercase()),
+            other => f.write_str(other.name().unwrap_or_default()),
         }
     }
 }
 
 impl Display for FloatOp {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Min { nan } => f.write_str(if *nan { "min.nan" } else { "min" }),
-            Self::Max { nan } => f.write_str(if *nan { "max.nan" } else { "max" }),
-            Self::Round(rounding) => write!(f, "round.{}", format!("{rounding:?}").to_lowercase()),
-            other => f.write_str(&format!("{other:?}").to_lowercase()),
-        }
+        f.write_str(self.name().unwrap_or_default())
     }
 }
 
@@ -135,9 +114,9 @@ impl Display for Op {
                 write!(f, "{op}{}{}.{}", ftz_word(*ftz), modifier(*sat, ".sat"), single_or(*double))
             }
             Self::Setp { compare, scalar, ftz, logic } => {
-                write!(f, "setp.{}{}", format!("{compare:?}").to_lowercase(), ftz_word(*ftz))?;
-                if let Some((logic, _)) = logic {
-                    write!(f, ".{}", format!("{logic:?}").to_lowercase())?;
+                write!(f, "setp.{}{}", compare.name().unwrap_or_default(), ftz_word(*ftz))?;
+                if let Some(logic) = logic {
+                    write!(f, ".{}", logic.name().unwrap_or_default())?;
                 }
                 write!(f, ".{}", scalar.name())
             }
@@ -214,7 +193,7 @@ impl Display for SyncPoint {
         }
         let convergence = match self.convergence {
             Convergence::Mask(source) => format!("mask in source {source}"),
-            other => format!("{other:?}").to_lowercase(),
+            other => other.name().unwrap_or_default().to_owned(),
         };
         write!(f, ", {convergence}, resume b{}", self.resume)
     }
@@ -254,6 +233,8 @@ impl Program {
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (stack, ordered) = (modifier(self.stack, ", a stack"), modifier(self.ordered, ", ordered"));
+        writeln!(f, "local memory of {} bytes{stack}{ordered}", self.local)?;
         self.write_registers(f)?;
         for (index, shared) in self.shared.iter().enumerate() {
             let size = if shared.dynamic { "sized at launch".to_owned() } else { format!("{} bytes", shared.size) };
@@ -262,12 +243,11 @@ impl Display for Program {
         let mut line = 0;
         for (number, block) in self.blocks.iter().enumerate() {
             for (index, function) in self.functions.iter().enumerate().filter(|(_, it)| it.entry as usize == number) {
-                let recursive = if function.recursive {
-                    format!(", recursive, a frame of {} bytes", function.frame)
-                } else {
-                    String::new()
+                let variables = match function.recursive {
+                    true => format!("recursive, a frame of {} bytes", function.frame),
+                    false => format!("variables at {}", function.base),
                 };
-                writeln!(f, "function f{index} {}{recursive}", function.name)?;
+                writeln!(f, "function f{index} {}, {} in the image, {variables}", function.name, function.image)?;
             }
             writeln!(f, "b{number}:")?;
             let mut written = |f: &mut Formatter<'_>, text: String, site: u32| {

@@ -217,7 +217,7 @@ pub(crate) enum Op {
         compare: Compare,
         scalar: Scalar,
         ftz: bool,
-        logic: Option<(Logic, bool)>,
+        logic: Option<Logic>,
     },
     /// d0 = p ? a : b
     Select,
@@ -322,7 +322,7 @@ pub(crate) struct Block {
     pub(crate) site: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FunctionInfo {
     /// Index in the image.
     pub(crate) image: u32,
@@ -377,7 +377,6 @@ pub(crate) struct Program {
     pub(crate) dynamic_shared: u64,
     /// Bytes of local memory that do not depend on recursion.
     pub(crate) local: u64,
-    pub(crate) param_bytes: u64,
     /// Recursive functions or `alloca`: the thread has a stack in local memory.
     pub(crate) stack: bool,
     /// Has fences, or accesses that acquire or release: threads can order each other by strong accesses.

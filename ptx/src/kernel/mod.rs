@@ -19,12 +19,13 @@ use crate::decode;
 use crate::host::memory_ops::AddressSpace;
 use crate::host::mistake::{Checks, Spot};
 use crate::interpret::Interpreter;
+use crate::ir::read::read;
 use crate::ir::{Inst, Op, Program};
 use crate::lower;
 use crate::pass::{self, Stage};
 use crate::runtime::helper::{self, Helper};
 use crate::runtime::sync::SyncOp;
-use crate::text::error::Refusal;
+use crate::text::error::{ParseError, Refusal};
 use crate::text::image::{Entry, Image};
 
 pub(crate) use code::Code;
@@ -159,6 +160,9 @@ pub enum KernelError {
     /// It has an instruction that is not executed here, or is not valid.
     #[error(transparent)]
     Refused(#[from] Box<Refusal>),
+    /// The text of a program cannot be read.
+    #[error(transparent)]
+    Text(#[from] ParseError),
     /// The code generator failed: a defect here.
     #[error("no code for {kernel}: {message}")]
     Code {
@@ -242,11 +246,18 @@ impl Image {
     /// # Errors
     /// As [`Image::kernel`].
     pub fn interpreted(&self, name: &str) -> Result<Kernel, KernelError> {
+        // The order of sums changes no result: compiled code has to prove that.
+        self.interpreted_text(name, &self.emit(name, Stage::Yields)?)
+    }
+
+    /// The same with a program from its text, as [`Image::emit`] prints it at any stage that is a program.
+    ///
+    /// # Errors
+    /// If there is no kernel of this name, or the text is not a program.
+    pub fn interpreted_text(&self, name: &str, text: &str) -> Result<Kernel, KernelError> {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
-        let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
-        // The order of sums changes no result: compiled code has to prove that.
-        pass::transform(&mut program, Stage::Yields);
+        let (program, owners) = read(text)?;
         let (_, mut flow) = pass::analyze(&program, &owners, false);
         let execution = Execution::Interpreted(Interpreter::new(&program, &mut flow));
         let syncs = points(&program, &flow);
@@ -290,6 +301,11 @@ impl Kernel {
     /// The declaration.
     pub fn entry(&self) -> &Entry {
         &self.entry
+    }
+
+    /// Its program as text, as [`Image::emit`] prints it.
+    pub fn text(&self) -> String {
+        self.program.to_string()
     }
 
     /// Attributes that are known without running it.

@@ -217,8 +217,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// The result of a comparison, combined with another predicate.
-    pub(super) fn combined(&mut self, value: Value, logic: Option<(Logic, bool)>, inst: &Inst) -> Value {
-        let Some((logic, _)) = logic else { return value };
+    pub(super) fn combined(&mut self, value: Value, logic: Option<Logic>, inst: &Inst) -> Value {
+        let Some(logic) = logic else { return value };
         let other = self.int(inst.src[2], 1);
         match logic {
             Logic::And => self.b.ins().band(value, other),

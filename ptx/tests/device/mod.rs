@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use ptx::{
-    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stats, Texels, Texture,
-    Trap, Unwritten,
+    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stage, Stats, Texels,
+    Texture, Trap, Unwritten,
 };
 
 #[derive(Default)]
@@ -183,7 +183,9 @@ impl Device {
 
     /// What a launch leaves behind under the interpreter. Memory is as before then.
     fn interpret(&self, image: &Image, name: &str, launch: &Launch<'_>) -> Interpreted {
-        let kernel = image.interpreted(name).unwrap_or_else(|error| panic!("{error}"));
+        let text = image.emit(name, Stage::Yields).unwrap_or_else(|error| panic!("{error}"));
+        let kernel = image.interpreted_text(name, &text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(kernel.text(), text, "read, and printed again");
         let before = self.contents();
         let printed = self.printed.lock().unwrap().clone();
         let result = kernel.launch(&Launch { footprint: None, threads: 1, ..*launch });

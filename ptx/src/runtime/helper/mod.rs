@@ -21,6 +21,11 @@ macro_rules! helpers {
         #[repr(usize)]
         pub(crate) enum Helper { $($name),* }
 
+        impl Helper {
+            /// All, with the names that `Debug` prints.
+            pub(crate) const NAMES: &'static [(&'static str, Self)] = &[$((stringify!($name), Self::$name)),*];
+        }
+
         /// Addresses, in the order of `Helper`.
         pub(crate) fn table() -> Vec<usize> {
             vec![$($function as *const () as usize),*]
