@@ -9,7 +9,8 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use protocol::schedule::Schedule;
 use runner::case::Case;
 use runner::case::requirement;
-use runner::execute::context::Announcement;
+use runner::check::FailureKind;
+use runner::execute::run::context::Announcement;
 use runner::execute::{Cancel, RunContext};
 use runner::host::install::Install;
 use runner::host::secrets::Secrets;
@@ -85,7 +86,7 @@ fn chaos(shared: Arc<Shared>) -> Trial {
         let schedule = Some(Schedule { seed: 0, jitter: Duration::from_millis(20) });
         let unwaited = Case { schedule, ..case("copies-in-time") };
         let found = conclude(&unwaited, Some(3))?;
-        let failure = found.failures.first().filter(|failure| failure.kind == "chaos");
+        let failure = found.failures.first().filter(|failure| failure.kind == FailureKind::Chaos);
         let failure = failure.ok_or_else(|| format!("no seed shows it: {:?}", found.failures))?;
         let words = ["end otherwise", "ends otherwise"];
         if found.verdict != Verdict::Failed || !words.iter().any(|words| failure.got.contains(words)) {

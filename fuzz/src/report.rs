@@ -47,5 +47,8 @@ pub fn report(data: &[u8]) {
         Observation { cluster_report: Some(value), device_reports: devices, gaps, ..Observation::default() };
     let (verdict, failures) = judge::judge(&CASE, &observation, SnapshotMode::CompareOnly);
     assert_eq!(verdict == Verdict::Passed, failures.is_empty(), "{verdict:?}: {failures:?}");
-    assert!(failures.iter().all(|failure| !failure.kind.is_empty() && !failure.expected.is_empty()), "{failures:?}");
+    assert!(
+        failures.iter().all(|failure| !failure.kind.word().is_empty() && !failure.expected.is_empty()),
+        "{failures:?}"
+    );
 }
