@@ -11,5 +11,5 @@ pub use case::{Observation, SHARED, Starts};
 pub use execution::{Execution, FixtureError, Missed, PythonError, Ran, Stop, Waiting};
 pub use gap::Gap;
 pub use hang::Hang;
-pub use process::{Captured, Exit, ProcessObservation, Role};
+pub use process::{Captured, Exit, ProcessObservation, Role, WriteError};
 pub use python::PythonUsed;

@@ -112,5 +112,20 @@ pub struct Captured {
     /// Texts that were searched for in the whole stream as it arrived, and the byte offset of each first match.
     pub searched: BTreeMap<String, Option<u64>>,
     /// Why the file is incomplete, if it could not be written.
-    pub write_error: Option<String>,
+    pub write_error: Option<WriteError>,
+}
+
+/// Why not all of a stream is in its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteError {
+    /// What the system refused.
+    pub kind: std::io::ErrorKind,
+    /// The file, and the system's message.
+    pub message: String,
+}
+
+impl std::fmt::Display for WriteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
 }

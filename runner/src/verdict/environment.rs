@@ -2,6 +2,7 @@
 //! not the program's fault, so the case is broken, and the failure explains what to change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 
 use protocol::limit::Limit;
 
@@ -100,7 +101,8 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     let said = |words: &str| complaining(case, observation, words);
     // What filled the disk may be gone already; that ftest could not write says enough.
     let streams = observation.processes.iter().flat_map(|process| [&process.stdout, &process.stderr]);
-    let unwritten = streams.filter_map(|stream| stream.write_error.clone()).find(|error| error.contains(NO_SPACE));
+    let mut errors = streams.filter_map(|stream| stream.write_error.as_ref());
+    let unwritten = errors.find(|error| error.kind == ErrorKind::StorageFull).map(|error| error.message.clone());
     let full = if machine.full.is_empty() { unwritten.into_iter().collect() } else { machine.full.clone() };
     if let Some(who) = said(NO_SPACE).filter(|_| !full.is_empty()) {
         let next = "make room there, or set TMPDIR or FTEST_CACHE_DIR to a directory on another disk";

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::show::{LINE, Shown};
 use crate::check::search::Search;
 use crate::execute::run::clock::{Instant, timeout_at};
-use crate::observation::Captured;
+use crate::observation::{Captured, WriteError};
 
 /// Bytes kept from the beginning of a stream.
 pub const HEAD: usize = 32 << 10;
@@ -39,7 +39,7 @@ struct Kept {
     tail: VecDeque<u8>,
     bytes: u64,
     searches: Vec<Search>,
-    write_error: Option<String>,
+    write_error: Option<WriteError>,
 }
 
 impl Kept {
@@ -135,7 +135,10 @@ async fn drain(
                 let part = &bytes[..bytes.len().min((FILE_LIMIT - written) as usize)];
                 match write(&mut file, &path, part) {
                     Ok(()) => written += part.len() as u64,
-                    Err(error) => kept.write_error = Some(format!("{}: {error}", path.display())),
+                    Err(error) => {
+                        let message = format!("{}: {error}", path.display());
+                        kept.write_error = Some(WriteError { kind: error.kind(), message });
+                    }
                 }
             }
         }
@@ -223,7 +226,7 @@ mod tests {
             let (captured, ended) = capture.finish(deadline).await;
             assert_eq!((captured.head.as_slice(), ended), (&b"a b c"[..], true));
             assert_eq!(captured.searched, [("b c".to_owned(), Some(2)), ("x".to_owned(), None)].into());
-            let error = captured.write_error.unwrap();
+            let error = captured.write_error.unwrap().message;
             assert!(error.starts_with(&format!("{path}: {why}")), "{error}");
         }
     }
