@@ -3,7 +3,10 @@
 use super::*;
 use crate::host::memory_ops::AddressSpace;
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     pub(super) fn helper(&mut self, helper: Helper) -> Value {
         let table = self.load_context(types::I64, offset_of!(Context, helpers));
         self.load_from(types::I64, constant(), table, helper as usize * 8)
@@ -15,13 +18,13 @@ impl<'a> Lowering<'a> {
         while all.len() < 4 {
             all.push(self.b.ins().iconst(types::I64, 0));
         }
-        let call = self.b.ins().call_indirect(self.pure, function, &all);
+        let call = self.b.ins().call_indirect(self.signatures.pure, function, &all);
         self.b.inst_results(call)[0]
     }
 
     /// Leaves the function: the context says why.
     pub(super) fn leave(&mut self) {
-        self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        self.store_lane();
         self.come_back(None);
     }
 
@@ -71,14 +74,14 @@ impl<'a> Lowering<'a> {
             let value = if bits == 128 { self.int(*value, 128) } else { self.int(*value, 64) };
             self.b.ins().store(trusted(), value, self.context, at);
         }
-        self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        self.store_lane();
         let site = self.site_value();
         let at = offset_of!(Context, site) as i32;
         self.b.ins().store(trusted(), site, self.context, at);
         let function = self.helper(helper);
         let mode = self.b.ins().iconst(types::I64, mode as i64);
         let (context, warp) = (self.context, self.warp);
-        self.b.ins().call_indirect(self.system, function, &[context, warp, mode]);
+        self.b.ins().call_indirect(self.signatures.system, function, &[context, warp, mode]);
         let trap = self.b.ins().load(types::I64, trusted(), context, offset_of!(Context, trap) as i32);
         let (bad, good) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(bad);

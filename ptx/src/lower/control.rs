@@ -2,7 +2,10 @@
 
 use super::*;
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     pub(super) fn block(&mut self, index: usize) {
         let program = self.program;
         let block = &program.blocks[index];
@@ -16,15 +19,18 @@ impl<'a> Lowering<'a> {
         for (at, inst) in block.insts.iter().enumerate() {
             self.site = inst.site;
             self.check_group(&block.insts, at);
-            if self.is_together() {
-                self.inst_together(inst);
-            } else {
-                self.inst(inst);
-            }
+            self.carry_out(inst);
         }
         self.site = block.site;
         self.group = None;
         self.terminator(index);
+    }
+
+    /// A branch that all lanes of the body take alike.
+    pub(super) fn branch_alike(&mut self, reg: Reg, yes: u32, no: u32) {
+        let condition = self.read(reg);
+        let (yes, no) = (self.blocks[yes as usize], self.blocks[no as usize]);
+        self.b.ins().brif(condition, yes, &[], no, &[]);
     }
 
     /// Registers that a recursive call keeps in the caller's frame.
@@ -51,31 +57,13 @@ impl<'a> Lowering<'a> {
     fn frame_place(&mut self, function: usize) -> Value {
         let frame = self.read(FRAME);
         let limit = self.load_context(types::I64, offset_of!(Context, local_bytes));
-        let highest = self.b.ins().iadd_imm_s(limit, -(self.local_bytes[function] as i64));
+        let highest = self.b.ins().iadd_imm_s(limit, -(self.frames[function] as i64));
         let over = self.b.ins().icmp(IntCC::SignedGreaterThan, frame, highest);
         let below = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, frame, 0);
         let bad = self.b.ins().bor(over, below);
         self.trap_if(bad, TRAP_STACK);
-        self.b.ins().iadd(self.local, frame)
-    }
-
-    fn go_to_head(&mut self) {
-        if self.is_together() {
-            let after = self.after;
-            return self.jump(after, &[]);
-        }
-        let (head, rest) = (self.head, self.rest);
-        self.jump(head, &[rest]);
-    }
-
-    fn set_resume(&mut self, value: u32) {
-        let value = self.b.ins().iconst(types::I32, i64::from(value));
-        if self.is_together() {
-            let four = self.b.ins().splat(types::I32X4, value);
-            return self.store_resume(four);
-        }
-        let at = self.home_base4();
-        self.b.ins().store(trusted(), value, at, offset_of!(Warp, resume) as i32);
+        let local = self.lane().local;
+        self.b.ins().iadd(local, frame)
     }
 
     fn trap_if(&mut self, condition: Value, kind: u64) {
@@ -109,12 +97,7 @@ impl<'a> Lowering<'a> {
             }
             Terminator::Branch { reg, negated, then, other } => {
                 let (yes, no) = if *negated { (*other, *then) } else { (*then, *other) };
-                if self.is_together() && !self.shape(*reg).is_same() {
-                    return self.branch_together(index, *reg, yes, no);
-                }
-                let condition = self.read(*reg);
-                let (yes, no) = (self.blocks[yes as usize], self.blocks[no as usize]);
-                self.b.ins().brif(condition, yes, &[], no, &[]);
+                self.branch(index, *reg, yes, no);
             }
             Terminator::Table { index, targets } => {
                 let index = self.int(*index, 32);
@@ -173,7 +156,7 @@ impl<'a> Lowering<'a> {
                     self.define(FRAME, before);
                     id
                 } else {
-                    let local = self.local;
+                    let local = self.lane().local;
                     self.b.ins().load(types::I32, checked(), local, function.base as i32 + 8)
                 };
                 let targets = function.returns.clone();
@@ -218,20 +201,21 @@ impl<'a> Lowering<'a> {
             let aligned = self.b.ins().iadd_imm_s(stack, 15);
             let stack = self.b.ins().band_imm_s(aligned, -16);
             let frame = self.read(FRAME);
-            let end = self.b.ins().iadd_imm_s(stack, self.local_bytes[callee as usize] as i64);
+            let end = self.b.ins().iadd_imm_s(stack, self.frames[callee as usize] as i64);
             let limit = self.load_context(types::I64, offset_of!(Context, local_bytes));
             let over = self.b.ins().icmp(IntCC::UnsignedGreaterThan, end, limit);
             // `stackrestore` takes any number.
             let wraps = self.b.ins().icmp(IntCC::UnsignedLessThan, end, stack);
             let bad = self.b.ins().bor(over, wraps);
             self.trap_if(bad, TRAP_STACK);
-            let at = self.b.ins().iadd(self.local, stack);
+            let local = self.lane().local;
+            let at = self.b.ins().iadd(local, stack);
             self.b.ins().store(checked(), frame, at, 0);
             self.b.ins().store(checked(), id, at, 8);
             self.define(FRAME, stack);
             self.define(STACK, end);
         } else {
-            let local = self.local;
+            let local = self.lane().local;
             self.b.ins().store(checked(), id, local, function.base as i32 + 8);
         }
     }

@@ -2,7 +2,10 @@
 
 use super::*;
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     pub(super) fn float_op(&mut self, op: FloatOp, double: bool, ftz: bool, sat: bool, inst: &Inst) {
         let ftz = ftz && !double;
         let values: Vec<Value> = inst

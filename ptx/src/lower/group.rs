@@ -1,9 +1,7 @@
 //! Consecutive loads from shared memory relative to one address: their places are checked once.
 
 use super::*;
-use crate::analysis::shape::Shape;
 use crate::host::memory_ops::AddressSpace;
-use crate::runtime::state::LANES;
 
 /// Loads of a block whose places are known to be good.
 pub(super) struct Group {
@@ -25,7 +23,10 @@ fn shared_load(inst: &Inst) -> Option<(Val, &Memory, u32)> {
     }
 }
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     /// The checked place of an access in the current group; `None` for any other.
     pub(super) fn place_in_group(&mut self, memory: &Memory, base: Val, bytes: u32, lanes: u32) -> Option<Value> {
         let group = self.group.as_ref()?;
@@ -100,17 +101,5 @@ impl<'a> Lowering<'a> {
         let from = self.b.block_params(good)[0];
         let host = self.b.ins().iadd(start, from);
         self.group = Some(Group { base, bytes, lanes, host, end });
-    }
-
-    /// How many lanes' places are checked at once; none if each lane's is checked.
-    fn lanes_of_group(&self, base: Val, bytes: u32) -> Option<u32> {
-        if !self.is_together() {
-            return Some(1);
-        }
-        match self.shapes?.shape_of(self.program, base, 64) {
-            Shape::Steps { step: 0, .. } => Some(1),
-            Shape::Steps { step, .. } if step == u64::from(bytes) => Some(LANES),
-            _ => None,
-        }
     }
 }

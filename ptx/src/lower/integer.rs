@@ -2,7 +2,10 @@
 
 use super::*;
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     pub(super) fn int_op(&mut self, op: IntOp, scalar: Scalar, inst: &Inst) {
         let bits = scalar.bits();
         let kind = int_type(bits);
@@ -127,11 +130,7 @@ impl<'a> Lowering<'a> {
                 (false, false) => self.b.ins().ushr(a, amount),
             };
         }
-        // The same for all lanes of a vector.
-        let amount = match self.view {
-            View::Four | View::Half(_) => self.with_lane(0, |this| this.int(inst.src[1], 32)),
-            View::Alone | View::Lane(_) => self.int(inst.src[1], 32),
-        };
+        let amount = self.amount(inst.src[1]);
         if !left && signed {
             let most = self.b.ins().iconst(types::I32, i64::from(bits - 1));
             let amount = self.b.ins().umin(amount, most);

@@ -3,7 +3,10 @@
 use super::*;
 use crate::host::memory_ops::AddressSpace;
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     /// The checked host address of an access. For several lanes with consecutive accesses, the first one's.
     pub(super) fn resolve(&mut self, memory: &Memory, base: Val, bytes: u32, write: bool, lanes: u32) -> Value {
         if let Some(place) = self.place_in_group(memory, base, bytes, lanes).filter(|_| !write) {
@@ -34,7 +37,7 @@ impl<'a> Lowering<'a> {
                         (start, self.load_context(types::I64, offset_of!(Context, shared_bytes)))
                     }
                     AddressSpace::Local => {
-                        (self.local, self.load_context(types::I64, offset_of!(Context, local_bytes)))
+                        (self.lane().local, self.load_context(types::I64, offset_of!(Context, local_bytes)))
                     }
                     _ => {
                         let start = self.load_context(types::I64, offset_of!(Context, params));
@@ -75,7 +78,7 @@ impl<'a> Lowering<'a> {
         good: ir::Block,
     ) {
         let access = memory.access(write);
-        self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        self.store_lane();
         let site = self.site_value();
         let mode = u64::from(bytes) | (memory.space as u64) << 16 | (access as u64) << 24;
         let mode = self.b.ins().iconst(types::I64, mode as i64);
@@ -83,7 +86,7 @@ impl<'a> Lowering<'a> {
         self.b.ins().store(trusted(), self.warp, self.context, warp_at);
         let function = self.helper(if lanes == 1 { Helper::Resolve } else { Helper::ResolveRow });
         let context = self.context;
-        let call = self.b.ins().call_indirect(self.resolve, function, &[context, address, mode, site]);
+        let call = self.b.ins().call_indirect(self.signatures.resolve, function, &[context, address, mode, site]);
         let host = self.b.inst_results(call)[0];
         let bad = self.b.create_block();
         self.b.set_cold_block(bad);
@@ -124,7 +127,7 @@ impl<'a> Lowering<'a> {
             return;
         }
         let access = memory.access(stored.is_some());
-        self.b.ins().store(trusted(), self.lane, self.context, offset_of!(Context, lane) as i32);
+        self.store_lane();
         let stored = stored.filter(|_| self.checks.shared_races).unwrap_or_default();
         for (index, value) in stored.iter().enumerate() {
             let at = offset_of!(Context, args) + index * memory.scalar.bytes() as usize;
@@ -136,7 +139,7 @@ impl<'a> Lowering<'a> {
         let site = self.site_value();
         let function = self.helper(Helper::Track);
         let context = self.context;
-        self.b.ins().call_indirect(self.resolve, function, &[context, place, mode, site]);
+        self.b.ins().call_indirect(self.signatures.resolve, function, &[context, place, mode, site]);
     }
 
     pub(super) fn load(&mut self, memory: &Memory, inst: &Inst) {
@@ -178,9 +181,11 @@ impl<'a> Lowering<'a> {
         let mut stored = Vec::with_capacity(values.len());
         for value in values {
             let value = match value {
-                Val::Reg(reg) if self.float[*reg as usize] && self.variable_type(*reg).bits() == bits && !ordered => {
+                Val::Reg(reg)
+                    if self.classes.float[*reg as usize] && self.variable_type(*reg).bits() == bits && !ordered =>
+                {
                     let value = self.read(*reg);
-                    if self.arithmetic[*reg as usize] && bits == 32 { self.canonical(value) } else { value }
+                    if self.classes.arithmetic[*reg as usize] && bits == 32 { self.canonical(value) } else { value }
                 }
                 other => self.int(*other, bits.max(8)),
             };
@@ -216,7 +221,8 @@ impl<'a> Lowering<'a> {
     fn is_last_thread(&mut self) -> Value {
         let warp = self.load_from(types::I32, constant(), self.warp, offset_of!(Warp, index));
         let first = self.b.ins().ishl_imm_u(warp, 5);
-        let lane = self.b.ins().ireduce(types::I32, self.lane);
+        let lane = self.lane().number;
+        let lane = self.b.ins().ireduce(types::I32, lane);
         let number = self.b.ins().iadd(first, lane);
         let [x, y, z] = [0, 4, 8].map(|axis| self.load_context(types::I32, offset_of!(Context, ntid) + axis));
         let plane = self.b.ins().imul(x, y);

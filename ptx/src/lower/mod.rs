@@ -1,16 +1,20 @@
 //! Lowers operations to Cranelift's IR. One function per kernel runs the lanes in its mask, each from where it stopped to its
 //! next synchronization. Values that other lanes or a later call need are in homes, all others in processor registers.
 
+mod body;
 mod call;
+mod classes;
 mod control;
 mod float;
 mod four;
 mod group;
 mod integer;
 mod memory;
+mod one;
 mod operation;
 mod registers;
 mod special;
+mod vector;
 
 use std::mem::offset_of;
 
@@ -33,8 +37,10 @@ use crate::number::Scalar;
 use crate::runtime::helper::Helper;
 use crate::runtime::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK, Warp};
 
-use four::View;
-use registers::classes;
+use body::{Body, Lane};
+use classes::Classes;
+use group::Group;
+use one::OneLane;
 
 /// With shapes, for four lanes at once as well.
 pub(crate) fn lower(
@@ -58,48 +64,68 @@ pub(crate) fn lower(
     function
 }
 
-struct Lowering<'a> {
+/// The function of a kernel while it is written: what its bodies share, and the one that is being lowered.
+struct Lowering<'a, B> {
     program: &'a Program,
     flow: &'a Flow,
     points: &'a [Point],
     shapes: Option<&'a Shapes>,
     checks: Checks,
     b: FunctionBuilder<'a>,
-    blocks: Vec<ir::Block>,
-    variables: Vec<Option<Variable>>,
-    float: Vec<bool>,
-    arithmetic: Vec<bool>,
+    classes: Classes,
+    signatures: Signatures,
+    /// Bytes of each recursive function's frame with what it saves.
+    frames: Vec<u64>,
     context: Value,
     warp: Value,
-    lane: Value,
-    rest: Value,
-    slots: Value,
-    /// Homes of this lane for sizes 1, 2, 4, 8 and 16.
-    home_base: [Value; 5],
-    local: Value,
+    memory: WarpMemory,
+    /// Where the function goes on with the lanes that are still to run.
     head: ir::Block,
+    /// The blocks of the program in this body.
+    blocks: Vec<ir::Block>,
+    function: u32,
+    site: u32,
+    group: Option<Group>,
+    /// The code being lowered runs rarely.
+    is_rare: bool,
+    body: B,
+}
+
+/// No body: the code around them, which chooses the lanes that run.
+struct Outside {
+    /// The lanes to run.
+    mask: Value,
+    /// The place where all lanes of the warp are, or [`APART`].
+    step: Value,
+    /// Where to go when four lanes are done.
+    after: ir::Block,
+}
+
+/// Of the functions that code calls.
+struct Signatures {
     pure: SigRef,
     system: SigRef,
     resolve: SigRef,
-    function: u32,
-    site: u32,
-    local_bytes: Vec<u64>,
-    // Of the second body.
-    view: View,
-    entry: Option<four::Entry>,
-    vectors: Vec<[Option<Variable>; 2]>,
-    summaries: Vec<Option<[Variable; 2]>>,
-    group: Option<group::Group>,
-    /// The code being lowered runs rarely.
-    is_rare: bool,
-    /// The results of single lanes: register, lane, value.
-    results: Vec<(Reg, u32, Value)>,
-    lanes: [Value; 4],
-    locals: [Value; 4],
-    /// The lanes that are still to run, those that run now among them.
-    mask: Value,
-    /// Where to go when four lanes are done.
-    after: ir::Block,
+}
+
+/// What each warp has.
+#[derive(Clone, Copy)]
+struct WarpMemory {
+    /// The homes of registers.
+    slots: Value,
+    /// The local memory of the first lane, and the bytes from each lane's to the next one's.
+    local: Value,
+    local_bytes: Value,
+}
+
+/// Bytes of each recursive function's frame with what it saves.
+fn frames(program: &Program, flow: &Flow) -> Vec<u64> {
+    let frame = |(index, function): (usize, &FunctionInfo)| {
+        let own = (0..program.blocks.len()).filter(|block| program.blocks[*block].function == index as u32);
+        let most = own.map(|block| flow.saves[block].len()).max().unwrap_or(0);
+        function.frame.next_multiple_of(16) + if function.recursive { most as u64 * 16 } else { 0 }
+    };
+    program.functions.iter().enumerate().map(frame).collect()
 }
 
 fn int_type(bits: u32) -> Type {
@@ -130,7 +156,7 @@ fn checked() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> Lowering<'a, Outside> {
     fn new(
         program: &'a Program,
         flow: &'a Flow,
@@ -152,9 +178,17 @@ impl<'a> Lowering<'a> {
         let pure = b.import_signature(signature(4, true));
         let system = b.import_signature(signature(3, false));
         let resolve = b.import_signature(signature(4, true));
-        let none = Value::from_u32(0);
-        let (float, arithmetic) = classes(program);
         let (head, after) = (b.create_block(), b.create_block());
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let [context, warp, mask, step] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
+        let mut load = |base: Value, offset: usize| b.ins().load(types::I64, constant(), base, offset as i32);
+        let memory = WarpMemory {
+            slots: load(warp, offset_of!(Warp, slots)),
+            local: load(warp, offset_of!(Warp, local)),
+            local_bytes: load(context, offset_of!(Context, local_bytes)),
+        };
         Self {
             program,
             flow,
@@ -162,95 +196,84 @@ impl<'a> Lowering<'a> {
             shapes,
             checks,
             b,
-            blocks,
-            variables: vec![None; program.regs.len()],
-            float,
-            arithmetic,
-            context: none,
-            warp: none,
-            lane: none,
-            rest: none,
-            slots: none,
-            home_base: [none; 5],
-            local: none,
+            classes: Classes::new(program),
+            signatures: Signatures { pure, system, resolve },
+            frames: frames(program, flow),
+            context,
+            warp,
+            memory,
             head,
-            pure,
-            system,
-            resolve,
+            blocks,
             function: 0,
             site: 0,
-            local_bytes: Vec::new(),
-            view: View::Alone,
-            entry: None,
-            vectors: vec![[None; 2]; program.regs.len()],
-            summaries: vec![None; program.regs.len()],
             group: None,
             is_rare: false,
-            results: Vec::new(),
-            lanes: [none; 4],
-            locals: [none; 4],
-            mask: none,
-            after,
+            body: Outside { mask, step, after },
         }
     }
 
     fn run(mut self, isa: &dyn TargetIsa) {
-        self.frames();
-        let entry = self.b.create_block();
-        self.b.append_block_params_for_function_params(entry);
-        self.b.switch_to_block(entry);
-        let params = self.b.block_params(entry).to_vec();
-        (self.context, self.warp) = (params[0], params[1]);
-        let mask = params[2];
-        self.slots = self.load_from(types::I64, constant(), self.warp, offset_of!(Warp, slots));
-        let local = self.load_from(types::I64, constant(), self.warp, offset_of!(Warp, local));
-        let local_bytes = self.load_context(types::I64, offset_of!(Context, local_bytes));
-        let head = self.head;
+        let (head, mask) = (self.head, self.body.mask);
         self.b.append_block_param(head, types::I32);
         let (body, done) = (self.b.create_block(), self.b.create_block());
-        if self.shapes.is_some() {
-            self.begin_rows(mask, params[3], done);
+        let rows = if self.shapes.is_some() {
+            Some(self.begin_rows(done))
         } else {
             self.jump(head, &[mask]);
-        }
+            None
+        };
         self.b.switch_to_block(head);
         let mask = self.b.block_params(head)[0];
         self.b.ins().brif(mask, body, &[], done, &[]);
         self.b.switch_to_block(done);
-        match self.entry {
-            Some(entry) => self.meet(entry),
+        match rows {
+            Some(rows) => self.meet(rows),
             None => self.come_back(None),
         }
         self.b.switch_to_block(body);
         let (mut mask, mut lane) = (mask, self.b.ins().ctz(mask));
-        if self.entry.is_some() {
-            (mask, lane) = self.choose_body(mask, lane);
+        if let Some(rows) = rows {
+            (mask, lane) = self.choose_body(rows, mask, lane);
         }
-        let less = self.b.ins().iadd_imm_s(mask, -1);
-        self.rest = self.b.ins().band(mask, less);
-        self.lane = self.b.ins().uextend(types::I64, lane);
-        self.home_bases();
-        let mine = self.b.ins().imul(self.lane, local_bytes);
-        self.local = self.b.ins().iadd(local, mine);
-        let start = self.b.create_block();
-        self.dispatch(start);
-        self.b.switch_to_block(start);
-        for reg in self.flow.zeroed.iter() {
-            let kind = self.variable_type(reg);
-            let value =
-                if reg == STACK { self.b.ins().iconst(types::I64, self.program.local as i64) } else { self.zero(kind) };
-            self.define(reg, value);
+        let mut one = self.one_lane(mask, lane);
+        one.whole_body();
+        let mut b = match rows {
+            Some(rows) => one.four_lanes(rows).whole_body(),
+            None => one.b,
+        };
+        b.seal_all_blocks();
+        b.finalize(isa.frontend_config());
+    }
+}
+
+impl<'a, B> Lowering<'a, B> {
+    /// The same function with another body.
+    fn with_body<C>(self, body: C) -> Lowering<'a, C> {
+        let Self {
+            program, flow, points, shapes, checks, b, classes, signatures, frames, context, warp, memory, ..
+        } = self;
+        let Self { head, blocks, function, site, group, is_rare, .. } = self;
+        Lowering {
+            program,
+            flow,
+            points,
+            shapes,
+            checks,
+            b,
+            classes,
+            signatures,
+            frames,
+            context,
+            warp,
+            memory,
+            head,
+            blocks,
+            function,
+            site,
+            group,
+            is_rare,
+            body,
         }
-        let first = self.blocks[self.program.functions[0].entry as usize];
-        self.jump(first, &[]);
-        for index in 0..self.program.blocks.len() {
-            if self.flow.reachable[index] {
-                self.block(index);
-            }
-        }
-        self.second_body(local, local_bytes);
-        self.b.seal_all_blocks();
-        self.b.finalize(isa.frontend_config());
     }
 
     /// Returns where all lanes of the warp are, if that is one place and known.
@@ -267,67 +290,18 @@ impl<'a> Lowering<'a> {
         block
     }
 
-    fn home_bases(&mut self) {
-        for size in 0..5 {
-            let scaled = self.b.ins().ishl_imm_u(self.lane, size);
-            self.home_base[size as usize] = self.b.ins().iadd(self.slots, scaled);
-        }
+    /// A lane's homes for sizes 1, 2, 4, 8 and 16.
+    fn home_bases(&mut self, lane: Value) -> [Value; 5] {
+        [0, 1, 2, 3, 4].map(|size| {
+            let scaled = self.b.ins().ishl_imm_u(lane, size);
+            self.b.ins().iadd(self.memory.slots, scaled)
+        })
     }
 
-    /// Bytes of each recursive function's frame with what it saves.
-    fn frames(&mut self) {
-        self.local_bytes = self.program.functions.iter().map(|f| f.frame.next_multiple_of(16)).collect();
-        for (index, function) in self.program.functions.iter().enumerate() {
-            let own = |block: &usize| self.program.blocks[*block].function == index as u32;
-            let most = (0..self.program.blocks.len()).filter(own).map(|b| self.flow.saves[b].len()).max().unwrap_or(0);
-            if function.recursive {
-                self.local_bytes[index] += most as u64 * 16;
-            }
-        }
-    }
-
-    fn dispatch(&mut self, start: ir::Block) {
-        if self.program.syncs.is_empty() && self.flow.alone.is_empty() {
-            self.jump(start, &[]);
-            return;
-        }
-        let four = self.home_base4();
-        let resume = self.b.ins().load(types::I32, trusted(), four, offset_of!(Warp, resume) as i32);
-        let fail = self.b.create_block();
-        let mut targets = vec![start];
-        let resumes: Vec<u32> =
-            self.program.syncs.iter().map(|sync| sync.resume).chain(self.flow.alone.iter().copied()).collect();
-        targets.extend(resumes.iter().map(|_| self.b.create_block()));
-        let call = |this: &mut Self, block| {
-            BlockCall::new(block, std::iter::empty::<BlockArg>(), &mut this.b.func.dfg.value_lists)
-        };
-        let default = call(self, fail);
-        let table: Vec<_> = targets.iter().map(|block| call(self, *block)).collect();
-        let table = self.b.create_jump_table(JumpTableData::new(default, &table));
-        self.b.ins().br_table(resume, table);
-        self.b.switch_to_block(fail);
-        let (head, rest) = (self.head, self.rest);
-        self.jump(head, &[rest]);
-        for (resume, stub) in resumes.into_iter().zip(&targets[1..]) {
-            self.b.switch_to_block(*stub);
-            let resume = resume as usize;
-            if self.flow.reachable[resume] {
-                for reg in self.flow.loads[resume].iter() {
-                    let value = self.load_home(reg);
-                    self.define(reg, value);
-                }
-                let next = self.blocks[resume];
-                self.jump(next, &[]);
-            } else {
-                self.jump(head, &[rest]);
-            }
-        }
-    }
-
-    /// warp + lane * 4
-    fn home_base4(&mut self) -> Value {
-        let scaled = self.b.ins().ishl_imm_u(self.lane, 2);
-        self.b.ins().iadd(self.warp, scaled)
+    /// A lane by its number.
+    fn lane_with_local(&mut self, number: Value) -> Lane {
+        let mine = self.b.ins().imul(number, self.memory.local_bytes);
+        Lane { number, local: self.b.ins().iadd(self.memory.local, mine) }
     }
 
     fn jump(&mut self, block: ir::Block, args: &[Value]) {
@@ -354,12 +328,4 @@ impl<'a> Lowering<'a> {
             kind => self.b.ins().iconst(kind, 0),
         }
     }
-
-    // ---- registers ----
-
-    // ---- calls ----
-
-    // ---- blocks ----
-
-    // ---- operations ----
 }

@@ -21,19 +21,18 @@ pub(super) fn chosen_bytes(inst: &Inst) -> Option<[Byte; 4]> {
     }))
 }
 
-impl<'a> Lowering<'a> {
-    pub(super) fn bits_of(&self, reg: Reg) -> u32 {
-        if reg == SINK { 64 } else { self.program.regs[reg as usize].scalar.bits() }
-    }
-
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     pub(super) fn inst(&mut self, inst: &Inst) {
         let dst = inst.dst.first().copied().unwrap_or(SINK);
         match &inst.op {
             Op::Mov => {
                 if let Val::Reg(from) = inst.src[0]
                     && dst != SINK
-                    && self.float[from as usize]
-                    && self.float[dst as usize]
+                    && self.classes.float[from as usize]
+                    && self.classes.float[dst as usize]
                 {
                     let value = self.read(from);
                     let value = self.settled(dst, inst.src[0], value);

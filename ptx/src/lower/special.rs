@@ -2,13 +2,17 @@
 
 use super::*;
 
-impl<'a> Lowering<'a> {
+impl<'a, B> Lowering<'a, B>
+where
+    Self: Body,
+{
     pub(super) fn special(&mut self, special: Special) -> Value {
         let array = |base: usize, axis: u8| base + usize::from(axis.min(3)) * 4;
         let offset = match special {
             Special::Tid(axis) if axis < 3 => {
                 let table = self.load_from(types::I64, constant(), self.warp, offset_of!(Warp, threads));
-                let scaled = self.b.ins().ishl_imm_u(self.lane, 2);
+                let lane = self.lane().number;
+                let scaled = self.b.ins().ishl_imm_u(lane, 2);
                 let at = self.b.ins().iadd(table, scaled);
                 let value = self.load_from(types::I32, constant(), at, usize::from(axis) * 128);
                 return self.b.ins().uextend(types::I64, value);
@@ -16,10 +20,11 @@ impl<'a> Lowering<'a> {
             Special::Tid(_) | Special::Zero | Special::CurrentGraphExec | Special::ReservedShared(_) => {
                 return self.b.ins().iconst(types::I64, 0);
             }
-            Special::Lane => return self.lane,
+            Special::Lane => return self.lane().number,
             Special::LaneMask(mask) => {
                 let one = self.b.ins().iconst(types::I32, 1);
-                let lane = self.b.ins().ireduce(types::I32, self.lane);
+                let lane = self.lane().number;
+                let lane = self.b.ins().ireduce(types::I32, lane);
                 let bit = self.b.ins().ishl(one, lane);
                 let below = self.b.ins().iadd_imm_s(bit, -1);
                 let value = match mask {

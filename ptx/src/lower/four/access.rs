@@ -1,12 +1,12 @@
 //! Loads and stores of four lanes: as one access if their addresses are consecutive, else lane by lane.
 
-use super::value::*;
+use super::super::vector::*;
 use super::*;
 
 /// Where a value of four lanes is, of each of an access's elements.
 type Elements = Vec<[Value; 2]>;
 
-impl<'a> Lowering<'a> {
+impl<'a> Lowering<'a, FourLanes> {
     pub(super) fn load_together(&mut self, memory: &Memory, inst: &Inst) {
         let count = inst.dst.len() as u32;
         let wide = |reg: &Reg| *reg != SINK && self.bits_of(*reg) > memory.scalar.bits().max(32);

@@ -30,9 +30,9 @@ impl<'a> Shuffle<'a> {
     }
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> Lowering<'a, Outside> {
     /// All lanes have stopped.
-    pub(in crate::lower) fn meet(&mut self, entry: Entry) {
+    pub(in crate::lower) fn meet(&mut self, entry: Rows) {
         let shuffles: Vec<_> = self.points.iter().map(Shuffle::from_point).collect();
         let [look, met, apart] = [(); 3].map(|()| self.b.create_block());
         let is_apart = self.b.ins().icmp_imm_s(IntCC::Equal, entry.step, i64::from(APART as i32));
@@ -92,7 +92,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn shuffle_words(&mut self, shuffle: &Shuffle<'_>) {
-        let (slots, partners) = (self.slots, shuffle.partners);
+        let (slots, partners) = (self.memory.slots, shuffle.partners);
         if let Some(to) = shuffle.to {
             // All of them first: it may be the same register.
             let from: Vec<Value> = (0..ROWS)

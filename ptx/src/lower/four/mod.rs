@@ -2,6 +2,7 @@
 //! where the shape determines the others. If they do not all take the same path, each continues alone in the first body.
 
 mod access;
+mod body;
 mod exchange;
 mod operation;
 mod value;
@@ -12,9 +13,7 @@ use crate::runtime::state::LANES;
 
 /// Which lanes the operands' values belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
-    /// The one lane of the first body.
-    Alone,
+enum View {
     /// One of four.
     Lane(u32),
     /// Four lanes of 32 bits in a vector.
@@ -23,29 +22,41 @@ pub(super) enum View {
     Half(usize),
 }
 
-/// How the two bodies are entered.
+/// Four neighboring lanes, and their registers.
+pub(super) struct FourLanes {
+    rows: Rows,
+    view: View,
+    lanes: [Lane; 4],
+    /// The lanes that are still to run, those that run now among them.
+    mask: Value,
+    /// Where they continue.
+    resume: Value,
+    /// Homes of the first lane for sizes 1, 2, 4, 8 and 16.
+    home_base: [Value; 5],
+    vectors: Vec<[Option<Variable>; 2]>,
+    summaries: Vec<Option<[Variable; 2]>>,
+    /// The results of single lanes: register, lane, value.
+    results: Vec<(Reg, u32, Value)>,
+}
+
+/// How the two bodies are entered, and left.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct Rows {
     /// The second body, with the lanes that are still to run, the first of the four, and where they continue.
     block: ir::Block,
     /// The first body, with the lanes that are still to run, and the one that is running.
     single: ir::Block,
     /// All lanes of the warp began at this place, or [`APART`].
     step: Value,
+    /// Where to go when four lanes are done.
+    after: ir::Block,
+    /// Where to go when all are.
     done: ir::Block,
 }
 
-impl<'a> Lowering<'a> {
-    pub(super) fn shape(&self, reg: Reg) -> Shape {
-        self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))
-    }
-
-    pub(super) fn is_together(&self) -> bool {
-        self.view != View::Alone
-    }
-
+impl<'a> Lowering<'a, Outside> {
     /// Begins with the first four lanes if all lanes of the warp are in step, else lane by lane.
-    pub(super) fn begin_rows(&mut self, mask: Value, step: Value, done: ir::Block) {
+    pub(super) fn begin_rows(&mut self, done: ir::Block) -> Rows {
         let (block, single) = (self.b.create_block(), self.b.create_block());
         for _ in 0..3 {
             self.b.append_block_param(block, types::I32);
@@ -53,17 +64,18 @@ impl<'a> Lowering<'a> {
         for _ in 0..2 {
             self.b.append_block_param(single, types::I32);
         }
-        self.entry = Some(Entry { block, single, step, done });
+        let Outside { mask, step, after } = self.body;
         let first = self.b.ins().iconst(types::I32, 0);
         let apart = self.b.ins().icmp_imm_s(IntCC::Equal, step, i64::from(APART as i32));
-        let [mask, first, step] = [mask, first, step].map(BlockArg::Value);
-        self.b.ins().brif(apart, self.head, &[mask], block, &[mask, first, step]);
+        let [mask, first, place] = [mask, first, step].map(BlockArg::Value);
+        self.b.ins().brif(apart, self.head, &[mask], block, &[mask, first, place]);
+        Rows { block, single, step, after, done }
     }
 
     /// Goes to the second body with four consecutive lanes that are at the same place. Otherwise continues in the first body with
     /// the lanes that are still to run and the one that is running.
-    pub(super) fn choose_body(&mut self, mask: Value, lane: Value) -> (Value, Value) {
-        let Some(Entry { block, single, .. }) = self.entry else { return (mask, lane) };
+    pub(super) fn choose_body(&mut self, rows: Rows, mask: Value, lane: Value) -> (Value, Value) {
+        let Rows { block, single, .. } = rows;
         let together = self.load_context(types::I32, offset_of!(Context, together));
         let wanted = self.b.ins().band(mask, together);
         let wanted = self.b.ins().ushr(wanted, lane);
@@ -89,57 +101,76 @@ impl<'a> Lowering<'a> {
         let params = self.b.block_params(single);
         (params[0], params[1])
     }
+}
 
-    pub(super) fn second_body(&mut self, local: Value, local_bytes: Value) {
-        let Some(entry) = self.entry else { return };
-        self.b.switch_to_block(entry.block);
-        let [mask, lane, resume] = [0, 1, 2].map(|index| self.b.block_params(entry.block)[index]);
+impl<'a> Lowering<'a, OneLane> {
+    /// Begins the second body.
+    pub(super) fn four_lanes(mut self, rows: Rows) -> Lowering<'a, FourLanes> {
+        self.b.switch_to_block(rows.block);
+        let [mask, lane, resume] = [0, 1, 2].map(|index| self.b.block_params(rows.block)[index]);
         self.blocks = self.program.blocks.iter().map(|_| self.b.create_block()).collect();
-        self.view = View::Lane(0);
-        self.mask = mask;
         let first = self.b.ins().uextend(types::I64, lane);
-        for index in 0..LANES as usize {
-            self.lanes[index] = self.b.ins().iadd_imm_s(first, index as i64);
-            let mine = self.b.ins().imul(self.lanes[index], local_bytes);
-            self.locals[index] = self.b.ins().iadd(local, mine);
-        }
-        (self.lane, self.local) = (self.lanes[0], self.locals[0]);
-        self.home_bases();
+        let lanes = [0, 1, 2, 3].map(|index| {
+            let number = self.b.ins().iadd_imm_s(first, index);
+            self.lane_with_local(number)
+        });
+        let home_base = self.home_bases(lanes[0].number);
+        let count = self.program.regs.len();
+        self.with_body(FourLanes {
+            rows,
+            view: View::Lane(0),
+            lanes,
+            mask,
+            resume,
+            home_base,
+            vectors: vec![[None; 2]; count],
+            summaries: vec![None; count],
+            results: Vec::new(),
+        })
+    }
+}
+
+impl<'a, B> Lowering<'a, B> {
+    pub(super) fn shape(&self, reg: Reg) -> Shape {
+        self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))
+    }
+}
+
+impl<'a> Lowering<'a, FourLanes> {
+    /// From where the lanes stopped to their next synchronization; the function is complete then.
+    pub(super) fn whole_body(mut self) -> FunctionBuilder<'a> {
+        let FourLanes { rows, mask, resume, .. } = self.body;
+        let lane = self.b.block_params(rows.block)[1];
         let start = self.b.create_block();
-        self.resume_together(entry.single, [mask, lane], resume, start);
+        self.resume_together(rows.single, [mask, lane], resume, start);
         self.b.switch_to_block(start);
         for reg in self.flow.zeroed.iter() {
             for lane in 0..LANES {
                 let kind = self.variable_type(reg);
                 let zero = self.zero(kind);
-                self.results.push((reg, lane, zero));
+                self.body.results.push((reg, lane, zero));
             }
         }
         self.take_results();
-        let first = self.blocks[self.program.functions[0].entry as usize];
-        self.jump(first, &[]);
-        for index in 0..self.program.blocks.len() {
-            if self.flow.reachable[index] {
-                self.block(index);
-            }
-        }
-        self.go_to_next(entry, [mask, lane, resume]);
+        self.program_blocks();
+        self.go_to_next(rows, [mask, lane, resume]);
+        self.b
     }
 
     /// After four lanes: goes on to the next four if the warp is in step.
-    fn go_to_next(&mut self, entry: Entry, [mask, lane, resume]: [Value; 3]) {
+    fn go_to_next(&mut self, rows: Rows, [mask, lane, resume]: [Value; 3]) {
         let [apart, next, more] = [(); 3].map(|()| self.b.create_block());
-        self.b.switch_to_block(self.after);
-        let is_apart = self.b.ins().icmp_imm_s(IntCC::Equal, entry.step, i64::from(APART as i32));
+        self.b.switch_to_block(rows.after);
+        let is_apart = self.b.ins().icmp_imm_s(IntCC::Equal, rows.step, i64::from(APART as i32));
         self.b.ins().brif(is_apart, apart, &[], next, &[]);
         self.b.switch_to_block(next);
         let lane_after = self.b.ins().iadd_imm_s(lane, i64::from(LANES));
         let is_last = self.b.ins().icmp_imm_u(IntCC::Equal, lane_after, 32);
-        self.b.ins().brif(is_last, entry.done, &[], more, &[]);
+        self.b.ins().brif(is_last, rows.done, &[], more, &[]);
         self.b.switch_to_block(more);
         let all = self.b.ins().iconst(types::I32, 0xffff_ffff);
         let left = self.b.ins().ishl(all, lane_after);
-        self.jump(entry.block, &[left, lane_after, resume]);
+        self.jump(rows.block, &[left, lane_after, resume]);
         self.b.switch_to_block(apart);
         let four = self.b.ins().iconst(types::I32, (1 << LANES) - 1);
         let four = self.b.ins().ishl(four, lane);
@@ -230,7 +261,7 @@ impl<'a> Lowering<'a> {
             for inst in &program.blocks[block as usize].insts {
                 self.site = inst.site;
                 self.one_lane(inst, lane);
-                for (reg, lane, value) in std::mem::take(&mut self.results) {
+                for (reg, lane, value) in std::mem::take(&mut self.body.results) {
                     if reg != SINK {
                         self.define_one_lane(reg, lane, value);
                     }
@@ -258,7 +289,7 @@ impl<'a> Lowering<'a> {
         });
         let resume = self.b.ins().bitselect(condition, yes, no);
         self.store_resume(resume);
-        let (head, mask) = (self.head, self.mask);
+        let (head, mask) = (self.head, self.body.mask);
         self.jump(head, &[mask]);
     }
 
@@ -269,7 +300,7 @@ impl<'a> Lowering<'a> {
 
     // ---- operations ----
 
-    pub(super) fn inst_together(&mut self, inst: &Inst) {
+    fn inst_together(&mut self, inst: &Inst) {
         let steps = |reg: &Reg| *reg == SINK || self.shape(*reg) != Shape::Any;
         let by_first = inst.dst.iter().all(steps) && inst.dst.iter().any(|reg| *reg != SINK);
         match &inst.op {
@@ -297,26 +328,20 @@ impl<'a> Lowering<'a> {
         self.with_lane(lane, |this| this.inst(inst));
     }
 
-    pub(super) fn with_lane<T>(&mut self, lane: u32, body: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.view;
-        self.view = View::Lane(lane);
-        (self.lane, self.local) = (self.lanes[lane as usize], self.locals[lane as usize]);
-        let result = body(self);
-        self.view = before;
-        (self.lane, self.local) = (self.lanes[0], self.locals[0]);
-        result
+    fn with_lane<T>(&mut self, lane: u32, body: impl FnOnce(&mut Self) -> T) -> T {
+        self.with_view(View::Lane(lane), body)
     }
 
-    pub(super) fn with_view<T>(&mut self, view: View, body: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.view, view);
+    fn with_view<T>(&mut self, view: View, body: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.body.view, view);
         let result = body(self);
-        self.view = before;
+        self.body.view = before;
         result
     }
 
     /// Puts together the results of single lanes.
     pub(super) fn take_results(&mut self) {
-        let results = std::mem::take(&mut self.results);
+        let results = std::mem::take(&mut self.body.results);
         let mut done = Vec::new();
         for (reg, ..) in &results {
             if *reg == SINK || done.contains(reg) {

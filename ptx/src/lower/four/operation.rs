@@ -1,10 +1,10 @@
 //! Operations that have a vector form. Most are the same as in the first body, on different operands.
 
 use super::super::operation::chosen_bytes;
-use super::value::*;
+use super::super::vector::*;
 use super::*;
 
-impl<'a> Lowering<'a> {
+impl<'a> Lowering<'a, FourLanes> {
     /// Carries out an operation in vectors; false if it does not have a vector form.
     pub(super) fn in_vectors(&mut self, inst: &Inst) -> bool {
         if inst.dst.iter().any(|reg| *reg != SINK && self.shape(*reg) != Shape::Any) {
@@ -144,7 +144,7 @@ impl<'a> Lowering<'a> {
             return;
         }
         // A float stays the one that it is.
-        let value = if self.float[from as usize] && self.float[dst as usize] {
+        let value = if self.classes.float[from as usize] && self.classes.float[dst as usize] {
             self.four_float(Val::Reg(from))
         } else {
             self.four_int(Val::Reg(from), bits)

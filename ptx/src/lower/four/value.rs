@@ -1,21 +1,13 @@
 //! Registers of four lanes: as vectors, their homes, single lanes of them, and operands.
 
+use super::super::vector::*;
 use super::*;
-use cranelift_codegen::ir::{ConstantData, Endianness};
 
-/// Bytes of two vectors that make a third, the lowest first.
-pub(super) const LOW_WORDS: [u8; 16] = [0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23];
-pub(super) const HIGH_WORDS: [u8; 16] = [8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31];
-pub(super) const LOW_HALVES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
-pub(super) const HIGH_HALVES: [u8; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31];
-pub(super) const EVEN_WORDS: [u8; 16] = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27];
-pub(super) const ODD_WORDS: [u8; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31];
-
-impl<'a> Lowering<'a> {
+impl<'a> Lowering<'a, FourLanes> {
     /// A register that is not in steps is in one vector, or in two if it has 64 bits. With fewer than 32 bits, each lane has a
     /// word with zeros above; a predicate is all ones or zero.
     fn vector_type(&self, reg: Reg) -> Type {
-        match (self.float[reg as usize], self.bits_of(reg)) {
+        match (self.classes.float[reg as usize], self.bits_of(reg)) {
             (true, 32) => types::F32X4,
             (true, 64) => types::F64X2,
             (false, 64) => types::I64X2,
@@ -24,16 +16,16 @@ impl<'a> Lowering<'a> {
     }
 
     fn four_variable(&mut self, reg: Reg, half: usize) -> Variable {
-        if let Some(variable) = self.vectors[reg as usize][half] {
+        if let Some(variable) = self.body.vectors[reg as usize][half] {
             return variable;
         }
         let kind = if self.shape(reg) == Shape::Any { self.vector_type(reg) } else { self.variable_type(reg) };
         let variable = self.b.declare_var(kind);
-        self.vectors[reg as usize][half] = Some(variable);
+        self.body.vectors[reg as usize][half] = Some(variable);
         variable
     }
 
-    fn define_vector(&mut self, reg: Reg, half: usize, value: Value) {
+    pub(super) fn define_vector(&mut self, reg: Reg, half: usize, value: Value) {
         let variable = self.four_variable(reg, half);
         self.b.def_var(variable, value);
         if self.bits_of(reg) == 1 && self.shape(reg) == Shape::Any {
@@ -47,11 +39,11 @@ impl<'a> Lowering<'a> {
     /// Whether a predicate holds in all lanes, and in some. Blocks are not written in the order in which they run: it may be read before
     /// it is written here.
     fn summary_variables(&mut self, reg: Reg) -> [Variable; 2] {
-        if let Some(variables) = self.summaries[reg as usize] {
+        if let Some(variables) = self.body.summaries[reg as usize] {
             return variables;
         }
         let variables = [(); 2].map(|()| self.b.declare_var(types::I8));
-        self.summaries[reg as usize] = Some(variables);
+        self.body.summaries[reg as usize] = Some(variables);
         variables
     }
 
@@ -77,7 +69,7 @@ impl<'a> Lowering<'a> {
         self.define_vector(reg, half, vector);
     }
 
-    fn vector(&mut self, reg: Reg, half: usize) -> Value {
+    pub(super) fn vector(&mut self, reg: Reg, half: usize) -> Value {
         let variable = self.four_variable(reg, half);
         self.b.use_var(variable)
     }
@@ -102,53 +94,10 @@ impl<'a> Lowering<'a> {
         self.define_vector(reg, 0, four);
     }
 
-    /// A vector of four numbers, zero-extended to words.
-    pub(super) fn together(&mut self, kind: Type, lanes: [Value; 4]) -> Value {
-        let lanes = lanes.map(|lane| self.coerce(lane, kind.lane_type(), false));
-        let mut four = self.b.ins().scalar_to_vector(kind, lanes[0]);
-        for (index, lane) in lanes.iter().enumerate().skip(1) {
-            four = self.b.ins().insertlane(four, *lane, index as u8);
-        }
-        four
-    }
-
-    pub(in crate::lower) fn cast(&mut self, kind: Type, value: Value) -> Value {
-        if self.b.func.dfg.value_type(value) == kind {
-            return value;
-        }
-        self.b.ins().bitcast(kind, MemFlagsData::new().with_endianness(Endianness::Little), value)
-    }
-
-    pub(super) fn shuffle(&mut self, a: Value, b: Value, bytes: [u8; 16]) -> Value {
-        let kind = self.b.func.dfg.value_type(a);
-        let (a, b) = (self.cast(types::I8X16, a), self.cast(types::I8X16, b));
-        let immediate = self.b.func.dfg.immediates.push(ConstantData::from(bytes.as_slice()));
-        let value = self.b.ins().shuffle(a, b, immediate);
-        self.cast(kind, value)
-    }
-
-    pub(super) fn constants(&mut self, kind: Type, numbers: &[u64]) -> Value {
-        let each = kind.lane_type().bytes() as usize;
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()[..each].to_vec()).collect();
-        let constant = self.b.func.dfg.constants.insert(ConstantData::from(bytes.as_slice()));
-        self.b.ins().vconst(kind, constant)
-    }
-
-    /// The same number in every lane of a vector of integers, or the number itself.
-    pub(in crate::lower) fn number_like(&mut self, like: Value, number: u64) -> Value {
-        let kind = self.b.func.dfg.value_type(like);
-        if !kind.is_vector() {
-            return self.b.ins().iconst(kind, crate::number::truncate(number, kind.bits()) as i64);
-        }
-        let lane = kind.lane_type();
-        let number = self.b.ins().iconst(lane, crate::number::truncate(number, lane.bits()) as i64);
-        self.b.ins().splat(kind, number)
-    }
-
     // ---- single lanes ----
 
     /// One lane's value, as the first body would have it.
-    pub(in crate::lower) fn of_lane(&mut self, reg: Reg, lane: u32) -> Value {
+    pub(super) fn of_lane(&mut self, reg: Reg, lane: u32) -> Value {
         let kind = self.variable_type(reg);
         if let Shape::Steps { step, .. } = self.shape(reg) {
             let first = self.vector(reg, 0);
@@ -176,7 +125,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Words with `bits` of each lane's value and zeros above, or all ones and zero for a predicate.
-    pub(in crate::lower) fn four_int(&mut self, value: Val, bits: u32) -> Value {
+    pub(super) fn four_int(&mut self, value: Val, bits: u32) -> Value {
         let Shape::Steps { step, .. } = self.shape_of(value, bits) else {
             let reg = match value {
                 Val::Reg(reg) if self.shape(reg) == Shape::Any => reg,
@@ -200,7 +149,7 @@ impl<'a> Lowering<'a> {
                 return if bits == 1 { words } else { self.b.ins().ineg(words) };
             }
             if self.b.func.dfg.value_type(words) == types::F32X4 {
-                if self.arithmetic[reg as usize] {
+                if self.classes.arithmetic[reg as usize] {
                     words = self.canonical(words);
                 }
                 words = self.cast(types::I32X4, words);
@@ -219,15 +168,7 @@ impl<'a> Lowering<'a> {
         self.cut(words, bits)
     }
 
-    pub(super) fn cut(&mut self, words: Value, bits: u32) -> Value {
-        if bits >= 32 {
-            return words;
-        }
-        let mask = self.number_like(words, (1 << bits) - 1);
-        self.b.ins().band(words, mask)
-    }
-
-    pub(in crate::lower) fn four_float(&mut self, value: Val) -> Value {
+    pub(super) fn four_float(&mut self, value: Val) -> Value {
         match value {
             Val::Reg(reg) if self.shape(reg) == Shape::Any && self.bits_of(reg) == 32 => {
                 let value = self.vector(reg, 0);
@@ -245,7 +186,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Two lanes of 64 bits; narrower registers zero-extended.
-    pub(in crate::lower) fn half_int(&mut self, value: Val, half: usize) -> Value {
+    pub(super) fn half_int(&mut self, value: Val, half: usize) -> Value {
         if let Val::Reg(reg) = value
             && self.shape(reg) == Shape::Any
         {
@@ -275,37 +216,29 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    pub(in crate::lower) fn half_float(&mut self, value: Val, half: usize) -> Value {
+    pub(super) fn half_float(&mut self, value: Val, half: usize) -> Value {
         let bits = self.half_int(value, half);
         self.cast(types::F64X2, bits)
     }
 
     /// A predicate for two lanes of 64 bits.
-    pub(in crate::lower) fn half_mask(&mut self, value: Val, half: usize) -> Value {
+    pub(super) fn half_mask(&mut self, value: Val, half: usize) -> Value {
         let words = self.four_int(value, 1);
         self.widen(words, half, true)
-    }
-
-    pub(super) fn widen(&mut self, words: Value, half: usize, signed: bool) -> Value {
-        match (half, signed) {
-            (0, true) => self.b.ins().swiden_low(words),
-            (0, false) => self.b.ins().uwiden_low(words),
-            (_, true) => self.b.ins().swiden_high(words),
-            (_, false) => self.b.ins().uwiden_high(words),
-        }
     }
 
     // ---- results ----
 
     /// Words to a register: cut or zero-extended. For a predicate all ones or zero.
-    pub(in crate::lower) fn set_four(&mut self, reg: Reg, value: Value, arithmetic: bool) {
+    pub(super) fn set_four(&mut self, reg: Reg, value: Value, arithmetic: bool) {
         if reg == SINK {
             return;
         }
         let want = self.vector_type(reg);
         if want == types::F32X4 {
             let value = self.cast(want, value);
-            let value = if arithmetic && !self.arithmetic[reg as usize] { self.canonical(value) } else { value };
+            let value =
+                if arithmetic && !self.classes.arithmetic[reg as usize] { self.canonical(value) } else { value };
             return self.define_vector(reg, 0, value);
         }
         let is_float = self.b.func.dfg.value_type(value) == types::F32X4;
@@ -326,7 +259,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    pub(in crate::lower) fn set_half(&mut self, reg: Reg, half: usize, value: Value) {
+    pub(super) fn set_half(&mut self, reg: Reg, half: usize, value: Value) {
         if reg == SINK {
             return;
         }
@@ -352,7 +285,7 @@ impl<'a> Lowering<'a> {
             }
             return None;
         };
-        let (base, offset) = (self.home_base[size], offset as i32);
+        let (base, offset) = (self.body.home_base[size], offset as i32);
         let steps = self.shape(reg) != Shape::Any;
         if steps {
             let kind = self.variable_type(reg);
@@ -395,43 +328,9 @@ impl<'a> Lowering<'a> {
         Some(self.b.ins().icmp(IntCC::Equal, found, said))
     }
 
-    /// Four numbers of `1 << size` bytes side by side, zero-extended to words.
-    pub(super) fn load_words(&mut self, size: usize, base: Value, offset: i32) -> Value {
-        match size {
-            0 => {
-                let bytes = self.b.ins().load(types::I32, loose(), base, offset);
-                let bytes = self.b.ins().scalar_to_vector(types::I32X4, bytes);
-                let bytes = self.cast(types::I8X16, bytes);
-                let halves = self.b.ins().uwiden_low(bytes);
-                self.b.ins().uwiden_low(halves)
-            }
-            1 => self.b.ins().uload16x4(loose(), base, offset),
-            _ => self.b.ins().load(types::I32X4, loose(), base, offset),
-        }
-    }
-
-    /// The other direction; the bits above are zero.
-    pub(super) fn store_words(&mut self, size: usize, words: Value, base: Value, offset: i32) {
-        if size >= 2 {
-            self.b.ins().store(loose(), words, base, offset);
-            return;
-        }
-        let halves = self.b.ins().unarrow(words, words);
-        if size == 1 {
-            let both = self.cast(types::I64X2, halves);
-            let low = self.b.ins().extractlane(both, 0);
-            self.b.ins().store(loose(), low, base, offset);
-            return;
-        }
-        let bytes = self.b.ins().unarrow(halves, halves);
-        let words = self.cast(types::I32X4, bytes);
-        let low = self.b.ins().extractlane(words, 0);
-        self.b.ins().store(loose(), low, base, offset);
-    }
-
-    pub(in crate::lower) fn store_homes(&mut self, reg: Reg) {
+    pub(super) fn store_homes(&mut self, reg: Reg) {
         let Some((offset, size)) = self.home_offset(reg) else { return };
-        let (base, offset) = (self.home_base[size], offset as i32);
+        let (base, offset) = (self.body.home_base[size], offset as i32);
         let bits = self.bits_of(reg);
         if bits == 64 {
             for half in 0..2 {
