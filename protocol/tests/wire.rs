@@ -1,8 +1,8 @@
-//! One encoded sample per message. A changed byte needs a new `message::VERSION`; `cargo xtask regen wire` rewrites them.
+//! One encoded sample per message, as a golden (`cargo insta review`). A changed byte needs a new `message::VERSION`.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use protocol::activity::{Activation, Activity};
 use protocol::backlog::Backlog;
@@ -256,32 +256,26 @@ fn to_rank() -> Vec<(&'static str, ToRank)> {
     ]
 }
 
-fn check<M>(direction: &str, samples: Vec<(&'static str, M)>, limit: usize) -> BTreeSet<PathBuf>
+fn check<M>(direction: &str, samples: Vec<(&'static str, M)>, limit: usize) -> BTreeSet<String>
 where
     M: Serialize + DeserializeOwned + PartialEq + Debug,
 {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut files = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for (name, message) in samples {
         let mut encoded = frame::encode(&message);
-        let path = directory.join(format!("{direction}.{name}.hex"));
-        let text = hex(&encoded);
-        if std::env::var_os("FTEST_REGEN").is_some() {
-            std::fs::create_dir_all(&directory).unwrap();
-            std::fs::write(&path, &text).unwrap();
-        }
-        let committed = std::fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(
-            text,
-            committed,
-            "{}: the encoding of {direction} {name} changed: raise message::VERSION",
-            path.display()
-        );
+        let name = format!("{direction}.{name}");
+        insta::with_settings!({
+            prepend_module_to_snapshot => false,
+            omit_expression => true,
+            description => "a change of this encoding needs a new message::VERSION",
+        }, {
+            insta::assert_snapshot!(name.clone(), hex(&encoded));
+        });
         assert_eq!(frame::decode::<M>(&mut encoded, limit), Ok(Some(message)));
         assert!(encoded.is_empty());
-        files.insert(path);
+        names.insert(format!("{name}.snap"));
     }
-    files
+    names
 }
 
 /// Sixteen bytes a line.
@@ -296,11 +290,12 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn the_encoding_is_the_committed_one() {
-    let mut files = check("to_coordinator", to_coordinator(), MAX_TO_COORDINATOR);
-    files.extend(check("to_rank", to_rank(), MAX_TO_RANK));
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let there: BTreeSet<PathBuf> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(there, files, "a golden of no message");
+    let mut names = check("to_coordinator", to_coordinator(), MAX_TO_COORDINATOR);
+    names.extend(check("to_rank", to_rank(), MAX_TO_RANK));
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let there = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    let there: BTreeSet<String> = there.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert_eq!(there, names, "a golden of no message");
 }
 
 #[test]

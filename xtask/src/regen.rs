@@ -31,13 +31,6 @@ struct Group {
 
 const GROUPS: &[Group] = &[
     Group {
-        name: "wire",
-        files: &["protocol/tests/golden"],
-        from: "the samples of protocol/tests/wire.rs",
-        tests: &["-p", "protocol", "--test", "integration", "wire::"],
-        programs: false,
-    },
-    Group {
         name: "environment",
         files: &["docs/environment.md"],
         from: "the table of protocol/src/env.rs",
@@ -262,6 +255,6 @@ mod tests {
             read(&["--check", "docs"]).unwrap(),
             Options { check: true, list: false, only: vec!["docs".into()] }
         );
-        assert!(read(&["dogs"]).unwrap_err().contains("one of wire, environment"));
+        assert!(read(&["dogs"]).unwrap_err().contains("one of environment, report-schema"));
     }
 }
