@@ -520,7 +520,7 @@ unsafe fn read(place: *const u8, bytes: u32) -> u128 {
 }
 
 /// # Safety
-/// As [`read`].
+/// As [`read()`].
 unsafe fn write(place: *mut u8, bytes: u32, value: u128) {
     // SAFETY: the caller's.
     unsafe { std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), place, bytes as usize) };
