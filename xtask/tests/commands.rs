@@ -30,7 +30,7 @@ fn mistake(words: &[&str], known: &str) -> Option<String> {
 fn the_chores_of_the_pages_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let lists = [&["help"][..], &["drill", "--list"], &["drill", "--help"], &["regen", "--list"]];
-    let known = lists.map(printed).concat() + "\nhelp";
+    let known = lists.map(printed).join("\n") + "\nhelp";
     let mut names: Vec<_> = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.extend(["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(|name| root.join(name)));
     let (mut found, mut mistakes) = (0, Vec::new());
