@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::imports;
 use super::options::Options;
 
 /// Libraries that make such options of dataclasses.
@@ -25,27 +26,25 @@ pub(super) fn shorten(
     options: &Options,
     world: u32,
 ) {
-    let imports = |parser: &&str| {
-        let (plain, parts) = (format!("import {parser}"), format!("from {parser}"));
-        sources.iter().any(|text| text.contains(&plain) || text.contains(&parts))
-    };
-    if !PARSERS.iter().any(imports) {
+    if !PARSERS.iter().any(|parser| sources.iter().any(|text| imports::mentions(text, parser))) {
         return;
     }
+    let is_there =
+        |group: &str, field: &str| class_of(group, sources).is_some_and(|class| has_number(&class, field, sources));
     // In another group, a field of that name may mean anything.
-    let names = shown.iter().filter_map(|name| parts(name)).filter(|(group, _, _)| group.starts_with("train"));
+    let names = shown.iter().filter_map(|name| parts(name));
+    let names = names.filter(|(group, field, _)| group.starts_with("train") && is_there(group, field));
     // Texts also show a field by a longer name, which is that of another program.
     let mut names: Vec<(&str, &str, &String)> = names.collect();
     names.sort_by_key(|(group, field, name)| (*group, *field, name.len()));
     names.dedup_by_key(|(group, field, _)| (*group, *field));
     let steps_are_enough = names.iter().any(|(_, field, _)| field.ends_with("steps"));
-    for (group, field, name) in names {
+    for (_, field, name) in names {
         // Some programs refuse both.
         if steps_are_enough && field.ends_with("epochs") {
             continue;
         }
-        let Some(value) = options.short(field, world).or_else(|| tokens(field)) else { continue };
-        if class_of(group, sources).is_some_and(|class| has_number(&class, field, sources)) {
+        if let Some(value) = options.short(field, world).or_else(|| tokens(field)) {
             options.set(arguments, &format!("--{name}"), &value);
         }
     }
@@ -115,6 +114,9 @@ mod tests {
         let shown: BTreeSet<String> = shown(scripts).collect();
         assert_eq!(shown.len(), 9);
         let sources = [program, fields];
+        // A text shows steps that this one no longer has.
+        let epochs =
+            ["import tyro\n    train: Args\n    training: Args\nclass Args:\n    epochs: int = 9\n".to_owned()];
         for (sources, arguments, expected) in [
             (
                 &sources[..],
@@ -127,6 +129,7 @@ mod tests {
                 "--training.steps=2 --seed 1 --training.seq_len 256 --training.tokens_per_batch_of_a_rank=512",
             ),
             (&sources[1..], "--module x", "--module x"),
+            (&epochs, "", "--train.epochs 1"),
         ] {
             let mut arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
             shorten(&mut arguments, &shown, sources, &Options::default(), 2);

@@ -77,9 +77,8 @@ fn next<'p>(root: &Path, programs: &'p [Program], before: &Program, module: &str
         return None;
     }
     let uses = |program: &Program| {
-        let (plain, parts) = (format!("import {module}"), format!("from {module}"));
         let sources = imports::follow(root, &root.join(&program.path)).sources;
-        sources.iter().any(|text| text.contains(&plain) || text.contains(&parts))
+        sources.iter().any(|text| imports::mentions(text, module))
     };
     let after = programs.iter().skip_while(|program| program.path != before.path).skip(1);
     after.into_iter().find(|program| !uses(program))
@@ -100,7 +99,7 @@ mod tests {
         file("a.py", "import fast.part");
         file("b.py", "import pack.kernels");
         file("pack/kernels.py", "def f():\n    from fast.part import x");
-        file("c.py", "import fast");
+        file("c.py", "import fast\nimport fast.partial");
         file("d.py", "import torch");
         let programs: Vec<Program> = ["a.py", "b.py", "c.py", "d.py"].map(Program::named).to_vec();
         let after = |before: &str, module: &str| {

@@ -122,6 +122,16 @@ fn modules(text: &str) -> Vec<(String, usize)> {
     found
 }
 
+/// Whether `text` imports `module` or a part of it anywhere, also where it need not run.
+pub(super) fn mentions(text: &str, module: &str) -> bool {
+    let names = |rest: &str| {
+        rest.strip_prefix(module).is_some_and(|end| !end.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    };
+    text.lines().map(str::trim_start).any(|line| {
+        ["import ", "from "].iter().any(|word| line.strip_prefix(word).is_some_and(|rest| names(rest.trim_start())))
+    })
+}
+
 /// The package that provides a module, if it is known here: a module's name alone may be the name of a stranger's package.
 pub(super) fn package(module: &str) -> Option<&'static str> {
     let top = module.split('.').next().unwrap_or_default();
