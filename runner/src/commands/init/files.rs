@@ -131,14 +131,13 @@ impl Choice {
         });
         let uses = if self.images.is_some() { "    uses: [images]\n" } else { "" };
         // A program that gives up early may end with code 0, too.
-        let report = match world {
-            1 => {
-                "      # It used the GPU.\n      report:\n        - { path: \"$[*].devices[*].alloc.calls\", of: device, any: { gt: 0 } }\n"
-            }
-            _ => {
-                "      # The ranks met in NCCL.\n      report:\n        - { path: \"$.ranks[*].communicator_inits\", all: { gt: 0 } }\n"
-            }
+        let (comment, check, because) = match world {
+            1 => ("It used the GPU.", "\"$[*].devices[*].alloc.calls\", of: device, any: { gt: 0 }", "it used a GPU"),
+            _ => ("The ranks met in NCCL.", "\"$.ranks[*].communicator_inits\", all: { gt: 0 }", "its ranks met"),
         };
+        let report = format!(
+            "      # {comment}\n      report:\n        - {{ path: {check}, because: the program ended before {because}; its output says why }}\n"
+        );
         let next = match world {
             1 => String::new(),
             _ => format!(
