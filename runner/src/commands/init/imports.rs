@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::survey;
+use super::directories;
 
 /// Maximum number of the repository's own files that are read for one program.
 const MOST: usize = 400;
@@ -75,14 +75,12 @@ pub(super) fn is_own(root: &Path, name: &str) -> bool {
         // What is in a package has the package's name before its own.
         let here = !place.join("__init__.py").is_file() && is_module(place, name);
         let directories = fs::read_dir(place).into_iter().flatten().flatten().filter(|entry| {
-            let name = entry.file_name();
-            let is_searched =
-                name.to_str().is_some_and(|name| !name.starts_with('.') && !survey::FOREIGN.contains(&name));
-            is_searched && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            let may_be_own = entry.file_name().to_str().is_some_and(directories::may_be_own);
+            may_be_own && entry.file_type().is_ok_and(|kind| kind.is_dir())
         });
         here || depth > 0 && directories.map(|entry| entry.path()).any(|inner| below(&inner, name, depth - 1))
     }
-    below(root, name, survey::DEPTH)
+    below(root, name, directories::DEPTH)
 }
 
 /// The files of a module: itself, and the packages that it is in.

@@ -2,6 +2,7 @@
 //! workflow, runs the suite, again with packages that its program asked for, and says what it lacked if it did not pass.
 
 mod again;
+mod directories;
 mod dotted;
 mod files;
 mod first_runs;

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::directories::{self, DEPTH};
 use super::dotted;
 use super::launch_line::{self, LaunchLine};
 use super::options::{self, Options};
@@ -24,11 +25,6 @@ const MARKS: &[&str] = &[
     "import lightning",
     "import deepspeed",
 ];
-/// Directories that never hold the repository's own programs.
-pub(super) const FOREIGN: &[&str] =
-    &["node_modules", "site-packages", "build", "dist", "target", "venv", "env", "__pycache__"];
-/// Directory levels that are searched.
-pub(super) const DEPTH: usize = 4;
 /// Bytes; a larger file is not hand-written.
 const LARGEST: u64 = 1 << 20;
 /// Files whose command lines are read, besides programs.
@@ -229,7 +225,7 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
             continue;
         }
         if kind.is_dir() {
-            if depth > 0 && !FOREIGN.contains(&name.as_str()) {
+            if depth > 0 && directories::may_be_own(&name) {
                 // A file that cannot be read is not a program that can be run.
                 let _ = look(&entry.path(), &format!("{place}/"), depth - 1, found);
             }
