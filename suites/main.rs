@@ -1,5 +1,7 @@
 //! `cargo test --test suites`: lists and runs the cases of the suites that need no Python. A bridge; `ftest` is the engine.
 
+mod engine;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,13 +17,14 @@ use runner::execute::{Cancel, RunContext};
 use runner::host::install::Install;
 use runner::host::secrets::Secrets;
 use runner::record::keep::Room;
-use runner::record::{self, ArtifactStore, CaseRun, Runs, Store};
-use runner::report::human;
+use runner::record::{self, ArtifactStore, Runs, Store};
 use runner::schedule::Settings;
 use runner::schedule::attempts;
 use runner::schedule::run_resources::RunResources;
 use runner::suite::{self, SuiteError};
 use runner::verdict::Verdict;
+
+use self::engine::Engine;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -30,11 +33,10 @@ fn main() -> ExitCode {
         eprintln!("{}: {error}", env!("CARGO_MANIFEST_DIR"));
         return ExitCode::from(2);
     }
-    let mut trials = Vec::new();
-    let shared = Arc::new(Shared::default());
+    let mut cases = Vec::new();
     for file in suite::find::named(&[PathBuf::from("suites")]).into_values() {
         match suite::load(&file) {
-            Ok(suite) => trials.extend(suite.cases.into_iter().map(|case| trial(case, Arc::clone(&shared)))),
+            Ok(suite) => cases.extend(suite.cases),
             Err(SuiteError::Mistakes(mistakes)) => {
                 eprint!("{mistakes}");
                 return ExitCode::from(2);
@@ -45,6 +47,10 @@ fn main() -> ExitCode {
             }
         }
     }
+    let shared =
+        Shared { cases: cases.iter().filter(|case| case.python.is_none()).cloned().collect(), ..Shared::default() };
+    let shared = Arc::new(shared);
+    let mut trials: Vec<Trial> = cases.into_iter().map(|case| trial(case, Arc::clone(&shared))).collect();
     trials.push(chaos(Arc::clone(&shared)));
     let conclusion = libtest_mimic::run(&arguments, trials);
     match shared.end() {
@@ -64,7 +70,7 @@ fn trial(case: Arc<Case>, shared: Arc<Shared>) -> Trial {
         if let Some(reason) = requirement::unmet(&case) {
             return Ok(Completion::ignored_with(reason));
         }
-        run(&case, &*shared.resources()?)
+        shared.with(|live| live.engine.run(Arc::clone(&case)))?.wait()
     })
 }
 
@@ -105,25 +111,6 @@ fn chaos(shared: Arc<Shared>) -> Trial {
     })
 }
 
-fn run(case: &Case, resources: &RunResources) -> Result<Completion, Failed> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let shared = attempts::Shared::default();
-    let conclusion = runtime.block_on(attempts::run(case, resources, Settings::default(), &shared));
-    let mut details = human::details(&CaseRun::concluded(case, &conclusion));
-    for attempt in conclusion.attempts.iter().filter(|attempt| attempt.kept) {
-        let scratch = &attempt.observation.scratch;
-        let kept = resources.settle(scratch, &case.full_id());
-        details = details.replace(&scratch.display().to_string(), &kept.display().to_string());
-    }
-    match &conclusion.verdict {
-        Verdict::Passed => Ok(Completion::Completed),
-        Verdict::Skipped { reason } | Verdict::Xfailed { reason } => Ok(Completion::ignored_with(reason)),
-        Verdict::Failed | Verdict::Broken | Verdict::Timeout => {
-            Err(Failed::from(format!("{}\n{details}", conclusion.verdict.word())))
-        }
-    }
-}
-
 /// Runs of which the files of failed cases are kept in the build directory.
 const RUNS_KEPT: usize = 5;
 /// Bytes that they may have.
@@ -131,17 +118,22 @@ const RUNS_ROOM: u64 = 1 << 30;
 
 /// The run that all cases share, made when the first one runs: listing builds and starts nothing.
 #[derive(Default)]
-struct Shared(OnceLock<Result<Mutex<Option<Live>>, String>>);
+struct Shared {
+    /// All that could run: what they share is torn down after the last one.
+    cases: Vec<Arc<Case>>,
+    live: OnceLock<Result<Mutex<Option<Live>>, String>>,
+}
 
 /// A run that has not ended.
 struct Live {
     resources: Arc<RunResources>,
+    engine: Engine,
     /// Held for its lock: no other run takes it for an old one.
     _store: Store,
 }
 
 impl Live {
-    fn start() -> Result<Live, String> {
+    fn start(cases: Vec<Arc<Case>>) -> Result<Live, String> {
         build()?;
         runner::execute::keep_descriptors();
         let runs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("suites");
@@ -150,27 +142,34 @@ impl Live {
         let context = RunContext::start(Install::find(), Cancel::new(), Arc::new(announce))?;
         let artifacts = Some(ArtifactStore::new(store.directory(), Secrets::default(), Room::of_run(RUNS_ROOM)));
         let resources = Arc::new(RunResources { artifacts, ..RunResources::bare(context) });
-        Ok(Live { resources, _store: store })
+        let engine = Engine::start(cases, Arc::clone(&resources)).map_err(|error| error.to_string())?;
+        Ok(Live { resources, engine, _store: store })
     }
 }
 
 impl Shared {
-    fn resources(&self) -> Result<Arc<RunResources>, Failed> {
-        let made = self.0.get_or_init(|| Live::start().map(|live| Mutex::new(Some(live))));
+    /// What is made of the run that goes on.
+    fn with<T>(&self, make: impl FnOnce(&Live) -> T) -> Result<T, Failed> {
+        let made = self.live.get_or_init(|| Live::start(self.cases.clone()).map(|live| Mutex::new(Some(live))));
         let slot = made.as_ref().map_err(|error| Failed::from(error.clone()))?;
         let live = slot.lock().map_err(|_| Failed::from("another case panicked"))?;
-        live.as_ref().map(|live| Arc::clone(&live.resources)).ok_or_else(|| Failed::from("the run has ended"))
+        live.as_ref().map(make).ok_or_else(|| Failed::from("the run has ended"))
     }
 
-    /// Ends the run in order: its directory and its guard go.
+    fn resources(&self) -> Result<Arc<RunResources>, Failed> {
+        self.with(|live| Arc::clone(&live.resources))
+    }
+
+    /// Ends the run in order: what cases shared is torn down, its directory and its guard go.
     ///
     /// # Errors
-    /// The directory is still there: something of a case was left in it.
+    /// A teardown failed, or the directory is still there: something of a case was left in it.
     fn end(&self) -> Result<(), String> {
-        let Some(Ok(slot)) = self.0.get() else { return Ok(()) };
+        let Some(Ok(slot)) = self.live.get() else { return Ok(()) };
         let Some(live) = slot.lock().ok().and_then(|mut slot| slot.take()) else { return Ok(()) };
+        live.engine.end()?;
         let directory = live.resources.execution.directory().to_owned();
-        drop(live);
+        drop(live.resources);
         if directory.exists() { Err(format!("the run left {}", directory.display())) } else { Ok(()) }
     }
 }
