@@ -20,7 +20,7 @@ echo made > "$release/profiles.json"
 for name in ftest fgpu fakegpu-coordinator fakegpu-ptxas fakegpu-smi libfakegpu.so libfakegpu_nccl.so libfakegpu_cuda.so fixture-split; do
     printf '#!/bin/sh\necho "$PWD: $*"\n' > "$release/$name"
     chmod +x "$release/$name"
-    echo "$release/$name: $escaped/runner/src/main.rs $escaped/profiles $escaped/target/release/profiles.json" \
+    echo "$release/$name: $escaped/commands/src/main.rs $escaped/profiles $escaped/target/release/profiles.json" \
         > "$release/${name%.so}.d"
 done
 "#;
@@ -35,10 +35,10 @@ impl Checkout {
     fn new() -> Checkout {
         let directory = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(directory.path()).unwrap().join("a 'checkout' for \"$me\", 100%");
-        for folder in ["bin", "runner/src", "runner/tests", "profiles", "elsewhere"] {
+        for folder in ["bin", "commands/src", "commands/tests", "profiles", "elsewhere"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for file in ["Cargo.toml", "Cargo.lock", "runner/Cargo.toml", "runner/src/main.rs"] {
+        for file in ["Cargo.toml", "Cargo.lock", "commands/Cargo.toml", "commands/src/main.rs"] {
             fs::write(root.join(file), "").unwrap();
         }
         let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ftest")).unwrap();
@@ -108,16 +108,17 @@ fn a_directory_that_cargo_cannot_build_in_is_refused() {
 fn only_what_the_build_reads_is_built_again() {
     let checkout = Checkout::new();
     checkout.run(&[]);
-    for file in ["runner/.ftest/runs/1/events.jsonl", "runner/tests/x.rs", "runner/src/notes.md", "suites/x.yaml"] {
+    for file in ["commands/.ftest/runs/1/events.jsonl", "commands/tests/x.rs", "commands/src/notes.md", "suites/x.yaml"]
+    {
         assert!(!checkout.builds_for(file), "{file}");
     }
     for file in
-        ["runner/src/main.rs", "profiles", "Cargo.toml", "Cargo.lock", "runner/Cargo.toml", ".cargo/config.toml"]
+        ["commands/src/main.rs", "profiles", "Cargo.toml", "Cargo.lock", "commands/Cargo.toml", ".cargo/config.toml"]
     {
         assert!(checkout.builds_for(file), "{file}");
     }
     let before = checkout.builds().len();
-    fs::remove_file(checkout.root.join("runner/src/main.rs")).unwrap();
+    fs::remove_file(checkout.root.join("commands/src/main.rs")).unwrap();
     checkout.run(&[]);
     assert_eq!(checkout.builds().len(), before + 1, "a source that is gone");
 }
