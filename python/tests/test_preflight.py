@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-FILE = pathlib.Path(__file__).parents[2] / "runner/src/commands/preflight/watch.py"
+FILE = pathlib.Path(__file__).parents[2] / "commands/src/preflight/watch.py"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-//! `ftest` and `fgpu`: suites -> cases -> observations -> verdicts -> reports.
+//! What `ftest` does: suites -> cases -> observations -> verdicts -> reports.
 //!
 //! The modules are stages; ARCHITECTURE.md lists them in order.
 //!
@@ -27,7 +27,6 @@ pub mod host;
 
 pub mod case;
 pub mod check;
-pub mod commands;
 pub mod execute;
 pub mod expression;
 pub mod filter;

@@ -1,42 +1,7 @@
-//! The programs from outside, and what is generated from the code.
+//! The library from outside: holders, the schema of suites, and reports of runs that are made up.
 
-mod checkout;
-mod debug_rank;
-mod determinism;
-mod docs;
-mod drive;
-mod environments;
-mod escapes;
-mod exec;
-mod executable;
-mod execution;
-mod faults;
-mod fgpu;
-mod fixtures;
-mod format;
 mod holders;
-mod hosts;
-mod init;
-mod interrupt;
-mod left_behind;
-mod lifelines;
-mod long_output;
-mod machines;
-mod outcomes;
 mod pages;
-mod perf;
-mod program;
-mod requires;
-mod review;
-mod runs;
 mod schema;
 mod stories;
-mod sturdiness;
-mod surroundings;
-mod terminal;
 mod trace;
-mod unwritten;
-mod waiting;
-mod warm;
-mod watch;
-mod whole_reports;

@@ -36,7 +36,7 @@ fn suites(directory: &str) -> Vec<PathBuf> {
 fn every_suite_that_runs_is_valid() {
     let validator = validator();
     let files: Vec<PathBuf> =
-        ["suites", "runner/tests/cases/pass", "runner/tests/cases/fail"].into_iter().flat_map(suites).collect();
+        ["suites", "commands/tests/cases/pass", "commands/tests/cases/fail"].into_iter().flat_map(suites).collect();
     assert!(files.len() > 8, "{files:?}");
     for file in files {
         let mistakes: Vec<String> = validator
@@ -59,10 +59,10 @@ fn our_own_suites_are_without_warnings() {
 fn wrong_suites_are_refused() {
     let validator = validator();
     for name in ["types", "version"] {
-        let file = root().join("runner/tests/cases/invalid").join(name).join("suite.yaml");
+        let file = root().join("commands/tests/cases/invalid").join(name).join("suite.yaml");
         assert!(!validator.is_valid(&read(&file)), "{}", file.display());
     }
-    let good = read(&root().join("runner/tests/cases/pass/plain/suite.yaml"));
+    let good = read(&root().join("commands/tests/cases/pass/plain/suite.yaml"));
     for pointer in ["", "/cases/0", "/cases/0/launch", "/cases/0/expect", "/cases/0/expect/stdout"] {
         let mut wrong = good.clone();
         wrong.pointer_mut(pointer).unwrap()["mistyped"] = Value::Bool(true);

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use protocol::env;
 
 /// What to do if the cache directory cannot be used.
-pub(crate) const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
+pub const CACHE_ADVICE: &str = "set FTEST_CACHE_DIR to a directory that can be written";
 
 /// The user's cache directory for ftest: `FTEST_CACHE_DIR`, `$XDG_CACHE_HOME/ftest` or `~/.cache/ftest`.
 ///
 /// # Errors
 /// One sentence if none of the three variables is set. It contains [`CACHE_ADVICE`].
-pub(crate) fn cache_directory() -> Result<PathBuf, String> {
+pub fn cache_directory() -> Result<PathBuf, String> {
     cache_directory_from(|name| std::env::var_os(name))
 }
 

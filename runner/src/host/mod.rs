@@ -3,7 +3,7 @@
 #[macro_use]
 pub mod output;
 
-pub(crate) mod cache_directory;
+pub mod cache_directory;
 pub mod calendar;
 pub mod checkout;
 pub mod deadline;
@@ -11,12 +11,12 @@ pub mod docs;
 pub mod install;
 pub(crate) mod lossy_path;
 pub mod machine;
-pub(crate) mod plain_path;
+pub mod plain_path;
 pub mod printable;
 pub mod secrets;
 pub mod shell;
 pub mod signal;
-pub(crate) mod surroundings;
+pub mod surroundings;
 pub mod variable;
 pub mod version;
-pub(crate) mod whole_file;
+pub mod whole_file;

@@ -1,4 +1,4 @@
-//! Where this crate prints. A reader that closed the pipe (`ftest check suites | head -1`) did not want the rest; any other
+//! Where ftest prints. A reader that closed the pipe (`ftest check suites | head -1`) did not want the rest; any other
 //! failure to write to stdout is an error, remembered here until the exit code is chosen. Output on stderr is for people, and may
 //! contain file names or text from programs: control sequences in it never reach the terminal.
 
@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Stdout, Write};
 use std::sync::OnceLock;
 
 /// Unlike the one in std, it does not panic.
+#[macro_export]
 macro_rules! println {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -14,6 +15,7 @@ macro_rules! println {
 }
 
 /// Unlike the one in std, it does not panic.
+#[macro_export]
 macro_rules! eprintln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -45,7 +47,7 @@ pub fn lost() -> Option<&'static str> {
 }
 
 /// Keeps the first error of stdout for [`lost`].
-pub(crate) fn remember<T>(result: io::Result<T>) -> io::Result<T> {
+pub fn remember<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &result
         && !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted)
     {

@@ -23,7 +23,7 @@ static USED: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
 ///
 /// # Errors
 /// One sentence: there is no place for a link, or the name of the file itself has such a character.
-pub(crate) fn for_loader(path: &Path) -> Result<PathBuf, String> {
+pub fn for_loader(path: &Path) -> Result<PathBuf, String> {
     without(path, &splits_for_loader)
 }
 
@@ -35,7 +35,7 @@ fn splits_for_loader(byte: u8) -> bool {
 ///
 /// # Errors
 /// As for [`for_loader`].
-pub(crate) fn for_list(path: &Path) -> Result<PathBuf, String> {
+pub fn for_list(path: &Path) -> Result<PathBuf, String> {
     without(path, &|byte| byte == b':')
 }
 

@@ -39,12 +39,12 @@ fn full(places: &[(&str, &Path)]) -> Vec<String> {
 }
 
 /// Why no program can have shared memory, if that is so.
-pub(crate) fn no_shm() -> Option<io::Error> {
+pub fn no_shm() -> Option<io::Error> {
     tempfile::tempfile_in(SHM).err()
 }
 
 /// Why 127.0.0.1 cannot be reached, and what to do, if that is so.
-pub(crate) fn no_loopback() -> Option<String> {
+pub fn no_loopback() -> Option<String> {
     // Nothing is sent: the kernel looks for a route.
     let error = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.connect("127.0.0.1:9")).err()?;
     Some(format!("127.0.0.1 cannot be reached: {error}; set the interface `lo` up (`ip link set lo up`)"))

@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// It cannot be written; an existing file stays.
-pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(parent)?;
     for part in parts {

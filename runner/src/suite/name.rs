@@ -5,7 +5,7 @@ use model::node::Node;
 use super::reader::Reader;
 
 /// Whether files, XML and command lines all accept this as a name.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.'))
 }

@@ -9,7 +9,7 @@ const LONGEST: Duration = Duration::from_secs(1_000_000 * 3600);
 ///
 /// # Errors
 /// What to write instead.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     if text.parse::<f64>().is_ok() {
         return Err(format!("a duration needs a unit: write `{text}s` or `{text}ms`"));
     }

@@ -464,7 +464,7 @@ impl<'r, 'n> Mapping<'r, 'n> {
 }
 
 /// A suggestion for a word that is not in `known`.
-pub(crate) fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> String {
+pub fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str> + Clone) -> String {
     match suggest::nearest(word, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {

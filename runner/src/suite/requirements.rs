@@ -42,12 +42,12 @@ const EXPORTS: &[(&str, &str)] = &[
 
 /// What is wrong with such a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub struct Mistake {
     /// The file, and the line if known.
     at: String,
     what: String,
     /// What to do next.
-    pub(crate) help: String,
+    pub help: String,
 }
 
 impl fmt::Display for Mistake {
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<String, Mistake> {
 ///
 /// # Errors
 /// [`Mistake`].
-pub(crate) fn of_file(path: &Path) -> Result<Vec<String>, Mistake> {
+pub fn of_file(path: &Path) -> Result<Vec<String>, Mistake> {
     let mut found = Vec::new();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if let Some((_, export)) = EXPORTS.iter().find(|(lock, _)| *lock == name) {
@@ -100,7 +100,7 @@ pub(crate) fn of_file(path: &Path) -> Result<Vec<String>, Mistake> {
 ///
 /// # Errors
 /// [`Mistake`].
-pub(crate) fn of_project(directory: &Path, extras: &[String]) -> Result<Vec<String>, Mistake> {
+pub fn of_project(directory: &Path, extras: &[String]) -> Result<Vec<String>, Mistake> {
     let (path, place) = (directory.join("pyproject.toml"), normal(directory).display().to_string());
     let table = table(&path)?;
     let at = path.display().to_string();

@@ -67,11 +67,11 @@ fn cargo(workspace: &Workspace, words: &[&str], variables: &[(&str, &str)]) -> R
 
 pub(super) fn orders_of_death(workspace: &Workspace) -> Result<Tally, String> {
     // Programs that the test starts: ftest looks for the coordinator and the shim beside itself.
-    cargo(workspace, &["build", "--quiet", "-p", "runner", "-p", "coordinator", "-p", "shim"], &[])?.expect(&[0])?;
-    test(workspace, &["-p", "runner", "--test", "integration", "--no-run"], &[])?.expect(&[0])?;
+    cargo(workspace, &["build", "--quiet", "-p", "commands", "-p", "coordinator", "-p", "shim"], &[])?.expect(&[0])?;
+    test(workspace, &["-p", "commands", "--test", "integration", "--no-run"], &[])?.expect(&[0])?;
     let mut tally = Tally::new("orders");
     for _ in 0..workspace.times(1, 20, 40) {
-        let mut words = vec!["-p", "runner", "--test", "integration", "lifelines::", "--", "--nocapture"];
+        let mut words = vec!["-p", "commands", "--test", "integration", "lifelines::", "--", "--nocapture"];
         if !workspace.quick() {
             words.push("--include-ignored");
         }

@@ -32,18 +32,18 @@ pub(in crate::execute) struct Failed {
 
 /// Reports deaths to the coordinator, without waiting for it.
 #[derive(Debug)]
-pub(crate) struct DeathNotices(UnboundedSender<ToCoordinator>);
+pub struct DeathNotices(UnboundedSender<ToCoordinator>);
 
 impl DeathNotices {
     /// Reports to the coordinator at `endpoint`. Connects when there is something to report.
-    pub(crate) fn new(endpoint: &Endpoint) -> DeathNotices {
+    pub fn new(endpoint: &Endpoint) -> DeathNotices {
         let (sender, deaths) = unbounded_channel();
         tokio::spawn(forward(endpoint.clone(), deaths));
         DeathNotices(sender)
     }
 
     /// Reports how the process `pid`, started as `rank`, ended.
-    pub(crate) fn ended(&self, rank: u32, pid: u32, exit: &Exit) {
+    pub fn ended(&self, rank: u32, pid: u32, exit: &Exit) {
         // The receiver is gone only when the coordinator is.
         let _ = self.0.send(ToCoordinator::RankEnded { rank: Rank(rank), pid, how: how(exit) });
     }

@@ -2,6 +2,6 @@
 //! still moves.
 
 pub(super) mod cuts;
-pub(crate) mod deaths;
+pub mod deaths;
 pub(super) mod kills;
 pub(super) mod stillness;

@@ -1,0 +1,64 @@
+//! A run of `ftest exec` that computes nothing and is watched.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+
+use protocol::env;
+use runner::execute::collect::reports;
+use runner::execute::launch::environment::Environment;
+
+use super::observed::{self, Observed};
+use super::probe::Probe;
+use crate::after_torch;
+
+const WATCH: &str = include_str!("watch.py");
+
+/// Settings of an `ftest exec` run for a preflight.
+pub(crate) struct Dry<'a> {
+    probe: Option<&'a Probe>,
+    /// Whether the command's stdout is shown; true only for the first run.
+    pub(crate) shows_output: bool,
+    seen: RefCell<Result<Observed, String>>,
+}
+
+impl<'a> Dry<'a> {
+    /// Settings for a run with `probe`.
+    pub(super) fn new(probe: Option<&'a Probe>, shows_output: bool) -> Dry<'a> {
+        Dry { probe, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
+    }
+
+    /// Sets the variables that let the command run without computing and be watched.
+    ///
+    /// # Errors
+    /// A system error: the watcher could not be written.
+    pub(crate) fn prepare(&self, environment: &mut Environment, scratch: &Path) -> io::Result<()> {
+        after_torch::install(environment, &observed::directory(scratch), WATCH)?;
+        for (variable, value) in [
+            (&env::COMPUTE, "skip"),
+            (&env::UNSUPPORTED_API, "allow"),
+            (&env::CPU_GEMM_MODE, "skip"),
+            (&env::SANITIZE, "none"),
+        ] {
+            environment.set(variable.name, value);
+        }
+        environment.set(env::REPORT_PATH.name, reports::device_report_pattern(scratch));
+        if let Some(probe) = self.probe {
+            environment.set(&probe.name, &probe.value);
+        }
+        Ok(())
+    }
+
+    /// Reads the files the command left, before they are removed.
+    pub(crate) fn collect(&self, scratch: &Path, code: i32) {
+        *self.seen.borrow_mut() = observed::read(scratch, code);
+    }
+
+    /// The observations of the run.
+    ///
+    /// # Errors
+    /// One sentence about what could not be read.
+    pub(super) fn into_seen(self) -> Result<Observed, String> {
+        self.seen.into_inner()
+    }
+}

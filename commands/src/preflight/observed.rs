@@ -1,0 +1,261 @@
+//! Observations of one preflight run: the device reports, and what `watch.py` recorded about PyTorch's allocator.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use protocol::device_report::{DeviceReport, Tally};
+use runner::execute::collect::{gaps, reports};
+use serde::{Deserialize, Serialize};
+
+use super::rules::Need;
+
+/// Where `watch.py` writes within a run's scratch directory.
+pub(super) fn directory(scratch: &Path) -> PathBuf {
+    scratch.join("preflight")
+}
+
+/// A line of the program, and its allocations that were live at the peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Line {
+    /// The file; empty where no Python was running, as in the threads of a backward pass of PyTorch before 2.10.
+    pub(super) file: String,
+    /// The line.
+    pub(super) line: u32,
+    /// The function that contains the line.
+    pub(super) function: String,
+    /// The line is in the forward pass; the allocation was made while computing its derivative.
+    #[serde(default)]
+    pub(super) backward: bool,
+    /// Bytes, as requested by the program.
+    pub(super) bytes: u64,
+    /// Allocations.
+    pub(super) count: u64,
+    /// The largest of them, bytes.
+    pub(super) largest: u64,
+}
+
+/// The allocation at which PyTorch gave up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refused {
+    /// Its size.
+    pub(super) bytes: u64,
+    /// As [`Line::file`].
+    pub(super) file: String,
+    /// The line.
+    pub(super) line: u32,
+    /// The function that contains the line.
+    pub(super) function: String,
+    /// The line is in the forward pass; the allocation was made while computing its derivative.
+    #[serde(default)]
+    pub(super) backward: bool,
+}
+
+/// PyTorch's allocator on one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Allocator {
+    /// The device's ordinal in the process.
+    pub(super) index: u32,
+    /// As `torch.cuda.max_memory_allocated()`, but not affected by resets in the program.
+    pub(super) allocated_peak: u64,
+    /// The same for `torch.cuda.max_memory_reserved()`.
+    pub(super) reserved_peak: u64,
+    /// How often reserved memory was released because memory was short.
+    #[serde(default)]
+    pub(super) retries: u64,
+    /// Number of "out of memory" errors.
+    #[serde(default)]
+    pub(super) ooms: u64,
+    /// Allocations live at the peak, by line, largest first.
+    #[serde(default)]
+    pub(super) at_peak: Vec<Line>,
+    /// False if there were more events than are kept, so the true peak may differ.
+    #[serde(default)]
+    pub(super) history_is_whole: bool,
+    /// The last allocation at which PyTorch gave up.
+    pub(super) refused: Option<Refused>,
+}
+
+/// What `watch.py` writes.
+#[derive(Clone, Debug, Deserialize)]
+struct Watched {
+    pid: u32,
+    torch: String,
+    architectures: Vec<String>,
+    trouble: Vec<String>,
+    devices: Vec<Allocator>,
+}
+
+/// What one process did with one GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Use {
+    /// Its global rank, if it has one.
+    pub(super) rank: Option<u32>,
+    /// The GPU.
+    pub(super) uuid: String,
+    /// Its profile.
+    pub(super) profile: String,
+    /// Its memory.
+    pub(super) capacity_bytes: u64,
+    /// Peak memory taken from it, without the context.
+    pub(super) taken_peak: u64,
+    /// CUDA calls that failed for lack of memory.
+    pub(super) refused_calls: u64,
+    /// PyTorch's allocator, if the process has one.
+    pub(super) torch: Option<Allocator>,
+}
+
+/// What a run left.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observed {
+    /// The command's exit code.
+    pub(super) code: i32,
+    /// Use of each GPU by each process, by rank.
+    pub(super) uses: Vec<Use>,
+    /// PyTorch's version, if there is one.
+    pub(super) torch: Option<String>,
+    /// The architectures that PyTorch has code for; empty if unknown.
+    pub(super) architectures: Vec<String>,
+    /// Distinct libraries that the program called and that did nothing; kernels and matrix products are left out.
+    pub(super) gaps: Vec<String>,
+    /// What could not be observed.
+    pub(super) trouble: Vec<String>,
+}
+
+/// Reads the files left by a command that ended with `code`.
+///
+/// # Errors
+/// One sentence about a malformed file.
+pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
+    let mut watched = BTreeMap::new();
+    for entry in std::fs::read_dir(directory(scratch)).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let one: Watched = serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+            watched.insert(one.pid, one);
+        }
+    }
+    let devices = reports::devices(scratch)?;
+    let mut observed = Observed { code, trouble: reports::refusals(scratch), ..Observed::default() };
+    for gap in gaps::in_reports(None, &devices) {
+        let name = format!("{}.{}", gap.library, gap.name);
+        let is_compute = gap.name.starts_with("cudaLaunchKernel") || gap.library.starts_with("libcublas");
+        if !is_compute && !observed.gaps.contains(&name) {
+            observed.gaps.push(name);
+        }
+    }
+    for report in devices {
+        let report: DeviceReport = serde_json::from_value(report).map_err(|error| format!("device report: {error}"))?;
+        let of_torch = watched.remove(&report.measured.pid);
+        if let Some(of_torch) = &of_torch {
+            observed.torch = Some(of_torch.torch.clone());
+            observed.architectures.clone_from(&of_torch.architectures);
+            observed.trouble.extend(of_torch.trouble.iter().cloned());
+        }
+        for device in &report.devices {
+            let Tally { calls: refused_calls, .. } = device.refused;
+            if device.pages_peak == 0 && refused_calls == 0 {
+                continue;
+            }
+            let allocator =
+                of_torch.as_ref().and_then(|watched| watched.devices.iter().find(|at| at.index == device.index));
+            observed.uses.push(Use {
+                rank: report.measured.rank,
+                uuid: device.uuid.clone(),
+                profile: device.gpu_profile.id.clone(),
+                capacity_bytes: device.total_memory,
+                taken_peak: device.pages_peak,
+                refused_calls,
+                torch: allocator.cloned(),
+            });
+        }
+    }
+    observed.trouble.sort();
+    observed.trouble.dedup();
+    Ok(observed)
+}
+
+impl Observed {
+    /// Whether it ended because a GPU ran out of memory; an error that the program survived does not count.
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        let gave_up = |device: &Use| match &device.torch {
+            Some(allocator) => allocator.ooms > 0,
+            None => device.refused_calls > 0,
+        };
+        self.code != 0 && self.uses.iter().any(gave_up)
+    }
+
+    /// What it needed of the GPU that it used most.
+    pub(super) fn need(&self) -> Need {
+        let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
+        for device in &self.uses {
+            let need = needs.entry(&device.uuid).or_default();
+            need.contexts += 1;
+            need.reserved += device.taken_peak;
+            need.live = need.live.max(device.torch.as_ref().map_or(device.taken_peak, |torch| torch.allocated_peak));
+        }
+        needs.into_values().max_by_key(|need| need.total(u64::MAX)).unwrap_or_default()
+    }
+
+    /// The process and GPU with the highest peak.
+    pub(super) fn largest(&self) -> Option<&Use> {
+        self.uses.iter().max_by_key(|device| device.taken_peak)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn device(index: u32, uuid: &str, pages: u64, refused: u64) -> serde_json::Value {
+        let mut device = serde_json::to_value(protocol::device_report::DeviceEntry::default()).unwrap();
+        for (name, value) in [("index", json!(index)), ("uuid", json!(uuid)), ("pages_peak", json!(pages))] {
+            device[name] = value;
+        }
+        device["refused"]["calls"] = json!(refused);
+        device
+    }
+
+    fn report(scratch: &Path, pid: u32, devices: Vec<serde_json::Value>) {
+        let mut report = serde_json::to_value(DeviceReport::default()).unwrap();
+        report["measured"]["pid"] = json!(pid);
+        report["devices"] = json!(devices);
+        std::fs::write(scratch.join(format!("device-{pid}.json")), report.to_string()).unwrap();
+    }
+
+    #[test]
+    fn processes_of_one_gpu_add_up_and_an_error_that_was_survived_is_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = directory(scratch.path());
+        std::fs::create_dir(&directory).unwrap();
+        report(
+            scratch.path(),
+            7,
+            vec![device(0, "GPU-a", 300, 2), device(1, "GPU-b", 400, 0), device(2, "GPU-c", 0, 0)],
+        );
+        report(scratch.path(), 8, vec![device(0, "GPU-a", 200, 0)]);
+        let watched = json!({
+            "pid": 7, "torch": "2.15.0", "architectures": ["sm_80"], "trouble": [],
+            "devices": [{"index": 0, "allocated_peak": 250, "reserved_peak": 300, "retries": 1, "ooms": 1, "refused": null}],
+        });
+        std::fs::write(directory.join("torch-7.json"), watched.to_string()).unwrap();
+        let observed = read(scratch.path(), 0).unwrap();
+        assert_eq!(observed.need(), Need { contexts: 2, reserved: 500, live: 250 });
+        assert_eq!(observed.uses.len(), 3);
+        assert_eq!(observed.architectures, ["sm_80"]);
+        assert!(!observed.is_out_of_memory(), "it went on and ended with 0");
+        assert!(read(scratch.path(), 1).unwrap().is_out_of_memory());
+
+        // If CUDA refused memory and PyTorch then found it in its reserves, that is not why the program ended.
+        std::fs::write(directory.join("torch-7.json"), watched.to_string().replace("\"ooms\":1", "\"ooms\":0"))
+            .unwrap();
+        assert!(!read(scratch.path(), 1).unwrap().is_out_of_memory());
+        // Without PyTorch there are no reserves.
+        std::fs::remove_file(directory.join("torch-7.json")).unwrap();
+        assert!(read(scratch.path(), 1).unwrap().is_out_of_memory());
+        std::fs::write(directory.join("torch-7.json"), "{").unwrap();
+        assert!(read(scratch.path(), 1).unwrap_err().contains("torch-7.json"));
+    }
+}

@@ -1,0 +1,37 @@
+//! The programs from outside, and what is generated from the code.
+
+mod checkout;
+mod debug_rank;
+mod determinism;
+mod docs;
+mod drive;
+mod environments;
+mod escapes;
+mod exec;
+mod executable;
+mod execution;
+mod faults;
+mod fgpu;
+mod fixtures;
+mod format;
+mod hosts;
+mod init;
+mod interrupt;
+mod left_behind;
+mod lifelines;
+mod long_output;
+mod machines;
+mod outcomes;
+mod perf;
+mod program;
+mod requires;
+mod review;
+mod runs;
+mod sturdiness;
+mod surroundings;
+mod terminal;
+mod unwritten;
+mod waiting;
+mod warm;
+mod watch;
+mod whole_reports;
