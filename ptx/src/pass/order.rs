@@ -63,6 +63,11 @@ impl Stage {
         }
     }
 
+    /// Whether what is printed of it is a program, which [`StagedProgram`](crate::StagedProgram) reads.
+    pub fn is_program(self) -> bool {
+        (Self::Decoded..Self::Shapes).contains(&self)
+    }
+
     /// The stage of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.name() == name)
@@ -79,10 +84,10 @@ const TRANSFORMATIONS: [(Stage, Transformation); 4] = [
     (Stage::Sums, sums::interleave),
 ];
 
-/// Applies all transformations up to a stage, itself among them.
-pub(crate) fn transform(program: &mut Program, last: Stage) {
-    hold(Stage::Decoded, verify(program));
-    for (stage, run) in TRANSFORMATIONS.iter().filter(|(stage, _)| *stage <= last) {
+/// Applies the transformations that take a program from one stage to a later one.
+pub(crate) fn transform(program: &mut Program, from: Stage, to: Stage) {
+    hold(from, verify(program));
+    for (stage, run) in TRANSFORMATIONS.iter().filter(|(stage, _)| *stage > from && *stage <= to) {
         run(program);
         hold(*stage, verify(program));
     }

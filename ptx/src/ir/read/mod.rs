@@ -12,11 +12,11 @@ use crate::text::error::{ParseError, Place, Span};
 
 use cursor::{Cursor, Read};
 
-/// A program, and the function of each register.
-pub(crate) fn read(text: &str) -> Result<(Program, Vec<u32>), ParseError> {
+/// A program, and the function of each register. There are `above` lines over the text in its file.
+pub(crate) fn read(text: &str, above: u32) -> Result<(Program, Vec<u32>), ParseError> {
     let mut reader = Reader::default();
-    let mut last = 0;
-    for (line, number) in text.lines().zip(1..) {
+    let mut last = above;
+    for (line, number) in text.lines().zip(above + 1..) {
         last = number;
         reader.line(line, number)?;
     }
@@ -310,7 +310,7 @@ s0: %4, _ = Shfl(Butterfly) %3, 16, 31, 0xffffffff, mask in source 3, resume b3 
 
     #[test]
     fn a_text_is_printed_as_it_was_read() {
-        let (program, owners) = read(TEXT).unwrap();
+        let (program, owners) = read(TEXT, 0).unwrap();
         assert_eq!(program.to_string(), TEXT);
         assert_eq!((program.static_shared, program.dynamic_shared, owners), (64, 64, vec![0; 5]));
     }
@@ -329,7 +329,9 @@ s0: %4, _ = Shfl(Butterfly) %3, 16, 31, 0xffffffff, mask in source 3, resume b3 
             ("at 64", "at 60", "20:1: shared1 is at 64"),
         ];
         for (good, bad, expected) in rows {
-            assert_eq!(read(&TEXT.replacen(good, bad, 1)).unwrap_err().to_string(), expected);
+            assert_eq!(read(&TEXT.replacen(good, bad, 1), 0).unwrap_err().to_string(), expected);
         }
+        let below = read(&TEXT.replacen("addc.u32", "addd.u32", 1), 30).unwrap_err();
+        assert_eq!(below.to_string(), "40:13: `addd.u32` is not an operation");
     }
 }
