@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::number::Scalar;
 use crate::runtime::helper::is_builtin;
 use crate::text::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
-use crate::text::error::{ParseError, Source, Span};
+use crate::text::error::{ParseError, SourceText, Span};
 use crate::text::parser;
 
 /// Added to the index of a function, times 16, to make the value of a pointer to it.
@@ -15,7 +15,7 @@ pub const FUNCTION_HANDLE: u64 = 0x0f00_0000_0000_0000;
 
 #[derive(Debug)]
 struct Parsed {
-    source: Source,
+    source: SourceText,
     ast: Ast,
 }
 
@@ -31,7 +31,7 @@ impl Module {
     /// # Errors
     /// If the text is not PTX.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let source = Source::new(text.trim_end_matches('\0'));
+        let source = SourceText::new(text.trim_end_matches('\0'));
         let ast = parser::parse(&source)?;
         Ok(Self { parsed: Arc::new(Parsed { source, ast }) })
     }
@@ -55,7 +55,7 @@ impl Module {
         &self.parsed.ast
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &SourceText {
         &self.parsed.source
     }
 }
