@@ -46,7 +46,7 @@ mod tests {
         let program = program(vec![(vec![compare(10, compared)], branch(1, 2)), (fill(2), Exit), (fill(3), Exit)]);
         let graph = Graph::new(&program);
         let live = live(&program, &graph, &Accesses::new(&program, &graph));
-        let shapes = shapes(&program);
+        let shapes = shapes(&program, &live[0]);
         (parting(&program, &graph, &live, shapes.as_ref()), program)
     }
 

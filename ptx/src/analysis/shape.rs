@@ -3,9 +3,7 @@
 
 use std::fmt;
 
-use super::access::Accesses;
-use super::graph::Graph;
-use super::liveness::live;
+use super::set::Set;
 use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
 use crate::number::{Scalar, truncate};
@@ -81,8 +79,9 @@ pub(crate) struct Shapes {
 /// Operations of a block that is run lane by lane instead of making the lanes diverge.
 const SHORT: usize = 8;
 
-/// Of a program that can run four lanes at once. Those with calls have places in local memory that say where to return.
-pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
+/// The shapes of a program that can run four lanes at once; `live` are the registers that may be read before they are written. A
+/// program with calls has none: places in local memory say where each lane returns to.
+pub(crate) fn shapes(program: &Program, live: &Set) -> Option<Shapes> {
     let calls = |block: &Block| {
         matches!(block.end, Terminator::Call { .. } | Terminator::CallIndirect { .. } | Terminator::Return)
     };
@@ -97,8 +96,7 @@ pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
         sync.dst.iter().filter(|reg| **reg != SINK).for_each(|reg| found[*reg as usize] = Some(Any));
     }
     // A register that may be read before it is written is zero in all lanes then.
-    let graph = Graph::new(program);
-    for reg in live(program, &graph, &Accesses::new(program, &graph))[0].iter() {
+    for reg in live.iter() {
         let zero = Shape::constant(0);
         found[reg as usize] = Some(found[reg as usize].map_or(zero, |shape| shape.join(zero)));
     }

@@ -86,7 +86,7 @@ mod tests {
     fn a_register_that_liveness_forgets_is_named() {
         let read = inst(Op::Mov, vec![SINK], vec![Val::Reg(2)]);
         let program = program(vec![(vec![read], Terminator::Exit)]);
-        let mut flow = analyze(&program, &[0; 11], None);
+        let (_, mut flow) = analyze(&program, &[0; 11], false);
         assert_eq!(verify_flow(&program, &flow), Ok(()));
         flow.zeroed = Set::new(11);
         let message = verify_flow(&program, &flow).unwrap_err();

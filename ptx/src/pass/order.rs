@@ -1,7 +1,7 @@
 //! The way of a kernel: what is done to it after it was read, in order, each stage with its name.
 
 use super::{last_thread_stores, lockstep, sums, yields};
-use crate::analysis::shape::{Shapes, shapes};
+use crate::analysis::shape::Shapes;
 use crate::analysis::verify::verify_flow;
 use crate::analysis::{self, Flow};
 use crate::ir::Program;
@@ -95,8 +95,7 @@ pub(crate) fn transform(program: &mut Program, from: Stage, to: Stage) {
 
 /// Shapes and liveness. Without shapes, lanes run one by one.
 pub(crate) fn analyze(program: &Program, owners: &[u32], with_shapes: bool) -> (Option<Shapes>, Flow) {
-    let shapes = if with_shapes { shapes(program) } else { None };
-    let flow = analysis::analyze(program, owners, shapes.as_ref());
+    let (shapes, flow) = analysis::analyze(program, owners, with_shapes);
     if cfg!(debug_assertions) {
         hold(Stage::Liveness, verify_flow(program, &flow));
     }
