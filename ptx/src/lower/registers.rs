@@ -1,8 +1,13 @@
 //! Values of a width and a type, and operands of one lane as values.
 
 use super::*;
+use crate::analysis::shape::Shape;
 
 impl<'a, B> Lowering<'a, B> {
+    pub(super) fn shape(&self, reg: Reg) -> Shape {
+        self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))
+    }
+
     pub(super) fn bits_of(&self, reg: Reg) -> u32 {
         if reg == SINK { 64 } else { self.program.regs[reg as usize].scalar.bits() }
     }

@@ -5,6 +5,7 @@ mod cursor;
 mod operation;
 mod synchronization;
 
+use super::layout::{find_components, find_returns, place_shared};
 use super::program::*;
 use super::verify::verify;
 use crate::number::Scalar;
@@ -25,7 +26,7 @@ pub(crate) fn read(text: &str, above: u32) -> Result<(Program, Vec<u32>), ParseE
     verify(&program).map_err(whole)?;
     settle_functions(&mut program);
     let places: Vec<u64> = program.shared.iter().map(|variable| variable.offset).collect();
-    program.place_shared();
+    place_shared(&mut program);
     if let Some(number) = (0..places.len()).find(|number| program.shared[*number].offset != places[*number]) {
         return Err(whole(format!("shared{number} is at {}", program.shared[number].offset)));
     }
@@ -227,8 +228,8 @@ fn settle_functions(program: &mut Program) {
             _ => {}
         }
     }
-    program.find_components(&calls);
-    program.find_returns();
+    find_components(program, &calls);
+    find_returns(program);
 }
 
 /// Where a block goes on in its function; behind a call, not into it.
