@@ -11,7 +11,7 @@ use super::set::Set;
 use super::shape::{Shapes, shapes};
 use crate::ir::{Program, Reg};
 
-/// The outcome for one program.
+/// What the analyses found out about a program.
 pub(crate) struct Flow {
     pub(crate) reachable: Vec<bool>,
     /// Offset of each register's home, `None` if it does not need one; and the bytes of all homes of a warp.
@@ -23,16 +23,16 @@ pub(crate) struct Flow {
     pub(crate) loads: Vec<Set>,
     /// Registers without a value at the beginning: set to zero.
     pub(crate) zeroed: Set,
-    /// By block that ends in a call of a recursive function: what its frame keeps.
+    /// By block: what its frame keeps, if it ends in a call of a recursive function.
     pub(crate) saves: Vec<Vec<Reg>>,
-    /// By block that continues after such a call: what is loaded again.
+    /// By block: what is loaded again, if it continues after such a call.
     pub(crate) restores: Vec<Vec<Reg>>,
     /// Blocks in which lanes that ran together continue alone, and by block what is stored where they diverge.
     pub(crate) alone: Vec<u32>,
     pub(crate) parting: Vec<Set>,
 }
 
-/// Runs all of them, on request with that of shapes. `owners` has the function of each register.
+/// Runs all analyses, that of shapes only on request. `owners` has the function of each register.
 pub(crate) fn analyze(program: &Program, owners: &[u32], with_shapes: bool) -> (Option<Shapes>, Flow) {
     let graph = Graph::new(program);
     let mut accesses = Accesses::new(program, &graph);

@@ -69,7 +69,7 @@ fn written(
         Terminator::CallIndirect { pointer, .. } => read(&set, pointer)?,
         _ => {}
     }
-    // Calls and returns move both.
+    // Calls and returns move both registers.
     if program.stack {
         [FRAME, STACK].into_iter().for_each(|reg| set.insert(reg));
     }

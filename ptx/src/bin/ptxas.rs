@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use ptx::{Image, KernelError, Module, ParseError, Place, RefusalKind, Stage, StagedProgram};
 
-/// CUDA 12.9's: compilers choose the version of the PTX that they write by it.
+/// The answer of CUDA 12.9's assembler: compilers choose by it which version of PTX they write.
 const VERSION: &str =
     "ptxas: NVIDIA (R) Ptx optimizing assembler, as simulated by ftest\nCuda compilation tools, release 12.9, V12.9.86";
 
@@ -26,7 +26,7 @@ const WITH_VALUE: [&str; 13] = [
     "--machine",
     "-e",
     "--entry",
-    // Ours: a stage on the way of a kernel.
+    // This one NVIDIA's assembler does not have: it names a stage on the way of a kernel.
     "--emit",
 ];
 

@@ -153,7 +153,7 @@ impl<'a> Decoder<'a> {
         Symbol::Local(self.local_room(variable.bytes(), variable.align.max(4)), variable.bytes())
     }
 
-    /// Between a variable (or a register) and the shared area.
+    /// Copies an argument or result from the shared area to a variable (or a register), or the other way.
     fn copy_argument(&mut self, symbol: &Symbol, variable: &Variable, offset: u64, from_area: bool) -> Check<()> {
         let memory = |scalar| Memory::weak(AddressSpace::Local, scalar);
         let area = |at: u64| Val::Imm(at);
@@ -357,7 +357,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Recursion, frames and addresses of shared variables.
+    /// Settles what depends on all functions: recursion, frames and the places of shared variables.
     pub(super) fn finish(&mut self) {
         find_components(&mut self.program, &self.calls);
         for index in 0..self.program.functions.len() {

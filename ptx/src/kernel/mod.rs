@@ -170,12 +170,12 @@ pub enum KernelError {
     Code {
         /// The kernel.
         kernel: String,
-        /// What it said.
+        /// The code generator's message.
         message: String,
     },
 }
 
-/// The parts of a kernel that its way brought forth.
+/// What was made of a program on its way to a kernel.
 struct Made {
     program: Program,
     flow: Flow,
@@ -237,7 +237,7 @@ impl Image {
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
         pass::transform(&mut program, Stage::Decoded, Stage::Machine);
-        // Checks work lane by lane.
+        // Checks look at one lane at a time, so there is no body for four.
         let (shapes, flow) = pass::analyze(&program, &owners, !checks.any());
         let syncs = points(&program, &flow);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
@@ -314,7 +314,7 @@ impl Image {
 }
 
 impl Kernel {
-    /// The declaration.
+    /// The kernel's declaration.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }

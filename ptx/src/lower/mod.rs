@@ -45,7 +45,7 @@ use group::Group;
 use one::OneLane;
 use outside::Outside;
 
-/// With shapes, for four lanes at once as well.
+/// The function of a kernel. With shapes, it has a body for four lanes at once as well.
 pub(crate) fn lower(
     program: &Program,
     flow: &Flow,
@@ -89,19 +89,19 @@ struct Lowering<'a, B> {
     function: u32,
     site: u32,
     group: Option<Group>,
-    /// The code being lowered runs rarely.
+    /// Whether the code being lowered runs rarely.
     is_rare: bool,
     body: B,
 }
 
-/// Of the functions that code calls.
+/// The signatures of the functions that code calls.
 struct Signatures {
     pure: SigRef,
     system: SigRef,
     resolve: SigRef,
 }
 
-/// What each warp has.
+/// Where a warp's values and memory are.
 #[derive(Clone, Copy)]
 struct WarpMemory {
     /// The homes of registers.
@@ -129,12 +129,12 @@ fn constant() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly().with_can_move()
 }
 
-/// A vector of consecutive elements, with the alignment of one element.
+/// How a vector of consecutive elements is accessed, which has the alignment of one element.
 fn loose() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// The program's own accesses were checked; they can be of any alignment where homes of wide types are.
+/// How the program's own accesses are made, which were checked.
 fn checked() -> MemFlagsData {
     MemFlagsData::trusted()
 }
@@ -169,7 +169,7 @@ impl<'a, B> Lowering<'a, B> {
         }
     }
 
-    /// Returns where all lanes of the warp are, if that is one place and known.
+    /// Ends the function, which returns where all lanes of the warp are, if that is one place and known.
     fn come_back(&mut self, place: Option<Value>) {
         let place = place.unwrap_or_else(|| self.b.ins().iconst(types::I32, i64::from(APART)));
         self.b.ins().return_(&[place]);

@@ -7,13 +7,13 @@ pub(super) struct OneLane {
     lane: Lane,
     /// The lanes that run after it.
     rest: Value,
-    /// Its homes for sizes 1, 2, 4, 8 and 16.
+    /// The lane's homes for sizes 1, 2, 4, 8 and 16.
     home_base: [Value; 5],
     variables: Vec<Option<Variable>>,
 }
 
 impl OneLane {
-    /// The lane that runs, which is one of those in the mask.
+    /// Begins the first body with the lane that runs, which is one of those in the mask.
     pub(super) fn new<B>(lowering: &mut Lowering<'_, B>, mask: Value, lane: Value) -> Self {
         let less = lowering.b.ins().iadd_imm_s(mask, -1);
         let rest = lowering.b.ins().band(mask, less);

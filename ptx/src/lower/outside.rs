@@ -1,4 +1,4 @@
-//! The code around the bodies of a kernel: what both have, and which of them each lane enters.
+//! The code around the bodies of a kernel: its beginning and end, and which of the bodies each lane enters.
 
 use super::*;
 use crate::runtime::state::LANES;

@@ -23,7 +23,7 @@ pub(super) fn arrive(
         let SyncOp::Barrier { kind, aligned } = point.op else { continue };
         let read = |which: usize| point.src[which].read(warp, lane);
         let (id, count) = match kind {
-            // After the numbered ones.
+            // The barriers of warpgroups come after the numbered ones.
             BarrierKind::Warpgroup => ((NUMBERED + index / 4) as u64, 128),
             _ => (read(0), read(1) as u32),
         };
@@ -93,7 +93,7 @@ pub(super) fn check_barriers(kernel: &Kernel, shape: &Shape, state: &mut Block, 
                 lanes(members).for_each(|lane| dst.write(warp, lane, value));
             }
         }
-        // Its memory is reused the next time.
+        // The list's memory is reused the next time.
         state.barriers[id].waiting = done.waiting;
     }
 }

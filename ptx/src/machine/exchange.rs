@@ -12,7 +12,7 @@ pub(super) struct Exchange<'a, 'k> {
     pub(super) machine: &'a mut Machine<'k>,
     pub(super) unit: &'a mut Unit,
     pub(super) block: usize,
-    /// The warp, in its block.
+    /// The number of the warp in its block.
     pub(super) index: usize,
     pub(super) sync: u32,
 }
@@ -258,7 +258,7 @@ impl Exchange<'_, '_> {
         Ok(())
     }
 
-    /// A factor in shared memory, by line (row of A, column of B) from the first that is wanted, and step.
+    /// A factor that is in shared memory: its elements by line (row of A, column of B), from the first line that is wanted, and step.
     fn factor(
         &mut self,
         lane: u32,
@@ -349,7 +349,7 @@ fn redux(op: ReduxOp, signed: bool, a: u32, b: u32) -> u32 {
                     a
                 };
             }
-            // Integers in sign and magnitude order as the numbers do, -0 below +0.
+            // These keys are in the order of the numbers, with -0 below +0.
             let key = |bits: u32| if bits >> 31 != 0 { !bits } else { bits | 1 << 31 };
             if (key(a) < key(b)) == least { a } else { b }
         }

@@ -87,12 +87,12 @@ impl Machine<'_> {
         }
     }
 
-    /// A unit stopped; others may go on.
+    /// Forgets the trap of a unit that stopped, because others may go on.
     pub(crate) fn forget(&mut self) {
         (self.context.trap, self.context.trap_address, self.context.trap_access) = (0, 0, None);
     }
 
-    /// The part of the context that belongs to a block.
+    /// Sets the part of the context that belongs to a block.
     fn enter(&mut self, block: &mut Block) {
         let context = &mut *self.context;
         context.watch = block.watch.as_deref_mut().map_or(std::ptr::null_mut(), |watch| watch);
@@ -393,7 +393,7 @@ enum Outcome {
     Wait,
     Moved(u32),
     Counted,
-    /// They wait for others of their warp, but need not.
+    /// The lanes wait for others of their warp, but need not.
     Ahead,
     Yielded(u32),
     Chained,

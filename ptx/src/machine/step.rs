@@ -56,7 +56,7 @@ fn arrive_together(machine: &Machine<'_>, unit: &mut Unit, block: usize, index: 
     check_barriers(machine.kernel, machine.shape, state, Some(id));
     true
 }
-/// False if the point is not such a shuffle.
+/// Carries out a shuffle whose partners are known. False if the point is something else.
 fn shuffle(warp: &mut Warp, point: &Point) -> bool {
     let (Some(partners), Some(Source::Slot(from))) = (&point.partners, point.src.first()) else { return false };
     let Some(values) = from.words(warp) else { return false };

@@ -10,9 +10,9 @@ use crate::ir::verify::verify;
 /// Something that [`Image::emit`](crate::Image::emit) can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// As it was read, one statement a line.
+    /// The kernel as it was read, one statement a line.
     Parsed,
-    /// Checked, and resolved to operations.
+    /// The statements checked, and resolved to operations.
     Decoded,
     /// Stores of a whole block to one address, after which no thread reads, are made by its last thread.
     LastThreadStores,
@@ -28,12 +28,12 @@ pub enum Stage {
     Liveness,
     /// The input of the code generator.
     Cranelift,
-    /// Its output, for the processor of this machine.
+    /// The output of the code generator, for the processor of this machine.
     Machine,
 }
 
 impl Stage {
-    /// All, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 10] = [
         Self::Parsed,
         Self::Decoded,
@@ -47,7 +47,7 @@ impl Stage {
         Self::Machine,
     ];
 
-    /// As `--emit` takes it.
+    /// The name by which `--emit` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parsed => "parsed",
@@ -76,7 +76,7 @@ impl Stage {
 
 type Transformation = fn(&mut Program);
 
-/// What changes a program.
+/// The transformations, in order, each with the stage after it.
 const TRANSFORMATIONS: [(Stage, Transformation); 4] = [
     (Stage::LastThreadStores, last_thread_stores::mark),
     (Stage::Pace, lockstep::insert),

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) span: Span,
-    /// There is no white space between this token and the previous one.
+    /// Whether there is no white space between this token and the previous one.
     pub(crate) glued: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Programs from the text that `print` makes of them. What that leaves out follows from the rest: which function a block and a register
+//! Programs from the text that `print` makes of them. What the text leaves out follows from the rest: which function a block and a register
 //! belong to, where calls return to, and where shared variables are.
 
 mod cursor;
@@ -38,7 +38,7 @@ pub(crate) fn read(text: &str, above: u32) -> Result<(Program, Vec<u32>), ParseE
 struct Reader {
     program: Program,
     registers: Vec<Option<Scalar>>,
-    /// The last block has its end.
+    /// Whether the last block has its end.
     ended: bool,
     /// The line of the PTX that the operations come from.
     line: u32,
@@ -171,7 +171,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The place that operations have which come from the line.
+    /// The site of operations from the current line.
     fn site(&mut self) -> u32 {
         let sites = &mut self.program.sites;
         if sites.last().is_none_or(|site| site.place.line != self.line) {
@@ -196,7 +196,7 @@ impl Reader {
     }
 }
 
-/// What is numbered is in order.
+/// Reads the next number of something that is numbered in order.
 fn follows(cursor: &mut Cursor<'_>, prefix: &str, expected: usize) -> Read<()> {
     let before = cursor.clone();
     match cursor.numbered(prefix)? {
@@ -232,7 +232,7 @@ fn settle_functions(program: &mut Program) {
     find_returns(program);
 }
 
-/// Where a block goes on in its function; behind a call, not into it.
+/// The blocks of its function to which a block leads. A call leads to the block behind it, not to the function that is called.
 fn next_in_function(program: &Program, block: u32) -> Vec<u32> {
     match &program.blocks[block as usize].end {
         Terminator::Jump(next) | Terminator::Call { back: next, .. } | Terminator::CallIndirect { back: next, .. } => {
@@ -246,7 +246,7 @@ fn next_in_function(program: &Program, block: u32) -> Vec<u32> {
     }
 }
 
-/// The function of each register: of a block that uses it.
+/// The function of each register, which is that of a block that uses it.
 fn owners(program: &Program) -> Vec<u32> {
     let mut owners = vec![0; program.regs.len()];
     let mut own = |reg: Reg, function: u32| {

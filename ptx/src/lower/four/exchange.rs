@@ -5,7 +5,7 @@ use super::*;
 use crate::runtime::home::{Slot, Source};
 use crate::runtime::shuffle::Partners;
 
-/// Vectors of the words that a register has in a warp.
+/// How many vectors hold the words that a register has in a warp.
 const ROWS: usize = 32 / LANES as usize;
 
 /// A shuffle that is carried out here: from where, to where, and by whom.
@@ -30,7 +30,7 @@ impl<'a> Shuffle<'a> {
     }
 }
 
-/// All lanes have stopped.
+/// Goes on when all lanes have stopped: carries out the shuffle at which all of them are, or returns to the machine.
 pub(in crate::lower) fn meet<B>(lowering: &mut Lowering<'_, B>, entry: Rows) {
     let shuffles: Vec<_> = lowering.points.iter().map(Shuffle::from_point).collect();
     let [look, met, apart] = [(); 3].map(|()| lowering.b.create_block());
@@ -93,7 +93,7 @@ fn resume_of_row<B>(lowering: &mut Lowering<'_, B>, row: usize) -> Value {
 fn shuffle_words<B>(lowering: &mut Lowering<'_, B>, shuffle: &Shuffle<'_>) {
     let (slots, partners) = (lowering.memory.slots, shuffle.partners);
     if let Some(to) = shuffle.to {
-        // All of them first: it may be the same register.
+        // All are loaded before one is stored, because it may be the same register.
         let from: Vec<Value> = (0..ROWS)
             .map(|row| {
                 let at = shuffle.from.offset as usize + row * 16;

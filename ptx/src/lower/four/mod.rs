@@ -31,7 +31,7 @@ pub(super) struct FourLanes {
     lanes: [Lane; 4],
     /// The lanes that are still to run, those that run now among them.
     mask: Value,
-    /// Where they continue.
+    /// Where these lanes continue.
     resume: Value,
     /// Homes of the first lane for sizes 1, 2, 4, 8 and 16.
     home_base: [Value; 5],
@@ -52,12 +52,12 @@ pub(super) struct Rows {
     pub(super) step: Value,
     /// Where to go when four lanes are done.
     pub(super) after: ir::Block,
-    /// Where to go when all are.
+    /// Where to go when all lanes are done.
     pub(super) done: ir::Block,
 }
 
 impl FourLanes {
-    /// The lanes that the second body begins with.
+    /// Begins the second body, whose lanes are the parameters of its first block.
     pub(super) fn new<B>(lowering: &mut Lowering<'_, B>, rows: Rows) -> Self {
         lowering.b.switch_to_block(rows.block);
         let [mask, lane, resume] = [0, 1, 2].map(|index| lowering.b.block_params(rows.block)[index]);
@@ -295,7 +295,7 @@ impl<'a> Lowering<'a, FourLanes> {
                 continue;
             }
             done.push(*reg);
-            // The last that was set.
+            // A lane may have set it several times: the last value counts.
             let of =
                 |lane: u32| results.iter().rev().find(|(r, l, _)| r == reg && *l == lane).map(|(.., value)| *value);
             let Some(first) = of(0) else { continue };
