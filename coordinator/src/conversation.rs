@@ -33,30 +33,30 @@ pub(crate) struct Conversation {
     /// Messages that the driver wants sent. When the queue ends, so does the session.
     pub(crate) queue: mpsc::Receiver<ToRank>,
     pub(crate) wire: Wire,
-    /// Where its process may reconnect.
+    /// Where the session's process may reconnect, if it may.
     pub(crate) seat: Option<Seat>,
 }
 
 /// How a connection ended.
 enum End {
-    /// The session ended with it; with the rule that the peer broke.
+    /// The session ended with the connection; if the peer broke a rule, this says which.
     Over(Option<String>),
-    /// It was reset.
+    /// The connection was reset.
     Reset,
-    /// Its process reconnected after a reset that this side has not seen yet.
+    /// The process reconnected after a reset that this side has not seen yet.
     Replaced(Return),
 }
 
 /// The state that both directions of a session share: one reads while the other writes.
 #[derive(Default)]
 struct Account {
-    /// The process may reconnect, so what was sent is kept until it is confirmed.
+    /// Whether the process may reconnect, so that what was sent is kept until it is confirmed.
     lasts: bool,
     kept: Mutex<Kept>,
     taken: Mutex<Taken>,
-    /// Something needs to be confirmed, or was confirmed.
+    /// Notified when something needs to be confirmed, or was confirmed.
     changed: Notify,
-    /// The writing side found the connection reset. The reading side then sees an ordinary end.
+    /// Whether the writing side found the connection reset. The reading side then sees an ordinary end.
     was_reset: AtomicBool,
 }
 
@@ -92,7 +92,7 @@ impl Conversation {
                 end = receive(frames, *connection, events, &account) => end,
                 end = transmit(writer, &first, queue, &account) => end,
                 back = returned => End::Replaced(back),
-                // What it sent before is in the socket.
+                // What the process sent before it died is still in the socket.
                 () = &mut dies => {
                     timeout(LAST_WORDS, receive(frames, *connection, events, &account)).await.unwrap_or(End::Over(None))
                 }
@@ -147,7 +147,7 @@ async fn receive(
                 }
             }
             Ok(Some(message)) => {
-                // Counted right away: what is not counted is sent again.
+                // A message is counted right away, because what is not counted is sent again.
                 if events.send(Event::Received { connection, message }).await.is_err() {
                     return End::Over(None);
                 }
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection that was reset.
+    /// An error: the connection was reset.
     struct Gone;
 
     impl AsyncRead for Gone {

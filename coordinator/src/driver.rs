@@ -24,7 +24,7 @@ use crate::report_file::{ReportError, ReportFile};
 
 /// The report is refreshed at most this often.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// And takes at most one part in this many of the time: writing a long timeline takes long.
+/// Refreshing takes at most one part in this many of the time, because writing a long timeline takes long.
 const REFRESH_SHARE: u32 = 20;
 /// Ranks have this long to hand over the operations that they completed.
 const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 /// Why a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A client or a signal asked for it: ranks are finished, or can continue without it.
+    /// A client or a signal asked for the end: ranks are finished, or can continue without the coordinator.
     Asked,
     /// The program that started the run is gone: nothing else would end the ranks.
     RunLost,
@@ -42,9 +42,9 @@ pub enum End {
 pub(crate) struct Driver {
     cluster: Cluster,
     clients: BTreeMap<ConnectionId, Client>,
-    /// Zero of the cluster's time.
+    /// When the cluster's time was zero.
     started: Instant,
-    /// The same, by the machine's monotonic clock.
+    /// When the cluster's time was zero, by the machine's monotonic clock.
     started_us: u64,
     report: Option<ReportFile>,
     written_revision: u64,
@@ -55,9 +55,9 @@ pub(crate) struct Driver {
     inquiry: Option<Inquiry>,
     inquiries: u64,
     quiet: Quiet,
-    /// The run is ending; the flush in progress is the last.
+    /// Whether the run is ending, so that the flush in progress is the last.
     ending: bool,
-    /// A refresh that failed is reported once.
+    /// Whether a refresh has failed; it is reported once.
     refresh_failed: bool,
     /// Connections of processes that are known to be dead, and when they are closed if they do not close by themselves.
     doomed: Vec<(Instant, ConnectionId)>,
@@ -125,7 +125,7 @@ impl Driver {
             tokio::select! {
                 event = events.recv() => match event {
                     Some(event) => self.handle(event),
-                    // No client is left to send anything: no use waiting for a flush.
+                    // No client is left to send anything, so waiting for a flush would be of no use.
                     None => {
                         self.end();
                         self.flush.iter_mut().for_each(|flush| flush.missing.clear());
@@ -311,7 +311,7 @@ impl Driver {
     fn try_send(&self, connection: ConnectionId, message: ToRank) -> Option<String> {
         let client = self.clients.get(&connection)?;
         match client.outbound.try_send(message) {
-            // A closed queue: its end is on the way as an event.
+            // If the queue is closed, the end of the session is on the way as an event.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => None,
             Err(mpsc::error::TrySendError::Full(_)) => Some("does not read what it is sent".to_owned()),
         }
@@ -362,7 +362,7 @@ impl Driver {
         }
     }
 
-    /// All have answered, or had their time to answer.
+    /// Judges the answers to an inquiry, when all processes have answered or had their time to answer.
     fn conclude(&mut self) {
         let Some(inquiry) = self.inquiry.take() else { return };
         let (quiet, now_us) = (self.quiet.lasted(), self.now_us());
@@ -430,7 +430,7 @@ async fn due(wake: Instant) {
     tokio::task::yield_now().await;
 }
 
-/// SIGCONT; none if it cannot be caught.
+/// Notices SIGCONT; holds nothing if the signal cannot be caught.
 struct Resumed(Option<Signal>);
 
 impl Resumed {
@@ -438,7 +438,7 @@ impl Resumed {
         Self(signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok())
     }
 
-    /// Waits until it arrives.
+    /// Waits until the signal arrives.
     async fn comes(&mut self) {
         match &mut self.0 {
             Some(signal) => drop(signal.recv().await),
@@ -446,7 +446,7 @@ impl Resumed {
         }
     }
 
-    /// Whether it has arrived and was not seen yet.
+    /// Whether the signal has arrived and was not seen yet.
     async fn has_come(&mut self) -> bool {
         let Some(signal) = &mut self.0 else { return false };
         poll_fn(|context| Poll::Ready(signal.poll_recv(context).is_ready())).await

@@ -18,7 +18,7 @@ pub enum BindError {
     /// The place is not usable: exit code 2.
     #[error("cannot listen on {address}: {reason}")]
     Place {
-        /// As given.
+        /// The address, as given.
         address: String,
         /// What is there, and what to do about it.
         reason: String,
@@ -26,9 +26,9 @@ pub enum BindError {
     /// The system refused: exit code 1.
     #[error("cannot listen on {address}: {source}")]
     System {
-        /// As given.
+        /// The address, as given.
         address: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// A TCP socket that other machines can reach needs a token: exit code 2.

@@ -13,7 +13,7 @@ pub(crate) enum Event {
     Received { connection: ConnectionId, message: ToCoordinator },
     /// The connection is over; `reason` when its peer broke the rules.
     Closed { connection: ConnectionId, reason: Option<String> },
-    /// Nothing comes over the connection any more, and it is over.
+    /// The connection is over because nothing comes over it any more.
     Unreachable { connection: ConnectionId },
 }
 

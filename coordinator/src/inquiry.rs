@@ -19,13 +19,13 @@ const SHORT: Duration = Duration::from_millis(500);
 pub(crate) struct Inquiry {
     pub(crate) request: u64,
     missing: BTreeSet<ConnectionId>,
-    /// No process has failed to answer so far.
+    /// Whether every process has answered so far.
     is_complete: bool,
     pub(crate) deadline: Instant,
     activities: Vec<Activity>,
     /// Connections that want the answer; empty if the inquiry was made because nothing moved.
     pub(crate) askers: Vec<ConnectionId>,
-    /// The result goes into the report.
+    /// Whether the result may go into the report.
     pub(crate) last: bool,
 }
 
@@ -36,18 +36,18 @@ impl Inquiry {
         Self { request, missing: asked, is_complete: true, deadline, activities: Vec::new(), askers, last }
     }
 
-    /// This process no longer answers.
+    /// Notes that a process no longer answers.
     pub(crate) fn gone(&mut self, connection: ConnectionId) {
         self.is_complete &= !self.missing.remove(&connection);
     }
 
-    /// The time to answer is over.
+    /// Notes that the time to answer is over.
     pub(crate) fn time_is_up(&mut self) {
         self.is_complete &= self.missing.is_empty();
         self.missing.clear();
     }
 
-    /// No process is left to wait for.
+    /// Whether no process is left to wait for.
     pub(crate) fn is_over(&self) -> bool {
         self.missing.is_empty()
     }
@@ -103,7 +103,7 @@ pub(crate) struct Quiet {
     limit: Option<Duration>,
     since: Instant,
     revision: u64,
-    /// It was already announced that nothing moves.
+    /// Whether it was already announced that nothing moves.
     announced: bool,
 }
 
@@ -112,24 +112,24 @@ impl Quiet {
         Self { limit, since: Instant::now(), revision: 0, announced: false }
     }
 
-    /// Something may have happened.
+    /// Notes the cluster's revision: if it has changed, something has happened.
     pub(crate) fn note_revision(&mut self, revision: u64) {
         if revision != self.revision {
             *self = Self { limit: self.limit, since: Instant::now(), revision, announced: false };
         }
     }
 
-    /// Nobody could have moved: the time starts again.
+    /// Starts the time again, because nobody could have moved in it.
     pub(crate) fn resume(&mut self) {
         self.since = Instant::now();
     }
 
-    /// From now on, processes that do not move are about to be ended.
+    /// Stops looking, because from now on processes that do not move are about to be ended.
     pub(crate) fn stop(&mut self) {
         self.limit = None;
     }
 
-    /// When to ask.
+    /// When the processes are to be asked.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.limit.filter(|_| !self.announced).map(|limit| self.since + limit)
     }
@@ -139,7 +139,7 @@ impl Quiet {
         self.since.elapsed()
     }
 
-    /// The processes were asked, and a hang was found or not. If not, they are asked again after the same time.
+    /// Notes that the processes were asked, and whether a hang was found. If not, they are asked again after the same time.
     pub(crate) fn asked(&mut self, revision: u64, hang: bool) {
         self.revision = revision;
         self.announced = hang;

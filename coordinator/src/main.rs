@@ -50,7 +50,7 @@ fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(MOST_DESCRIPTORS, |maximum| maximum.min(MOST_DESCRIPTORS));
     if limit.current.is_some_and(|current| current < most) {
-        // Where it is refused there are just fewer.
+        // Where this is refused, the process just gets fewer descriptors.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
     }
 }

@@ -13,7 +13,7 @@ const ROOM: usize = 128;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending(Arc<Mutex<BTreeMap<u64, oneshot::Sender<()>>>>);
 
-/// The slot of one of them, freed on drop.
+/// The slot of one connection, freed on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pending: Pending,

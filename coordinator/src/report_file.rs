@@ -47,7 +47,7 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), ReportError> {
         return fs::write(path, content).map_err(failed);
     }
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The usual mode of a new file under the user's umask, not the private one of temporary files.
+    // The file has the usual mode of a new one under the user's umask, not the private one of temporary files.
     let mut file = tempfile::Builder::new()
         .prefix(".cluster-report-")
         .permissions(Permissions::from_mode(0o666))
@@ -62,7 +62,7 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), ReportError> {
 mod tests {
     use super::*;
 
-    /// Through a link, so that a bug destroys the link and not the machine's `/dev/null`.
+    /// The report goes through a link, so that a bug destroys the link and not the machine's `/dev/null`.
     #[test]
     fn a_device_stays_a_device() {
         let directory = tempfile::tempdir().unwrap();

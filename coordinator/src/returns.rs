@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::wire::Wire;
 
-/// Connections that may wait for one session. By the time it looks, the peer has given up all but the last.
+/// How many connections may wait for one session. By the time it looks, the peer has given up all but the last.
 const WAITING: usize = 4;
 
 /// A new connection of an existing session.
@@ -23,7 +23,7 @@ pub(crate) struct Return {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Returns(Arc<Mutex<BTreeMap<SessionKey, mpsc::Sender<Return>>>>);
 
-/// One session's place among them, for as long as it lasts.
+/// One session's place among the returns, for as long as the session lasts.
 pub(crate) struct Seat {
     returns: Returns,
     key: SessionKey,
@@ -59,7 +59,7 @@ impl Seat {
     pub(crate) async fn next(&mut self) -> Return {
         match self.coming.recv().await {
             Some(back) => back,
-            // Its sender is in the list for as long as this is.
+            // The sender of this queue is in the list for as long as this seat exists, so this does not happen.
             None => std::future::pending().await,
         }
     }

@@ -99,7 +99,7 @@ pub async fn run(
     ready(&address);
     let result = driver.drive(&mut events, stop).await;
     acceptor.abort();
-    // Its end frees the socket file; being aborted is how it ends.
+    // The end of the acceptor frees the socket file; being aborted is how it ends.
     let _ = acceptor.await;
     close.send_replace(true);
     // Sessions hold the senders: the queue ends with the last of them.
@@ -114,7 +114,7 @@ async fn accept(endpoint: Endpoint, shared: Shared) {
             match endpoint.accept().await {
                 Ok(stream) => break stream,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // Out of descriptors or memory: a connection without a hello goes first, then only time or a closed connection helps.
+                // The process is out of descriptors or memory: a connection without a hello goes first, then only time or a closed one helps.
                 Err(_) if pending.evict_oldest() => yield_now().await,
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }

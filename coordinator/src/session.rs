@@ -101,7 +101,7 @@ async fn serve_tcp(stream: TcpStream, is_local: bool, connection: ConnectionId, 
                 let peer = Peer { is_exposed: true, ..Peer::default() };
                 converse(Box::new(reader), Box::new(writer), connection, peer, slot, shared).await;
             }
-            // Another token, or nobody of ours: its end of the connection knows why.
+            // The other end has another token, or is not a rank at all; it knows why the handshake failed.
             Ok(Err(_)) | Err(_) => {}
         };
     }
@@ -112,7 +112,7 @@ async fn serve_tcp(stream: TcpStream, is_local: bool, connection: ConnectionId, 
 /// What the socket knows about its other end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
-    /// It sends in the clear over a network.
+    /// Whether it sends in the clear over a network.
     is_exposed: bool,
     same_user: Option<bool>,
     process: Option<i32>,
@@ -264,7 +264,7 @@ mod tests {
         let (mut peer, _events, _close) = session(1024);
         let hello = ToCoordinator::Hello { version: VERSION + 1, token: String::new(), role: Role::Control };
         let mut bytes = frame::encode(&hello);
-        // What that version added.
+        // This stands for whatever that version added.
         bytes[0] += 1;
         bytes.push(7);
         peer.write_all(&bytes).await.unwrap();

@@ -52,14 +52,14 @@ pub struct Arguments {
     pub successor: Vec<OsString>,
 }
 
-/// Everything resolved.
+/// All settings, resolved.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where to listen.
     pub address: Address,
     /// The cluster, if one is given.
     pub plan: Option<ClusterPlan>,
-    /// The file it came from.
+    /// The file that the cluster came from.
     pub config_path: Option<PathBuf>,
     /// JSON report.
     pub report: Option<PathBuf>,
@@ -101,7 +101,7 @@ pub enum SettingsError {
     /// The address is malformed.
     #[error("--address {address}: {reason}")]
     Address {
-        /// As given.
+        /// The address, as given.
         address: String,
         /// What to write instead.
         reason: String,
@@ -109,9 +109,9 @@ pub enum SettingsError {
     /// The cluster file cannot be read.
     #[error("cannot read the cluster file {path}: {source}")]
     Unreadable {
-        /// As given.
+        /// The path, as given.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The cluster file has mistakes.

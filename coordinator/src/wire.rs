@@ -6,7 +6,7 @@ use protocol::frame::{self, FrameError};
 use protocol::message::ToCoordinator;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-/// Room for one read.
+/// How many bytes one read may return.
 const READ_BYTES: usize = 16 << 10;
 
 /// The half that is read.

@@ -18,7 +18,7 @@ use crate::operation::one_sided::PeerWindow;
 use crate::operation::timing::{Timing, timing};
 use crate::transport::Transport;
 
-/// Communicator, operation, datatype.
+/// What calls are counted by: communicator, operation and datatype.
 type Key = (u64, &'static str, &'static str);
 
 static CALLS: Mutex<BTreeMap<Key, AloneCalls>> = Mutex::new(BTreeMap::new());
@@ -122,7 +122,7 @@ unsafe fn fill(rank: u32, size: u32, call: &Call) {
             Operation::Reduce | Operation::Broadcast if at_root => std::ptr::copy(send, receive, block),
             Operation::AllGather | Operation::Gather if at_root => {
                 let blocks = size as usize;
-                // In place the own block is among them.
+                // If the call is in place, the rank's own block is among them.
                 (0..blocks).map(|other| receive.add(other * block)).filter(|to| to.cast_const() != send).for_each(
                     |to| {
                         std::ptr::copy(send, to, block);

@@ -49,9 +49,9 @@ impl Buffer {
 /// The factor of a pre-multiplied sum.
 #[derive(Clone, Copy, Debug)]
 pub enum Scalar {
-    /// Its bytes, as one element of the operation's datatype.
+    /// The factor's bytes, as one element of the operation's datatype.
     Immediate([u8; 8]),
-    /// Its address; read when the operation runs.
+    /// The factor's address, which is read when the operation runs.
     Memory(*const u8),
 }
 
@@ -72,7 +72,7 @@ pub struct Remote {
 /// One operation, as called by one rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// What.
+    /// The operation.
     pub operation: Operation,
     /// Number of elements, counted as in NCCL's argument for that operation.
     pub count: u64,
@@ -88,9 +88,9 @@ pub struct Call {
     pub peer: Option<u32>,
     /// Where a put writes.
     pub remote: Option<Remote>,
-    /// Read by the operation.
+    /// The buffer that the operation reads.
     pub send: Buffer,
-    /// Written by the operation.
+    /// The buffer that the operation writes.
     pub receive: Buffer,
     /// Where the program called it.
     pub site: SiteId,

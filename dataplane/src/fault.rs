@@ -330,7 +330,7 @@ pub(crate) fn start_clock(
     let mut due: Vec<(Duration, Rank, Fault)> = faults
         .iter()
         .filter_map(|fault| match fault.at {
-            // Of what happens to GPUs everybody reads the time off the machine's file.
+            // When something happens to a GPU, everybody reads in the machine's file.
             _ if fault.action.gpu().is_some() => None,
             Trigger::After { rank: Some(rank), elapsed } if own.is_none_or(|own| own == rank) => {
                 Some((elapsed, rank, fault.clone()))

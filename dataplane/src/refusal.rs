@@ -21,7 +21,7 @@ pub fn explain(what: &str, error: &io::Error) -> String {
     sentence(what, error, errno)
 }
 
-/// The same for a thread or process that cannot be started.
+/// As [`explain`], for a thread or process that cannot be started.
 pub fn explain_thread(what: &str, error: &io::Error) -> String {
     sentence(what, error, error.raw_os_error())
 }
@@ -84,7 +84,7 @@ pub fn with_file_size<T>(length: u64, make: impl FnOnce() -> io::Result<T>) -> i
 /// Makes room for connections to `peers` other ranks: if the process will need more descriptors, its soft limit is raised to
 /// the hard limit, as NCCL does for its bootstrap (`setFilesLimit`). If that is not enough, the failing connection reports it.
 pub fn make_room_for(peers: usize) {
-    // Two connections to each, and what the program has open.
+    // There are two connections to each rank, and what the program has open.
     let needed = 2 * peers as u64 + 256;
     let Some(limits) = get(libc::RLIMIT_NOFILE).filter(|limits| limits.rlim_cur < needed.min(limits.rlim_max)) else {
         return;

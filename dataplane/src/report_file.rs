@@ -23,16 +23,16 @@ pub fn unwritten(path: &Path) -> PathBuf {
     PathBuf::from(marker)
 }
 
-/// `{pid}` and `{rank}` replaced; a process without a rank is `none`.
+/// The path of a report with `{pid}` and `{rank}` replaced; the rank of a process without one is `none`.
 pub fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
     let rank = rank.map_or_else(|| "none".to_owned(), |rank| rank.to_string());
     PathBuf::from(path.replace("{pid}", &pid.to_string()).replace("{rank}", &rank))
 }
 
-/// Written beside its place and moved there, so that a reader never sees half of it.
+/// Writes the report beside its place and moves it there, so that a reader never sees half of it.
 ///
 /// # Errors
-/// What the operating system says; a marker is left in its place where there can be one.
+/// The error of the operating system; a marker is left in the report's place where there can be one.
 pub fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;

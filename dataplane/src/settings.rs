@@ -24,7 +24,7 @@ pub enum Address {
 /// All settings from the environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// `None`: only ranks of one process can meet.
+    /// Where the coordinator listens; `None` if only ranks of one process can meet.
     pub coordinator: Option<Address>,
     /// The run's token.
     pub token: String,
@@ -32,7 +32,7 @@ pub struct Settings {
     pub timeout: Duration,
     /// Move bytes over sockets even if the ranks share a host.
     pub force_sockets: bool,
-    /// What ranks on different hosts exchange is under TLS.
+    /// Whether what ranks on different hosts exchange is under TLS.
     pub encrypts: bool,
     /// Size of the pieces of a socket payload, bytes.
     pub chunk_bytes: usize,

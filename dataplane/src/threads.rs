@@ -42,7 +42,7 @@ pub fn has_others() -> bool {
     let own = unsafe { libc::gettid() }.to_string();
     threads.flatten().filter(|thread| thread.file_name() != own.as_str()).any(|thread| {
         let name = std::fs::read_to_string(thread.path().join("comm"));
-        // One that has ended meanwhile has no name.
+        // A thread that has ended meanwhile has no name.
         name.is_ok_and(|name| !is_ours(&name))
     })
 }

@@ -40,7 +40,7 @@ impl Wake {
         unsafe { libc::poll(&raw mut polled, 1, milliseconds) };
     }
 
-    /// Makes it unreadable again.
+    /// Makes the descriptor unreadable again.
     pub(crate) fn clear(&self) {
         let mut counter = [0u8; 8];
         // SAFETY: eight writable bytes; an error means that it was clear.

@@ -48,7 +48,7 @@ pub struct Launch<'a> {
     pub host: &'a dyn Host,
     /// Global memory that nobody has written, for a kernel made with [`crate::Checks::init`].
     pub unwritten: Option<&'a Unwritten>,
-    /// Takes samples of the accesses to global memory.
+    /// What takes samples of the accesses to global memory, if anybody wants them.
     pub footprint: Option<&'a Footprint>,
     /// If set from outside, it ends a launch whose blocks wait for something that never comes.
     pub cancel: Option<&'a AtomicBool>,
@@ -91,11 +91,11 @@ pub enum TrapKind {
 /// An access that a kernel may not make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// It writes, or does both at once.
+    /// Whether it writes, perhaps after a read of the same bytes.
     pub writes: bool,
     /// How many bytes.
     pub bytes: u32,
-    /// The kind of memory: `shared`, `local`, `parameter`; `None` for global. `surface` for an access outside a surface, `texel`
+    /// The kind of memory: `shared`, `local` or `parameter`; `None` for global memory. `surface` for an access outside a surface, `texel`
     /// for a number that does not fit a surface's texels, `image` if the handle does not belong to a texture or surface of these
     /// dimensions (and texels, for some instructions).
     pub space: Option<&'static str>,
@@ -151,7 +151,7 @@ impl fmt::Display for Trap {
 
 impl std::error::Error for Trap {}
 
-/// A launch that cannot begin.
+/// Why a launch did not run to completion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// Sizes that no device takes, or that the kernel's directives forbid: `cudaErrorInvalidConfiguration`/`InvalidValue`.
@@ -162,30 +162,30 @@ pub enum LaunchError {
         /// What is wrong.
         message: String,
     },
-    /// It began and stopped.
+    /// The launch began, and a thread stopped it.
     #[error(transparent)]
     Trap(#[from] Box<Trap>),
 }
 
-/// Blocks that wait for others and are resident with them, per worker.
+/// The most units of blocks that a worker runs in turns, because each waits for others.
 const RESIDENT: usize = 64;
 
 /// The room for a recursive function's frames, per byte of a GPU's stack. Here, a frame has 16 bytes for each register that a call
 /// saves; a GPU's compiler saves 4, and fewer registers.
 const FRAMES: u64 = 4;
 
-/// Parameters may ask for an alignment of up to 128 bytes, tensor maps for 64.
+/// A piece of the memory for parameters, which may ask for an alignment of up to 128 bytes (tensor maps for 64).
 #[derive(Clone, Copy)]
 #[repr(align(128))]
 struct Line(#[expect(dead_code, reason = "read by kernels")] [u8; 128]);
 
-/// What checks found: number of the unit and index of the block.
+/// What the checks found, by mistake: the number of the first unit with it, the index of its block, and the note.
 type Notes = BTreeMap<Key, (u64, [u32; 3], Note)>;
 
 struct Shared<'a> {
     next: AtomicU64,
     units: u64,
-    /// Number of the first unit that stopped, or the largest number.
+    /// The number of the first unit that stopped; the largest number if none did.
     stop: AtomicU64,
     notes: Mutex<Notes>,
     stopped: Mutex<Option<(u64, Stop)>>,
@@ -200,7 +200,7 @@ impl Kernel {
     /// Runs the kernel to completion.
     ///
     /// # Errors
-    /// Sizes that are not allowed; what the kernel did wrong.
+    /// If the sizes are not allowed, or the kernel did something wrong.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Stats, LaunchError> {
         let invalid = |message: String| LaunchError::Invalid { kernel: self.entry.name.clone(), message };
         let count = |sizes: [u32; 3]| sizes.iter().map(|n| u64::from(*n)).product::<u64>();
@@ -249,7 +249,7 @@ impl Kernel {
             cell_shift: if self.checks.shared_races { self.finest() } else { 0 },
         };
         let mut params = vec![Line([0; 128]); launch.params.len().div_ceil(128).max(1)];
-        // SAFETY: as many bytes as were reserved.
+        // SAFETY: the memory has as many bytes; that many were reserved.
         unsafe {
             std::ptr::copy_nonoverlapping(launch.params.as_ptr(), params.as_mut_ptr().cast(), launch.params.len());
         }
@@ -267,7 +267,7 @@ impl Kernel {
             clusters,
         };
         let workers = self.work(&shared);
-        // Not for blocks that only some runs reach.
+        // Blocks behind the one that stopped are reached in some runs only; their mistakes are not reported.
         let last = shared.stop.load(Ordering::Relaxed);
         let mut notes: Vec<_> = shared.notes.lock().values().copied().filter(|(number, ..)| *number <= last).collect();
         notes.sort_unstable_by_key(|(number, _, note)| (*number, note.thread, note.key()));
@@ -292,14 +292,14 @@ impl Kernel {
         Ok(Stats { blocks: shared.done.into_inner() * cluster, workers })
     }
 
-    /// One thread begins; others come when the first units show that it is worth it.
+    /// Runs all units of blocks: one thread begins, and others join when the first units show that it is worth it.
     fn work(&self, shared: &Shared<'_>) -> usize {
         let most = shared.launch.threads.max(1).min(usize::try_from(shared.units).unwrap_or(usize::MAX));
         if most == 1 {
             self.worker(shared, None);
             return 1;
         }
-        // More than it costs to start a thread.
+        // This is more than it costs to start a thread.
         let budget = std::time::Duration::from_micros(60);
         self.worker(shared, Some(budget));
         if shared.next.load(Ordering::Relaxed) >= shared.units && shared.done.load(Ordering::Relaxed) == shared.units {
@@ -531,7 +531,7 @@ fn note(shared: &Shared<'_>, number: u64, unit: &mut Unit) {
     }
 }
 
-/// Signals go to the caller's own threads, because threads spawned here inherit the mask.
+/// Runs something with all signals blocked: threads that it spawns inherit that, so signals go to the caller's own threads.
 fn with_signals_blocked(body: impl FnOnce()) {
     // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
     let before = unsafe {
@@ -546,7 +546,7 @@ fn with_signals_blocked(body: impl FnOnce()) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
 }
 
-/// %tid of each lane of each warp: 32 of x, 32 of y, 32 of z.
+/// The `%tid` of each lane of each warp: 32 numbers for x, then 32 for y, then 32 for z.
 fn thread_table(block: [u32; 3], threads: u32) -> Vec<u32> {
     let mut table = vec![0; threads.div_ceil(32) as usize * 96];
     for thread in 0..threads {
@@ -558,7 +558,7 @@ fn thread_table(block: [u32; 3], threads: u32) -> Vec<u32> {
     table
 }
 
-/// %ctaid of the blocks of a cluster, by rank.
+/// The `%ctaid` of each block of a cluster, by its rank.
 fn coordinates(number: u64, clusters: [u32; 3], cluster: [u32; 3]) -> Vec<[u32; 3]> {
     let at = |number: u64, sizes: [u32; 3]| {
         let (x, rest) = (number % u64::from(sizes[0]), number / u64::from(sizes[0]));

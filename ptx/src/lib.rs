@@ -79,7 +79,7 @@ pub use host::texture::{Addressing, Component, Mipmap, Texels, Texture};
 pub use host::unwritten::Unwritten;
 pub use host::{Assertion, Caller, Child, Host, Memory};
 pub use kernel::store::keep_code_in;
-pub use kernel::{Attributes, Kernel, KernelError};
+pub use kernel::{Attributes, Kernel, KernelError, StagedProgram};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};
 pub use pass::Stage;
 pub use text::error::{ParseError, Place, Refusal, RefusalKind, Span};

@@ -2,9 +2,10 @@
 //! says. `fakegpu-ptxas --emit` prints the same.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::process::Command;
 
-use ptx::{Image, Stage};
+use ptx::{Image, KernelError, Stage, StagedProgram};
 use similar::TextDiff;
 
 use crate::device::{Device, image, words};
@@ -27,15 +28,14 @@ fn golden(image: &Image, kernel: &str) -> String {
     let mut before = String::new();
     for stage in Stage::ALL.into_iter().filter(|stage| *stage < Stage::Cranelift) {
         let now = image.emit(kernel, stage).unwrap_or_else(|error| panic!("{kernel}: {error}"));
-        let is_program = stage > Stage::Parsed && stage < Stage::Shapes;
         let shown = match stage {
             Stage::Decoded => now.clone(),
-            _ if !is_program => now.clone(),
+            _ if !stage.is_program() => now.clone(),
             _ if now == before => "(no change)\n".to_owned(),
             _ => TextDiff::from_lines(&before, &now).unified_diff().context_radius(1).to_string(),
         };
         write!(text, "== {}\n{shown}", stage.name()).unwrap();
-        if is_program {
+        if stage.is_program() {
             before = now;
         }
     }
@@ -69,13 +69,69 @@ fn a_program_is_read_back_from_its_text() {
     let compiled = COMPILED.into_iter().map(|(_, text, _)| text);
     for image in std::iter::once(CLASSES).chain(compiled).map(image) {
         for name in image.entries().iter().map(|entry| &entry.name) {
-            for stage in Stage::ALL.into_iter().filter(|stage| *stage > Stage::Parsed && *stage < Stage::Shapes) {
+            for stage in Stage::ALL.into_iter().filter(|stage| stage.is_program()) {
                 let text = image.emit(name, stage).unwrap();
                 let again = image.interpreted_text(name, &text).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!(again.text(), text, "{name}: {}", stage.name());
             }
         }
     }
+}
+
+/// A program from its text at any stage becomes what the kernel itself becomes. Its code has other numbers of instructions, because
+/// the text has only their lines; so it is compared with that from the first stage.
+#[test]
+fn a_program_goes_on_from_its_text() {
+    let compiled = COMPILED.into_iter().map(|(_, text, _)| text);
+    for image in std::iter::once(CLASSES).chain(compiled).map(image) {
+        for name in image.entries().iter().map(|entry| &entry.name) {
+            let emitted = Stage::ALL.map(|stage| image.emit(name, stage).unwrap());
+            let code_of = |from: Stage, to| {
+                let text = format!("// {name}: {}\n{}", from.name(), emitted[from as usize]);
+                let program = StagedProgram::read_all(&text).unwrap().unwrap().remove(0);
+                assert_eq!(program.name(), name);
+                program.emit(to).unwrap_or_else(|error| panic!("{name}: {error}"))
+            };
+            for from in Stage::ALL.into_iter().filter(|stage| stage.is_program()) {
+                for to in Stage::ALL.into_iter().filter(|to| *to >= from) {
+                    let (again, of_kernel) = (code_of(from, to), &emitted[to as usize]);
+                    let what = format!("{name}: from {} to {}", from.name(), to.name());
+                    if to < Stage::Cranelift {
+                        assert_eq!(again, *of_kernel, "{what}");
+                        continue;
+                    }
+                    assert_eq!(again, code_of(Stage::Decoded, to), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_does_not_go_on_is_refused_with_its_place() {
+    let barrier = image(CLASSES).emit("barrier", Stage::Sums).unwrap();
+    let file = |stage: &str, text: &str| format!("// barrier: yields\n{barrier}// again: {stage}\n{text}");
+    let second = barrier.lines().count() + 2;
+    for (text, to, expected) in [
+        (file("sums", &barrier), Stage::Pace, "1:1: barrier is at the stage `yields`, behind `pace`".to_owned()),
+        (
+            file("shapes", "%3: anything\n"),
+            Stage::Machine,
+            format!(
+                "{second}:1: `shapes` is no stage of a program; those are decoded, last-thread-stores, pace, yields, sums"
+            ),
+        ),
+        (
+            file("sums", &barrier.replacen("shl.b32", "shl.b33", 1)),
+            Stage::Machine,
+            format!("{}:10: `shl.b33` is not an operation", second + 11),
+        ),
+    ] {
+        let programs = StagedProgram::read_all(&text).unwrap();
+        let emitted = programs.map_err(KernelError::from).and_then(|mut programs| programs.remove(0).emit(to));
+        assert_eq!(emitted.unwrap_err().to_string(), expected);
+    }
+    assert!(StagedProgram::read_all(CLASSES).is_none(), "PTX has no title");
 }
 
 /// Of those whose two parameters are addresses, or one: every launch of a test is compared with the interpreter's.
@@ -140,7 +196,17 @@ fn the_assembler_prints_every_stage() {
     // Of every kernel, if none is named.
     let (_, printed, _) = run(&["--emit=decoded", file]);
     assert!(printed.matches("// ").count() == classes.entries().len(), "{printed}");
+    // What was printed goes on.
+    let pace = concat!(env!("CARGO_TARGET_TMPDIR"), "/pace.ir");
+    fs::write(pace, run(&["--emit", "pace", file]).1).unwrap();
+    assert_eq!(run(&["--emit", "sums", pace]), run(&["--emit", "sums", file]));
+    assert_eq!(run(&["--emit", "shapes", "-e", "barrier", pace]), run(&["--emit", "shapes", "-e", "barrier", file]));
     for (arguments, expected) in [
+        (
+            &["--emit", "decoded", pace][..],
+            "pace.ir:1:1; error   : nested_loops is at the stage `pace`, behind `decoded`",
+        ),
+        (&["--emit", "sums", "--entry", "shuffle", pace][..], "pace.ir; error   : the image has no kernel shuffle"),
         (
             &["--emit", "assembly", file][..],
             "--emit assembly: no such stage; there are parsed, decoded, last-thread-stores, pace, yields, sums, shapes, liveness, cranelift, machine",

@@ -3,6 +3,7 @@
 mod architecture;
 mod circles;
 mod commands;
+mod impls;
 mod links;
 mod modules;
 mod names;

@@ -57,7 +57,7 @@ pub struct Communicator {
     id: CommunicatorId,
     rank: u32,
     members: Vec<Member>,
-    /// Their nodes, by rank; empty if the cluster is not known.
+    /// The nodes of the members, by rank; empty if the cluster is not known.
     nodes: Vec<String>,
     settings: Settings,
     journal: Arc<dyn Journal>,
@@ -139,13 +139,13 @@ impl Communicator {
             return Ok(communicator);
         }
         if may_share(&communicator.members) {
-            // What we offered stays open until everybody has looked at it.
+            // What this rank offered stays open until everybody has looked at it.
             let (shared, _offered) = Shared::map(rank, &communicator.members, control);
             if size == 1 || communicator.sockets.all_say(&communicator.context(0), shared.is_some())? {
                 if let Some(shared) = shared {
                     let _ = communicator.shared.set(shared);
                 }
-                // Losses that came before the segment was there.
+                // The segment was not there yet when these losses came.
                 for (rank, code, detail) in communicator.losses.all() {
                     communicator.lose(rank, code, &detail);
                 }
@@ -399,7 +399,7 @@ impl Communicator {
             let mut held = self.failure.lock();
             held.get_or_insert_with(|| Failure { site: call.site, ..failure }).clone()
         };
-        // Before the connections go.
+        // This has to happen before the connections go.
         self.measure();
         let detail = format!("rank {} failed: {}", self.rank, kept.detail);
         self.carrier().fail(&self.context(sequence), kept.code, &detail);

@@ -31,7 +31,7 @@ pub struct ShrinkTicket {
 }
 
 impl ShrinkTicket {
-    /// The shrink was completed: it keeps its place.
+    /// Notes that the shrink was completed, so that it keeps its place.
     pub(crate) fn used(mut self) {
         self.used = true;
     }

@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 const PAGES: usize = 8;
 /// Lines of a page read before the next page's.
 const LINES: usize = 4;
-/// Bytes copied side by side; smaller copies are ordinary ones.
+/// How many bytes are copied side by side; smaller copies are ordinary ones.
 pub(crate) const GROUP: usize = PAGES * PAGE;
 
 /// Copies `bytes` as part of an operation in which this rank writes `written`, which streams from `threshold` on.

@@ -17,7 +17,7 @@ pub(crate) struct OpContext<'a> {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) members: &'a [Member],
-    /// Their nodes, by rank; empty if the cluster is not known.
+    /// The nodes of the members, by rank; empty if the cluster is not known.
     pub(crate) nodes: &'a [String],
     /// Position of the collective, from 1; 0 for transfers.
     pub(crate) sequence: u64,
@@ -53,7 +53,7 @@ impl OpContext<'_> {
         let (code, reason) = reason.unwrap_or((ErrorCode::RankLost, "it is gone".to_owned()));
         let names: Vec<String> = lost.iter().map(|rank| self.name(*rank)).collect();
         let failure = Failure::new(code, format!("{what} needs {}, which will not arrive: {reason}", names.join(", ")));
-        // Who does not reach whom, the rank says that noticed it.
+        // Which rank does not reach which other is said by the rank that noticed it.
         if code == ErrorCode::Unreachable { failure } else { failure.blaming(lost.to_vec()) }
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let (code, culprits, detail) = of(0, 1, &nodes, io::ErrorKind::ConnectionReset);
         assert_eq!((code, culprits), (ErrorCode::RankLost, vec![1]));
         assert!(detail.contains("its connection failed"), "{detail}");
-        // Whoever is told by another blames nobody: that one does.
+        // A rank that is told by another one blames nobody, because the other one does.
         let told = stage.context(2, Duration::from_secs(1));
         let told = told.lost("all_reduce", &[0], Some((ErrorCode::Unreachable, "rank 0 gave up".to_owned())));
         assert_eq!(told.culprits, []);

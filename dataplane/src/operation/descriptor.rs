@@ -16,9 +16,9 @@ pub(crate) struct Descriptor {
     pub(crate) scalar: [u8; 8],
     pub(crate) operation: i32,
     pub(crate) datatype: i32,
-    /// -1 is none.
+    /// The number of the value; -1 if there is none.
     pub(crate) reduction: i32,
-    /// -1 is none.
+    /// The number of the value; -1 if there is none.
     pub(crate) root: i32,
     pub(crate) send: Place,
     pub(crate) receive: Place,

@@ -64,7 +64,7 @@ impl OpHistory {
         current.clear();
     }
 
-    /// (operations under way, operations completed last).
+    /// The operations that are under way, and those that were completed last.
     pub(crate) fn read(&self) -> (Vec<Activation>, Vec<Activation>) {
         let now = Instant::now();
         let state = self.state();

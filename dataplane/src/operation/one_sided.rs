@@ -18,11 +18,11 @@ use crate::failure::Failure;
 /// Another rank's window, as registered by that rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerWindow {
-    /// Its first byte in a memory file; not valid for memory outside the arenas.
+    /// The place of the window's first byte in a memory file; not valid for memory outside the arenas.
     pub place: Place,
-    /// Its first byte in the owner's process.
+    /// The address of the window's first byte in the owner's process.
     pub address: u64,
-    /// Its length.
+    /// The window's length.
     pub bytes: u64,
 }
 

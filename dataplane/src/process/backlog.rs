@@ -101,7 +101,7 @@ mod tests {
             address.unreported(&bytes).iter().map(|record| record.sequence.0).collect::<Vec<u64>>()
         };
         assert_eq!(found(), Vec::<u64>::new());
-        // Around its end more than once.
+        // These are enough to go around the end of the backlog more than once.
         for sequence in 1..=3000 {
             backlog.note(&record(sequence));
             if sequence % 500 == 0 {

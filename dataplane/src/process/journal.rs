@@ -53,7 +53,7 @@ impl Journal for ProcessJournal {
             Some(session) if code == ErrorCode::Revoked => {
                 session.send(&ToCoordinator::RevokeCommunicator { communicator, rank });
             }
-            // The coordinator learns of it from the abort or the shrink.
+            // The coordinator learns of this from the abort or the shrink.
             Some(_) => {}
             None => process.lose(communicator, rank.0, code, detail.to_owned()),
         }

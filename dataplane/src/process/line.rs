@@ -34,13 +34,13 @@ pub(super) struct Out {
     pub(super) stream: Stream,
     lasts: bool,
     kept: Kept,
-    /// Nothing is written to this stream any more.
+    /// Whether the stream is broken, so that nothing is written to it any more.
     is_broken: bool,
-    /// Sending found it reset. Reading then sees an ordinary end.
+    /// Whether sending found the stream reset. Reading then sees an ordinary end.
     was_reset: bool,
-    /// Nothing more will be sent.
+    /// Whether nothing more will be sent.
     is_finished: bool,
-    /// There will be no other connection.
+    /// Whether there will be no other connection.
     is_over: bool,
 }
 

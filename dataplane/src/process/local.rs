@@ -26,7 +26,7 @@ struct State {
     /// Completed grows, by parent.
     grown: HashMap<CommunicatorId, Sequence>,
     gatherings: HashMap<Key, Gathering>,
-    /// By the number of the gathering, because its key may be in use again before everybody has looked.
+    /// The results by the number of the gathering, because its key may be in use again before everybody has looked.
     results: HashMap<u64, (usize, Result<Outcome, Failure>)>,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Solo {
 }
 
 impl Solo {
-    /// `None`: not known.
+    /// Sets the parent's ranks that the next split takes; without any, they are not known.
     pub(super) fn split_takes(&self, ranks: Vec<u32>) {
         *self.split.lock() = Some(ranks).filter(|ranks| !ranks.is_empty());
     }

@@ -78,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// Whether something between the hosts may reset it while both ends are there. What goes over the loopback interface nothing does.
+    /// Whether something between the hosts may reset it while both ends are there. Over the loopback interface, nothing does.
     pub(super) fn crosses_network(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
@@ -138,7 +138,7 @@ impl Tls {
     }
 
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        // No more than the library takes in before it was read out.
+        // This is no more than the library takes in before it has to be read out.
         let mut arrived = [0; 4 << 10];
         loop {
             match self.state.lock().reader().read(buffer) {
@@ -149,7 +149,7 @@ impl Tls {
             let mut arrived = &arrived[..count];
             let answers = {
                 let mut state = self.state.lock();
-                // At its end once, which the next turn reports.
+                // This runs once at the end of the stream, too, and the next read of the library reports that.
                 loop {
                     state.read_tls(&mut arrived)?;
                     state.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;

@@ -104,7 +104,7 @@ impl Collectives {
             descriptor.send = bounce.place();
             descriptor.send_address = own.send as u64;
         }
-        // Only in these do others write into this rank's result.
+        // Only in these operations do others write into this rank's result.
         let written_by_others =
             matches!(call.operation, Operation::AllReduce | Operation::Reduce | Operation::AllGather);
         let got = call.receive_bytes(context.rank, context.size);
@@ -307,7 +307,7 @@ mod tests {
                 Collectives::new().run(&segment, &stage.context(0, SOON), &calls[0]).unwrap_err()
             };
             assert_eq!(first.code, given_up, "{first}");
-            // Its program uses the buffer again.
+            // The program of rank 0 uses its buffer again.
             buffers[0].fill(7.0);
             let second = Collectives::new().run(&segment, &stage.context(1, SOON), &calls[1]).unwrap_err();
             // A revoke is a rank's own: rank 1 waits for it.

@@ -102,7 +102,7 @@ impl Transport for Shared {
             let detail = format!("{WINDOWS} windows are registered, which is the most at one time");
             return Err(Failure::new(ErrorCode::System, detail));
         }
-        // Its waiters look again.
+        // A rank that waits for this window looks again.
         (0..self.size).for_each(|rank| self.segment.ring_bell(rank));
         Ok(number)
     }

@@ -13,7 +13,7 @@ pub(crate) struct Accesses {
 }
 
 impl Accesses {
-    /// Of the blocks that are reached.
+    /// The accesses of the blocks that are reached; other blocks have none.
     pub(crate) fn new(program: &Program, graph: &Graph) -> Self {
         let (blocks, empty) = (program.blocks.len(), Set::new(program.regs.len()));
         let mut accesses = Self { reads: vec![empty.clone(); blocks], writes: vec![empty; blocks] };
@@ -43,7 +43,7 @@ fn of_block(program: &Program, block: usize) -> (Set, Set) {
         _ => {}
     }
     if program.stack {
-        // Calls and returns read and move both.
+        // Calls and returns read and move both registers.
         match program.blocks[block].end {
             Terminator::Call { .. } | Terminator::CallIndirect { .. } | Terminator::Return => {
                 read(&writes, &Val::Reg(FRAME));

@@ -8,10 +8,10 @@ use super::liveness::{backward, live, over_synchronization};
 use super::parting::{Parting, parting};
 use super::recursion::{Kept, kept};
 use super::set::Set;
-use super::shape::Shapes;
+use super::shape::{Shapes, shapes};
 use crate::ir::{Program, Reg};
 
-/// The outcome for one program.
+/// What the analyses found out about a program.
 pub(crate) struct Flow {
     pub(crate) reachable: Vec<bool>,
     /// Offset of each register's home, `None` if it does not need one; and the bytes of all homes of a warp.
@@ -23,22 +23,23 @@ pub(crate) struct Flow {
     pub(crate) loads: Vec<Set>,
     /// Registers without a value at the beginning: set to zero.
     pub(crate) zeroed: Set,
-    /// By block that ends in a call of a recursive function: what its frame keeps.
+    /// By block: what its frame keeps, if it ends in a call of a recursive function.
     pub(crate) saves: Vec<Vec<Reg>>,
-    /// By block that continues after such a call: what is loaded again.
+    /// By block: what is loaded again, if it continues after such a call.
     pub(crate) restores: Vec<Vec<Reg>>,
     /// Blocks in which lanes that ran together continue alone, and by block what is stored where they diverge.
     pub(crate) alone: Vec<u32>,
     pub(crate) parting: Vec<Set>,
 }
 
-/// Runs all of them. `owners` has the function of each register.
-pub(crate) fn analyze(program: &Program, owners: &[u32], shapes: Option<&Shapes>) -> Flow {
+/// Runs all analyses, that of shapes only on request. `owners` has the function of each register.
+pub(crate) fn analyze(program: &Program, owners: &[u32], with_shapes: bool) -> (Option<Shapes>, Flow) {
     let graph = Graph::new(program);
     let mut accesses = Accesses::new(program, &graph);
     let live = live(program, &graph, &accesses);
+    let shapes = if with_shapes { shapes(program, &live[0]) } else { None };
     let Kept { saves, restores } = kept(program, &graph, owners, &live, &mut accesses);
-    let Parting { alone, live: at_parting } = parting(program, &graph, &live, shapes);
+    let Parting { alone, live: at_parting } = parting(program, &graph, &live, shapes.as_ref());
     let residents = residents(program, &graph, &live, &at_parting);
     let unsaved = unsaved(program, &graph, &live, &accesses);
     let stores = stores(program, &graph, &live, &unsaved);
@@ -47,7 +48,9 @@ pub(crate) fn analyze(program: &Program, owners: &[u32], shapes: Option<&Shapes>
     let loads = loads(program, &graph, &needed, &alone);
     let (homes, home_bytes) = places(program, &residents);
     let zeroed = needed[0].clone();
-    Flow { reachable: graph.reachable, homes, home_bytes, stores, loads, zeroed, saves, restores, alone, parting }
+    let reachable = graph.reachable;
+    let flow = Flow { reachable, homes, home_bytes, stores, loads, zeroed, saves, restores, alone, parting };
+    (shapes, flow)
 }
 
 /// By block: what is stored where a thread waits or yields, because it is wanted there and could differ from its home.
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_read_behind_a_synchronization_is_stored_before() {
-        let flow = analyze(&sample(), &[0; 11], None);
+        let (_, flow) = analyze(&sample(), &[0; 11], false);
         // Nobody wrote %3 and %4, whose homes have what the block before left there.
         assert_eq!(list(&flow.stores[1]), [2, 3, 4]);
         assert_eq!(list(&flow.loads[2]), [2, 3, 5]);
@@ -122,7 +125,7 @@ mod tests {
         let mut program = program(vec![(vec![], Sync(0)), (vec![], call), (vec![], Exit)]);
         program.syncs.push(shuffle(5, 4, 1));
         program.stack = true;
-        let flow = analyze(&program, &[0; 11], None);
+        let (_, flow) = analyze(&program, &[0; 11], false);
         assert_eq!(list(&flow.stores[0]), [FRAME, STACK, 4]);
         assert_eq!((list(&flow.loads[1]), list(&flow.zeroed)), (vec![FRAME, STACK, 4], vec![FRAME, STACK, 4]));
     }
@@ -131,7 +134,7 @@ mod tests {
     fn a_block_that_is_not_reached_stores_nothing() {
         let mut program = sample();
         program.blocks[0].end = Exit;
-        let flow = analyze(&program, &[0; 11], None);
+        let (_, flow) = analyze(&program, &[0; 11], false);
         assert_eq!((list(&flow.stores[1]), flow.home_bytes), (vec![], 0));
     }
 
@@ -145,7 +148,7 @@ mod tests {
             (vec![add(6, 2)], Exit),
         ]);
         program.syncs.push(shuffle(5, 4, 2));
-        let flow = analyze(&program, &[0; 11], None);
+        let (_, flow) = analyze(&program, &[0; 11], false);
         assert_eq!((list(&flow.stores[1]), list(&flow.loads[2])), (vec![2, 4, 10], vec![2, 4, 10]));
     }
 }

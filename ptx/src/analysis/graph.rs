@@ -71,7 +71,7 @@ pub(crate) fn loops(program: &Program) -> Vec<Loop> {
     loops.into_iter().map(|(header, blocks)| Loop { header, blocks }).collect()
 }
 
-/// By back edge: its two blocks, and those of its loop.
+/// For each back edge: the block that it leaves, the one that it leads back to, and all blocks of the loop.
 pub(crate) fn ways_back(program: &Program) -> Vec<(u32, u32, BTreeSet<u32>)> {
     let count = program.blocks.len();
     let edges: Vec<Vec<u32>> = (0..count)
@@ -103,7 +103,8 @@ pub(crate) fn ways_back(program: &Program) -> Vec<(u32, u32, BTreeSet<u32>)> {
     back.into_iter().map(inside).collect()
 }
 
-/// Depth first, without recursion: an edge to a block that is still open leads back.
+/// The edges that lead back: those to a block that is still open in a depth-first search. There is no recursion, so that long
+/// programs do not overflow the stack.
 fn back_edges(edges: &[Vec<u32>]) -> Vec<(u32, u32)> {
     let mut state = vec![0u8; edges.len()];
     let mut back = Vec::new();

@@ -13,7 +13,8 @@ pub(crate) fn size_of(program: &Program, reg: Reg) -> u32 {
     program.regs[reg as usize].scalar.bytes().max(1)
 }
 
-/// The registers that need one: live where a thread resumes or continues alone, or an operand or result of a synchronization.
+/// The registers that need a home: those that are live where a thread resumes or continues alone, and the operands and results of
+/// synchronizations.
 pub(crate) fn residents(program: &Program, graph: &Graph, live: &[Set], parting: &[Set]) -> Set {
     let mut residents = Set::new(program.regs.len());
     for block in &graph.order {
@@ -71,7 +72,7 @@ mod tests {
     use crate::ir::Terminator::{Exit, Jump, Sync};
     use crate::ir::sample::{add, list, program, shuffle};
 
-    /// b0 writes %2 and %7, waits; b1 goes on with %6 written before b2 reads it all.
+    /// b0 writes %2 and %7, and waits; b1 writes %6; b2 reads them all.
     fn sample() -> Program {
         let mut program = program(vec![
             (vec![add(2, 3), add(7, 3)], Sync(0)),
@@ -88,7 +89,7 @@ mod tests {
         let graph = Graph::new(&program);
         let live = crate::analysis::liveness::live(&program, &graph, &Accesses::new(&program, &graph));
         let parting = super::super::parting::parting(&program, &graph, &live, None);
-        // Of the synchronization: %4 and %5. Live behind it: %2 and its result.
+        // %4 and %5 belong to the synchronization; %2 and its result %5 are live behind it.
         assert_eq!(list(&residents(&program, &graph, &live, &parting.live)), [2, 4, 5]);
     }
 

@@ -7,13 +7,13 @@ use crate::ir::{Program, Terminator};
 
 /// Where lanes part.
 pub(crate) struct Parting {
-    /// Blocks in which they continue alone.
+    /// The blocks in which lanes continue alone.
     pub(crate) alone: Vec<u32>,
-    /// By block at whose end they part: what is live on either way.
+    /// By block: what is live on either way, if lanes part at its end.
     pub(crate) live: Vec<Set>,
 }
 
-/// Of lanes with these shapes; without, lanes never run together.
+/// Finds where lanes with these shapes part. Without shapes, lanes never run together.
 pub(crate) fn parting(program: &Program, graph: &Graph, live: &[Set], shapes: Option<&Shapes>) -> Parting {
     let mut parting = Parting { alone: Vec::new(), live: vec![Set::new(program.regs.len()); program.blocks.len()] };
     for block in &graph.order {
@@ -40,13 +40,14 @@ mod tests {
     use crate::ir::sample::{add, branch, compare, list, long, program};
     use crate::ir::{Inst, Special, Terminator::Exit, Val};
 
-    /// b0 branches on a comparison of this with 5; b1 and b2 are too long to be run for some lanes only, and write %2 and %3.
+    /// Where lanes part in a program whose b0 branches on a comparison of this value with 5. Its b1 and b2 are too long to be run for
+    /// some lanes only, and write %2 and %3.
     fn parting_of(compared: Val) -> (Parting, Program) {
         let fill = |reg| -> Vec<Inst> { long(vec![add(reg, 4)]) };
         let program = program(vec![(vec![compare(10, compared)], branch(1, 2)), (fill(2), Exit), (fill(3), Exit)]);
         let graph = Graph::new(&program);
         let live = live(&program, &graph, &Accesses::new(&program, &graph));
-        let shapes = shapes(&program);
+        let shapes = shapes(&program, &live[0]);
         (parting(&program, &graph, &live, shapes.as_ref()), program)
     }
 

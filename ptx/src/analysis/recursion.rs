@@ -5,11 +5,11 @@ use super::graph::Graph;
 use super::set::Set;
 use crate::ir::{Program, Reg, STACK, Terminator};
 
-/// By block.
+/// What recursive calls keep, by block.
 pub(crate) struct Kept {
-    /// That ends in such a call: what its frame keeps.
+    /// What the frame keeps, if the block ends in such a call.
     pub(crate) saves: Vec<Vec<Reg>>,
-    /// That continues after it: what is loaded again.
+    /// What is loaded again, if the block continues after such a call.
     pub(crate) restores: Vec<Vec<Reg>>,
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use crate::analysis::liveness::live;
     use crate::ir::sample::{add, branch, list, program};
 
-    /// b0 writes %4; b1 calls its own function; b3 reads %4 and %5, which belongs to another function.
+    /// A program whose b0 writes %4, whose b1 calls its own function, and whose b3 reads %4 and %5, which belongs to another function.
     fn recursive(component: Vec<u32>) -> Program {
         let call = Terminator::Call { callee: 0, back: 3 };
         let mut program = program(vec![
@@ -82,7 +82,7 @@ mod tests {
         let (kept, accesses) = kept_and_accesses(&recursive(vec![0]));
         assert_eq!((&kept.saves[1][..], &kept.restores[3][..]), (&[4][..], &[4][..]));
         assert_eq!(list(&accesses.reads[1]), [0, 1, 4], "it goes into the frame");
-        // After the call, it comes from there.
+        // After the call, %4 comes from the frame.
         assert!(accesses.writes[3].has(4) && !accesses.reads[3].has(4) && accesses.reads[3].has(5));
     }
 

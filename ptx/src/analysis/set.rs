@@ -7,12 +7,12 @@ use crate::ir::{Reg, SINK};
 pub(crate) struct Set(Vec<u64>);
 
 impl Set {
-    /// None of so many registers.
+    /// An empty set, for so many registers.
     pub(crate) fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    /// All of so many registers.
+    /// The set of all of so many registers.
     pub(crate) fn full(count: usize) -> Self {
         Self(vec![u64::MAX; count.div_ceil(64)])
     }
@@ -51,7 +51,7 @@ impl Set {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine &= !theirs);
     }
 
-    /// In increasing order.
+    /// The registers of the set, in increasing order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Reg> + '_ {
         self.0.iter().enumerate().flat_map(|(word, bits)| {
             let mut bits = *bits;

@@ -3,9 +3,7 @@
 
 use std::fmt;
 
-use super::access::Accesses;
-use super::graph::Graph;
-use super::liveness::live;
+use super::set::Set;
 use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
 use crate::number::{Scalar, truncate};
@@ -14,7 +12,8 @@ use crate::runtime::state::LANES;
 /// The values of four lanes; the first lane's number is a multiple of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Lane `i` has the first one's value plus `i * step`, modulo the register's width. The first one's has at least so many zeros below.
+    /// Lane `i` has the first lane's value plus `i * step`, modulo the register's width. At least so many of the lowest bits of the
+    /// first lane's value are zero.
     Steps {
         step: u64,
         zeros: u32,
@@ -48,7 +47,7 @@ impl Shape {
         }
     }
 
-    /// Cut or zero-extended.
+    /// The shape of the values cut or zero-extended from one width to another.
     fn resized(self, from: u32, to: u32) -> Self {
         match self {
             Steps { step, zeros } if to <= from => Steps { step: truncate(step, to), zeros: zeros.min(to) },
@@ -73,16 +72,17 @@ pub(crate) struct Shapes {
     registers: Vec<Shape>,
     /// Generic addresses can lead to local memory, which is different in each lane.
     local: bool,
-    /// By block whose lanes do not all take the same path: a short block that only some of them run before they continue
+    /// By block: if its lanes do not all take the same path, the short block that only some of them run before they continue
     /// together.
     guarded: Vec<Option<u32>>,
 }
 
-/// Operations of a block that is run lane by lane instead of making the lanes diverge.
+/// The most operations of a block that is run lane by lane instead of making the lanes diverge.
 const SHORT: usize = 8;
 
-/// Of a program that can run four lanes at once. Those with calls have places in local memory that say where to return.
-pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
+/// The shapes of a program that can run four lanes at once; `live` are the registers that may be read before they are written. A
+/// program with calls has none: places in local memory say where each lane returns to.
+pub(crate) fn shapes(program: &Program, live: &Set) -> Option<Shapes> {
     let calls = |block: &Block| {
         matches!(block.end, Terminator::Call { .. } | Terminator::CallIndirect { .. } | Terminator::Return)
     };
@@ -97,8 +97,7 @@ pub(crate) fn shapes(program: &Program) -> Option<Shapes> {
         sync.dst.iter().filter(|reg| **reg != SINK).for_each(|reg| found[*reg as usize] = Some(Any));
     }
     // A register that may be read before it is written is zero in all lanes then.
-    let graph = Graph::new(program);
-    for reg in live(program, &graph, &Accesses::new(program, &graph))[0].iter() {
+    for reg in live.iter() {
         let zero = Shape::constant(0);
         found[reg as usize] = Some(found[reg as usize].map_or(zero, |shape| shape.join(zero)));
     }
@@ -176,7 +175,7 @@ impl Shapes {
             return None;
         };
         let insts = &program.blocks[some as usize].insts;
-        // A lane that keeps its old value would be out of step.
+        // A lane that does not run the block keeps its old value, which would no longer be in step with the others'.
         let steps = |reg: &Reg| *reg != SINK && self.register(*reg) != Any;
         let is_short = insts.len() <= SHORT && !insts.iter().flat_map(|inst| &inst.dst).any(steps);
         (!self.register(reg).is_same() && then != other && is_short).then_some(some)
@@ -201,7 +200,7 @@ fn is_shared_by_lanes(space: AddressSpace, local: bool) -> bool {
     }
 }
 
-/// `None` as long as nothing is known about a register.
+/// The shape of an operand as a number of `bits`; `None` as long as nothing is known about its register.
 fn operand(program: &Program, value: Val, bits: u32, register: impl Fn(Reg) -> Option<Shape>) -> Option<Shape> {
     Some(match value {
         Val::Reg(reg) => {
@@ -235,7 +234,7 @@ impl Analysis<'_> {
         operand(self.program, value, bits, |reg| self.found[reg as usize])
     }
 
-    /// All operands, in their own widths, are the same in all lanes.
+    /// Whether all operands, in their own widths, are the same in all lanes.
     fn all_same(&self, inst: &Inst) -> Option<bool> {
         let mut same = true;
         for value in &inst.src {
@@ -244,7 +243,7 @@ impl Analysis<'_> {
         Some(same)
     }
 
-    /// Of a result; `None` as long as an operand is not known.
+    /// The shape of a result; `None` as long as that of an operand is not known.
     fn result(&self, inst: &Inst, index: usize) -> Option<Shape> {
         let reg = inst.dst[index];
         let bits = self.program.regs[reg as usize].scalar.bits();
@@ -274,7 +273,7 @@ impl Analysis<'_> {
         })
     }
 
-    /// Of integer operations that keep steps, with the result's width; the inner `None` for all others.
+    /// The shape and width of the result of an integer operation that keeps steps; the inner `None` for any other operation.
     fn integer(&self, op: IntOp, scalar: Scalar, inst: &Inst) -> Option<Option<(Shape, u32)>> {
         let bits = scalar.bits();
         let a = self.shape_of(inst.src[0], bits)?;
@@ -355,7 +354,7 @@ impl Analysis<'_> {
                 }
                 _ => None,
             },
-            // As wide as the destination, from which it is cut: nothing carries into what is added above.
+            // Nothing carries into the bits that are added above, so the shape holds in 64 bits, from which the result is cut.
             IntOp::Extend if a.is_below(bits) => Some((a, 64)),
             IntOp::Extend => {
                 let to = self.program.regs[inst.dst[0] as usize].scalar.bits();

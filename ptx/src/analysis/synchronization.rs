@@ -15,11 +15,11 @@ pub(crate) struct Point {
     pub(crate) dst: Vec<Option<Slot>>,
     pub(crate) src: Vec<Source>,
     pub(crate) site: u32,
-    /// `resume` of the point that follows with nothing between, or 0.
+    /// What `Warp::resume` is at the point that follows with no code in between, or 0.
     pub(crate) chain: u32,
-    /// The same for points that threads of a warp may reach at different places, else 0.
+    /// A number that points have in common if the threads of a warp may meet in any of them; 0 if they meet in this one alone.
     pub(crate) key: u32,
-    /// Of a shuffle by the same numbers in all lanes.
+    /// The partners of the lanes, if this is a shuffle whose numbers are the same in all lanes.
     pub(crate) partners: Option<Box<Partners>>,
 }
 
@@ -36,7 +36,7 @@ impl Point {
     }
 }
 
-/// Those of a program, in its order.
+/// The points of a program, in its order.
 pub(crate) fn points(program: &Program, flow: &Flow) -> Vec<Point> {
     let slot = |reg: u32| {
         if reg == SINK {

@@ -69,7 +69,7 @@ fn written(
         Terminator::CallIndirect { pointer, .. } => read(&set, pointer)?,
         _ => {}
     }
-    // Calls and returns move both.
+    // Calls and returns move both registers.
     if program.stack {
         [FRAME, STACK].into_iter().for_each(|reg| set.insert(reg));
     }
@@ -86,7 +86,7 @@ mod tests {
     fn a_register_that_liveness_forgets_is_named() {
         let read = inst(Op::Mov, vec![SINK], vec![Val::Reg(2)]);
         let program = program(vec![(vec![read], Terminator::Exit)]);
-        let mut flow = analyze(&program, &[0; 11], None);
+        let (_, mut flow) = analyze(&program, &[0; 11], false);
         assert_eq!(verify_flow(&program, &flow), Ok(()));
         flow.zeroed = Set::new(11);
         let message = verify_flow(&program, &flow).unwrap_err();

@@ -1,14 +1,14 @@
 //! `fakegpu-ptxas`: run by Triton (`TRITON_PTXAS_PATH`) and XLA in place of NVIDIA's assembler. It checks the PTX and writes it
 //! out with a NUL at its end, because the simulated driver runs PTX: an image is loaded without its size. With `--emit` it prints
-//! what becomes of a kernel instead.
+//! what becomes of a kernel instead, which may be PTX or what an earlier `--emit` printed.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::{env, fs};
 
-use ptx::{Image, KernelError, Module, RefusalKind, Stage};
+use ptx::{Image, KernelError, Module, ParseError, Place, RefusalKind, Stage, StagedProgram};
 
-/// CUDA 12.9's: compilers choose the version of the PTX that they write by it.
+/// The answer of CUDA 12.9's assembler: compilers choose by it which version of PTX they write.
 const VERSION: &str =
     "ptxas: NVIDIA (R) Ptx optimizing assembler, as simulated by ftest\nCuda compilation tools, release 12.9, V12.9.86";
 
@@ -26,7 +26,7 @@ const WITH_VALUE: [&str; 13] = [
     "--machine",
     "-e",
     "--entry",
-    // Ours: a stage on the way of a kernel.
+    // This one NVIDIA's assembler does not have: it names a stage on the way of a kernel.
     "--emit",
 ];
 
@@ -73,13 +73,10 @@ fn assemble(arguments: &[String]) -> Result<(), String> {
         return Err(format!("ptxas fatal   : one input file is needed, {} were given", inputs.len()));
     };
     let text = fs::read_to_string(input).map_err(|error| format!("ptxas fatal   : {input}: {error}"))?;
-    let module = Module::parse(&text)
-        .map_err(|error| format!("ptxas {input}, line {}; error   : {}", error.place.line, error.message))?;
-    let image = Image::link(&[module]).map_err(|error| format!("ptxas {input}; error   : {error}"))?;
     if let Some(stage) = emit {
-        return print(&image, stage, entry.map(String::as_str))
-            .map_err(|error| format!("ptxas {input}; error   : {error}"));
+        return print(input, &text, stage, entry.map(String::as_str));
     }
+    let image = image(input, &text)?;
     for entry in image.entries() {
         // Instructions that are not executed fail at launch, which reports why.
         if let Err(KernelError::Refused(refusal)) = image.check(&entry.name)
@@ -102,12 +99,43 @@ fn stage(name: &str) -> Result<Stage, String> {
     })
 }
 
-/// Kernels at a stage: the one that is named, or all.
-fn print(image: &Image, stage: Stage, entry: Option<&str>) -> Result<(), String> {
-    let all: Vec<&str> = image.entries().iter().map(|entry| entry.name.as_str()).collect();
-    for name in entry.map_or(all, |entry| vec![entry]) {
-        let text = image.emit(name, stage).map_err(|error| error.to_string())?;
-        write!(io::stdout(), "// {name}: {}\n{text}", stage.name()).map_err(|error| format!("stdout: {error}"))?;
+fn image(input: &str, text: &str) -> Result<Image, String> {
+    let module = Module::parse(text)
+        .map_err(|error| format!("ptxas {input}, line {}; error   : {}", error.place.line, error.message))?;
+    Image::link(&[module]).map_err(|error| format!("ptxas {input}; error   : {error}"))
+}
+
+/// Prints kernels at a stage: the one that is named, or all.
+fn print(input: &str, text: &str, stage: Stage, entry: Option<&str>) -> Result<(), String> {
+    let is_wanted = |name: &str| entry.is_none_or(|entry| entry == name);
+    let mut kernels: Vec<(String, Result<String, KernelError>)> = Vec::new();
+    if let Some(programs) = StagedProgram::read_all(text) {
+        for program in programs.map_err(|error| mistake(input, error.into()))? {
+            if is_wanted(program.name()) {
+                kernels.push((program.name().to_owned(), program.emit(stage)));
+            }
+        }
+    } else {
+        let image = image(input, text)?;
+        let names = image.entries().iter().map(|entry| &entry.name).filter(|name| is_wanted(name));
+        kernels.extend(names.map(|name| (name.clone(), image.emit(name, stage))));
+    }
+    if let (Some(entry), []) = (entry, &kernels[..]) {
+        return Err(mistake(input, KernelError::Unknown(entry.to_owned())));
+    }
+    for (name, text) in kernels {
+        let text = text.map_err(|error| mistake(input, error))?;
+        write!(io::stdout(), "// {name}: {}\n{text}", stage.name())
+            .map_err(|error| format!("ptxas {input}; error   : stdout: {error}"))?;
     }
     Ok(())
+}
+
+fn mistake(input: &str, error: KernelError) -> String {
+    match error {
+        KernelError::Text(ParseError { place: Place { line, column }, message }) => {
+            format!("ptxas {input}:{line}:{column}; error   : {message}")
+        }
+        error => format!("ptxas {input}; error   : {error}"),
+    }
 }

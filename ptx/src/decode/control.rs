@@ -2,6 +2,7 @@
 //! known.
 
 use super::*;
+use crate::ir::layout::{find_components, find_returns, place_shared};
 use crate::runtime::helper::BUILTINS;
 use crate::text::ast::Prototype;
 
@@ -152,7 +153,7 @@ impl<'a> Decoder<'a> {
         Symbol::Local(self.local_room(variable.bytes(), variable.align.max(4)), variable.bytes())
     }
 
-    /// Between a variable (or a register) and the shared area.
+    /// Copies an argument or result from the shared area to a variable (or a register), or the other way.
     fn copy_argument(&mut self, symbol: &Symbol, variable: &Variable, offset: u64, from_area: bool) -> Check<()> {
         let memory = |scalar| Memory::weak(AddressSpace::Local, scalar);
         let area = |at: u64| Val::Imm(at);
@@ -356,9 +357,9 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Recursion, frames and addresses of shared variables.
+    /// Settles what depends on all functions: recursion, frames and the places of shared variables.
     pub(super) fn finish(&mut self) {
-        self.program.find_components(&self.calls);
+        find_components(&mut self.program, &self.calls);
         for index in 0..self.program.functions.len() {
             let is_alloca = index > 0 && self.alloca.contains(&(index as u32));
             let function = &mut self.program.functions[index];
@@ -375,13 +376,13 @@ impl<'a> Decoder<'a> {
         }
         self.program.stack |= !self.alloca.is_empty();
         self.program.local = self.program.local.next_multiple_of(16);
-        self.program.find_returns();
+        find_returns(&mut self.program);
         // Every jump has a target, so a block that is still open is unreachable code.
         for block in &mut self.program.blocks {
             if matches!(block.end, Terminator::Open) {
                 block.end = Terminator::Exit;
             }
         }
-        self.program.place_shared();
+        place_shared(&mut self.program);
     }
 }

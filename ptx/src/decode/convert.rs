@@ -63,7 +63,7 @@ impl<'a> Decoder<'a> {
         match (d, a) {
             (Operand::Vector(parts), source) if parts.len() > 1 => {
                 if let Operand::Vector(sources) = source {
-                    // Both sides as vectors of elements.
+                    // Both sides become vectors of elements.
                     if sources.len() != parts.len() {
                         return invalid("vectors of different length");
                     }
@@ -239,7 +239,7 @@ impl<'a> Decoder<'a> {
             }
             return Ok(());
         }
-        // Packed: the first source is the upper half.
+        // The result is packed; the first source is its upper half.
         let dst = self.dst_wide(&ops[0], raw_any(to))?;
         if from_lanes > 1 && to_lanes == from_lanes {
             let [_, a] = operands::<2>(ops)?;
@@ -275,7 +275,7 @@ impl<'a> Decoder<'a> {
         self.join(dst, to, parts)
     }
 
-    /// Numbers, the lowest first, to one packed value.
+    /// Packs numbers, the lowest first, into one register.
     fn join(&mut self, dst: Reg, to: Scalar, parts: Vec<Val>) -> Check<()> {
         let bits = u64::from(to.bits() / lanes(to));
         let mut all = Val::Imm(0);

@@ -189,7 +189,7 @@ impl<'a> Decoder<'a> {
         self.single(base, dst, src, round.unwrap_or(0), ftz, sat, scalar == F64)
     }
 
-    /// 32 bits of 64.
+    /// The lower or upper 32 bits of a value of 64.
     pub(super) fn half_of_pair(&mut self, value: Val, half: u32) -> Val {
         let value = self.emit(Op::Int(IntOp::Shr, U64), B64, vec![value, Val::Imm(u64::from(half) * 32)]);
         self.emit(Op::Int(IntOp::Extend, U32), B32, vec![value])
@@ -201,7 +201,7 @@ impl<'a> Decoder<'a> {
         self.pure(Helper::Soft, dst, src);
     }
 
-    /// f32 or f64.
+    /// An operation of f32 or f64.
     #[expect(clippy::too_many_arguments, reason = "the modifiers of one instruction")]
     fn single(
         &mut self,

@@ -141,7 +141,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Room in the frame (or in the static part of local memory, settled at the end).
+    /// Reserves room in the function's frame, or in the static part of local memory: which of them is settled at the end.
     pub(super) fn local_room(&mut self, size: u64, align: u64) -> i64 {
         let frame = &mut self.frames[self.function as usize];
         *frame = frame.next_multiple_of(align.max(1));
@@ -235,7 +235,7 @@ impl<'a> Decoder<'a> {
                         offset
                     }
                 };
-                // Module scope: the same for all functions, so marked as static by a negative number.
+                // A variable of the module is the same for all functions; a negative number marks it as static.
                 Ok(Symbol::Local(-(offset as i64) - 1, variable.bytes()))
             }
             Some(Item::Function(index)) => Ok(Symbol::Function(index)),

@@ -1,4 +1,5 @@
-//! Textures: `tex` and `tld4` in one to three dimensions, for layers and cubes; `txq` and `suq`. All through objects.
+//! Textures: `tex` and `tld4` in one to three dimensions, for layers and cubes; `txq` and `suq`. All of them name their image by an
+//! object.
 
 use super::*;
 use crate::runtime::helper::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
@@ -34,7 +35,7 @@ impl<'a> Decoder<'a> {
         let layers = usize::from(geometry & LAYERS != 0);
         // Cubes are addressed by a direction.
         let count = if geometry & CUBE != 0 { 3 } else { (geometry & 3) as usize };
-        // With three coordinates, the fourth operand means nothing.
+        // Vectors have one, two or four elements: where there are three coordinates, the fourth element means nothing.
         let wanted = (count + layers).next_power_of_two();
         if given.len() != wanted {
             return invalid(format!("{wanted} coordinates are expected"));
@@ -124,7 +125,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Four texels that each give the same component.
+    /// `tld4`: the same component of each of four texels.
     pub(super) fn gather(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let names = ["r", "g", "b", "a"];
         let component = m.one_of(&names)?;

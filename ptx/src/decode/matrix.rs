@@ -138,7 +138,7 @@ impl<'a> Decoder<'a> {
         self.multiply(mma, ops)
     }
 
-    /// d, a, b, c as lists of registers.
+    /// A product, whose operands d, a, b and c are lists of registers.
     fn multiply(&mut self, mma: Mma, ops: &'a [Operand]) -> Check<()> {
         let [d, a, b, c] = operands::<4>(ops)?;
         let mut src = Vec::new();

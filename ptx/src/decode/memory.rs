@@ -193,7 +193,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn fence(&mut self, base: &str, m: &mut Modifiers<'a>) -> Check<()> {
         let proxy = m.take("proxy");
         if proxy || base == "membar" || m.list.contains(&"mbarrier_init") {
-            // Proxies and levels: a single memory order serves all of them.
+            // The modifiers name proxies and levels; a single memory order serves all of them.
             m.list.clear();
         } else {
             m.take_any(&["sc", "acq_rel", "acquire", "release"]);
@@ -370,7 +370,7 @@ fn list(operand: &Operand) -> Vec<&Operand> {
     }
 }
 
-/// Memory takes registers of any class.
+/// The untyped scalar of the same width, because memory takes registers of any class.
 fn untyped(scalar: Scalar) -> Scalar {
     match scalar.bits() {
         8 => B8,
@@ -381,7 +381,7 @@ fn untyped(scalar: Scalar) -> Scalar {
     }
 }
 
-/// As `untyped`, but numbers written as floats keep their meaning.
+/// As `untyped`, but floats stay floats, so that an operand that is written as a float keeps its meaning.
 fn untyped_keep_float(scalar: Scalar) -> Scalar {
     if scalar.float() { scalar } else { untyped(scalar) }
 }

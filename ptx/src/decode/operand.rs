@@ -47,7 +47,7 @@ impl<'a> Decoder<'a> {
         Ok(reg)
     }
 
-    /// As `dst`, of registers that may be wider: loads and conversions.
+    /// As `dst`, but the register may be wider, as that of a load or a conversion.
     pub(super) fn dst_wide(&mut self, operand: &Operand, scalar: Scalar) -> Check<Reg> {
         let reg = self.reg(operand)?;
         self.fits(reg, scalar, true)?;
@@ -194,7 +194,7 @@ fn special(text: &str, element: u8) -> Option<Special> {
         "%globaltimer_lo" => Clock(4),
         "%globaltimer_hi" => Clock(5),
         "%current_graph_exec" => CurrentGraphExec,
-        // Where cooperative_groups has its barrier of a grid (driver_abi.h of CUDA's headers).
+        // cooperative_groups finds the barrier of its grid through these two (driver_abi.h of CUDA's headers).
         "%envreg1" => Workspace(1),
         "%envreg2" => Workspace(0),
         _ if text.starts_with("%pm") || text.starts_with("%envreg") => Zero,

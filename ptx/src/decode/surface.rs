@@ -1,4 +1,4 @@
-//! Surfaces: `suld.b`, `sust.b`, `sust.p` and `sured` of one to three dimensions and of layers, by objects.
+//! Surfaces: `suld.b`, `sust.b`, `sust.p` and `sured` of one to three dimensions and of layers, which name their surface by an object.
 
 use super::*;
 use crate::runtime::helper::{CUBE, OUTSIDE, SurfaceMode};
@@ -97,7 +97,7 @@ impl<'a> Decoder<'a> {
 
     pub(super) fn reduce_surface(&mut self, m: &mut Modifiers<'a>, ops: &'a [Operand]) -> Check<()> {
         let by_texels = m.one_of(&["b", "p"])? == "p";
-        // As atomics number them.
+        // The numbers are those of atomics.
         let (name, op) = match m.one_of(&["add", "min", "max", "and", "or"])? {
             name @ "add" => (name, 0),
             name @ "min" => (name, 1),

@@ -133,7 +133,7 @@ impl<'a> Decoder<'a> {
         Ok((operand, part, minus))
     }
 
-    /// A register, and which part of it: 0 all, 1 to 4 a byte, 5 and 6 a half.
+    /// A register, and which part of it is meant: 0 is all of it, 1 to 4 a byte, 5 and 6 a half.
     fn part(&self, operand: &Operand) -> Check<(Operand, u64)> {
         let Operand::Parts(name, selector) = operand else { return Ok((operand.clone(), 0)) };
         let part = match self.text(*selector) {

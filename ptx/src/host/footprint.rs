@@ -23,9 +23,9 @@ pub struct Sample {
     pub address: u64,
     /// How many.
     pub bytes: u64,
-    /// They are written.
+    /// Whether they are written.
     pub writes: bool,
-    /// By an instruction that may meet others of its kind: an atomic one, a strong load or store.
+    /// Whether the instruction may meet others of its kind without a race: an atomic one, or a strong load or store.
     pub is_atomic: bool,
 }
 
@@ -50,7 +50,7 @@ impl Footprint {
 
 #[derive(Clone, Default)]
 struct Site {
-    /// The piece in which it was last.
+    /// The piece in which the site's last access was.
     piece: Range<u64>,
     count: u32,
 }
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(first, 0x10_0000..0x10_1000);
         sampler.sees(0, 0x10_0ff0, 16, Access::Read);
         sampler.sees(1, 0x10_0040, 4, Access::Atomic);
-        // Half of it is past the piece.
+        // Half of this access is past the piece.
         assert_eq!(sampler.sees(0, 0x10_0ff8, 16, Access::Write), 0x10_0000..0x10_2000);
         let seen = |address, bytes, writes, is_atomic| Sample { address, bytes, writes, is_atomic };
         let footprint = Footprint::default();

@@ -29,14 +29,14 @@ pub(crate) enum Access {
     StrongRead,
     StrongWrite,
     Atomic,
-    /// The machine's own things in the program's memory: mbarriers.
+    /// Reads and writes an object that the machine keeps in the program's memory: an mbarrier.
     Object,
 }
 
 impl Access {
     const ALL: [Self; 6] = [Self::Read, Self::Write, Self::StrongRead, Self::StrongWrite, Self::Atomic, Self::Object];
 
-    /// From its number, as compiled code passes it.
+    /// The one with this number, as compiled code passes it.
     pub(crate) fn from_number(number: u64) -> Self {
         Self::ALL.get(number as usize).copied().unwrap_or(Self::Object)
     }
@@ -59,7 +59,7 @@ pub(crate) enum AddressSpace {
 impl AddressSpace {
     const ALL: [Self; 5] = [Self::Generic, Self::Global, Self::Shared, Self::Local, Self::KernelParam];
 
-    /// From its number, as compiled code passes it.
+    /// The one with this number, as compiled code passes it.
     pub(crate) fn from_number(number: u64) -> Self {
         Self::ALL.get(number as usize).copied().unwrap_or(Self::KernelParam)
     }

@@ -54,9 +54,9 @@ impl fmt::Display for Spot {
 pub enum MistakeKind {
     /// The thread accesses shared memory that the other accessed, and nothing orders the two.
     SharedRace {
-        /// The thread writes.
+        /// Whether the thread writes.
         writes: bool,
-        /// The other thread wrote.
+        /// Whether the other thread wrote.
         wrote: bool,
     },
     /// A read of shared memory that no thread of the block wrote.
@@ -71,7 +71,7 @@ pub enum MistakeKind {
     UnequalMasks,
 }
 
-/// A mistake. Of all like it in a launch, the one in the first block.
+/// A mistake. Of several that are alike in a launch, it is the one in the first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// What is wrong.
@@ -98,7 +98,7 @@ pub(crate) struct Note {
     pub(crate) kind: MistakeKind,
     pub(crate) site: u32,
     pub(crate) thread: u32,
-    /// Thread and site.
+    /// The other thread, and the site of its instruction.
     pub(crate) other: Option<(u32, u32)>,
     pub(crate) address: u64,
     pub(crate) bytes: u32,

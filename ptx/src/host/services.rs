@@ -71,7 +71,7 @@ pub trait Host: Sync {
     fn assertion(&self, assertion: &Assertion);
     /// Memory from the device's heap, immediately visible to [`Memory::range`]; 0 if there is none left.
     fn malloc(&self, bytes: u64) -> u64;
-    /// Frees it.
+    /// Frees memory that came from `malloc`.
     fn free(&self, address: u64);
     /// Memory for the parameters of a kernel that a thread is about to launch; 0 if there is none.
     fn parameters(&self, _child: &Child) -> u64 {
@@ -99,7 +99,8 @@ pub trait Host: Sync {
     }
     /// Sets the value of a conditional node of the running graph.
     fn set_conditional(&self, _handle: u64, _value: u32) {}
-    /// What the checks of the kernel found: told when the launch is over, in the order of its blocks, by the caller's thread.
+    /// A mistake that the checks of the kernel found. All are reported when the launch is over, in the order of its blocks, by the
+    /// caller's thread.
     fn mistake(&self, _mistake: &Mistake) {}
 }
 

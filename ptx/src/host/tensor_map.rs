@@ -52,7 +52,7 @@ pub struct TensorMap {
     pub data_type: u8,
     /// 0 none, 1 32 bytes, 2 64 bytes, 3 128 bytes: `CUtensorMapSwizzle`.
     pub swizzle: u8,
-    /// Elements outside become NaN instead of zero.
+    /// Whether elements outside become NaN instead of zero.
     pub fill_nan: bool,
 }
 
@@ -118,7 +118,7 @@ impl TensorMap {
             (Field::GlobalStride, 0..4) => set(56 + ordinal * 8, 8),
             (Field::ElementStride, 0..5) if (1..=8).contains(&value) => set(98 + ordinal, 1),
             (Field::ElementType, 0) if value < 13 => {
-                // The ISA's numbers, as bytes and as CUtensorMapDataType.
+                // The ISA numbers element types; kept are the bytes of an element and the CUtensorMapDataType.
                 (bytes[5], bytes[6]) = [
                     (1, 0),
                     (2, 1),

@@ -32,18 +32,18 @@ impl Component {
         }
     }
 
-    /// F16 or F32.
+    /// Whether it is F16 or F32.
     pub fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::F32)
     }
 
-    /// An integer that a fetch can turn into a number of \[0, 1\] or \[-1, 1\].
+    /// Whether it is an integer that a fetch can turn into a number of \[0, 1\] or \[-1, 1\].
     pub fn can_be_promoted(self) -> bool {
         !self.is_float() && self.bytes() < 4
     }
 }
 
-/// Texels in global memory: of a CUDA array, or of linear memory.
+/// The texels of a CUDA array or of linear memory, which are in global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Texels {
     /// Address of the first.
@@ -58,7 +58,7 @@ pub struct Texels {
     pub slice: u64,
     /// Layers of one or two dimensions, or faces of cubes; 0 if there are none.
     pub layers: u32,
-    /// The layers are faces, six of each cube.
+    /// Whether the layers are faces, six for each cube.
     pub is_cube: bool,
     /// The type of a texel's components.
     pub component: Component,
@@ -114,9 +114,9 @@ pub enum Addressing {
 /// The levels of a mipmapped texture, and which of them are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mipmap {
-    /// How many, at least 1: [`Texels::level`].
+    /// How many levels there are, at least 1, as [`Texels::level`] has them.
     pub levels: u32,
-    /// Linear filtering between two levels; else the nearest.
+    /// Whether two levels are filtered linearly; else the nearest one is taken.
     pub is_filtered: bool,
     /// Added to the level of detail that a fetch asks for.
     pub bias: f32,
@@ -127,23 +127,23 @@ pub struct Mipmap {
 /// A texture object: texels and how they are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Texture {
-    /// The texels; of a mipmapped array those of level 0.
+    /// The texels; those of level 0 if the array is mipmapped.
     pub texels: Texels,
-    /// Of a mipmapped array its levels.
+    /// The levels of a mipmapped array.
     pub mipmap: Option<Mipmap>,
-    /// By dimension. Wrap and mirror mean clamp if coordinates are not normalized.
+    /// What replaces texels outside, by dimension. Wrap and mirror mean clamp if coordinates are not normalized.
     pub addressing: [Addressing; 3],
-    /// Linear filtering for coordinates of type f32; else the nearest texel.
+    /// Whether texels at coordinates of type f32 are filtered linearly; else the nearest one is taken.
     pub is_filtered: bool,
-    /// Coordinates of 0 to 1 instead of 0 to the size.
+    /// Whether coordinates go from 0 to 1 instead of from 0 to the size.
     pub is_normalized: bool,
-    /// Integers of 8 and 16 bits are read as numbers of \[0, 1\] or \[-1, 1\].
+    /// Whether integers of 8 and 16 bits are read as numbers of \[0, 1\] or \[-1, 1\].
     pub promotes: bool,
     /// The border color; for integers, their bits.
     pub border: [f32; 4],
 }
 
-/// Coordinates beyond it are all alike: far outside.
+/// From here on, coordinates are all alike: far outside.
 const FAR: f64 = (1u64 << 40) as f64;
 
 /// Filtering has weights of 9 bits, 8 of them fractional.

@@ -16,7 +16,7 @@ use crate::text::image::FUNCTION_HANDLE;
 
 use number::{cut, extended};
 
-/// What it has to know beyond the program.
+/// What the interpreter has to know beyond the program.
 #[derive(Debug)]
 pub(crate) struct Interpreter {
     /// Offset of each register's home.
@@ -58,7 +58,8 @@ impl Interpreter {
         }
     }
 
-    /// As [`Code::call`](crate::kernel::Code::call).
+    /// Runs the lanes of the mask to their next synchronization or end, and returns the same as
+    /// [`Code::call`](crate::kernel::Code::call).
     pub(crate) fn call(&self, program: &Program, context: &mut Context, warp: &mut Warp, mask: u32) -> Option<u32> {
         for lane in lanes(mask) {
             let (function, site) = (0, 0);
@@ -72,7 +73,7 @@ impl Interpreter {
     }
 }
 
-/// The context says why.
+/// A thread stopped; the context says why.
 struct Stopped;
 
 struct Thread<'a> {
@@ -429,7 +430,7 @@ impl Thread<'_> {
         None
     }
 
-    /// Past the end of the list, the last one is taken.
+    /// The block that an index chooses from a list. An index past its end takes the last one.
     fn turn(&mut self, index: usize, targets: &[u32]) -> Result<u32, Stopped> {
         let target = targets.get(index).or(targets.last()).copied();
         target.ok_or_else(|| self.trap(TRAP_POINTER))
@@ -514,22 +515,22 @@ impl Thread<'_> {
 /// There are as many bytes, at most 16.
 unsafe fn read(place: *const u8, bytes: u32) -> u128 {
     let mut value = [0; 16];
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of the function.
     unsafe { std::ptr::copy_nonoverlapping(place, value.as_mut_ptr(), bytes as usize) };
     u128::from_le_bytes(value)
 }
 
 /// # Safety
-/// As [`read()`].
+/// The contract is that of [`read()`].
 unsafe fn write(place: *mut u8, bytes: u32, value: u128) {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of the function.
     unsafe { std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), place, bytes as usize) };
 }
 
 /// # Safety
 /// The place is valid for, and aligned to, 1, 2, 4 or 8 bytes.
 unsafe fn load_atomic(place: *mut u8, bytes: u32) -> u128 {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of the function.
     unsafe {
         match bytes {
             1 => u128::from(AtomicU8::from_ptr(place).load(Ordering::SeqCst)),
@@ -541,9 +542,9 @@ unsafe fn load_atomic(place: *mut u8, bytes: u32) -> u128 {
 }
 
 /// # Safety
-/// As [`load_atomic`].
+/// The contract is that of [`load_atomic`].
 unsafe fn store_atomic(place: *mut u8, bytes: u32, value: u128) {
-    // SAFETY: the caller's.
+    // SAFETY: by the contract of the function.
     unsafe {
         match bytes {
             1 => AtomicU8::from_ptr(place).store(value as u8, Ordering::SeqCst),

@@ -3,7 +3,7 @@
 use crate::ir::*;
 use crate::number::Scalar;
 
-/// The lowest bits.
+/// The lowest bits of a number.
 pub(super) fn cut(value: u128, bits: u32) -> u128 {
     if bits >= 128 { value } else { value & ((1 << bits) - 1) }
 }
@@ -19,7 +19,8 @@ pub(super) fn extended(value: u128, scalar: Scalar) -> i128 {
     }
 }
 
-/// All but division and carries. `to` is the width of the result's register, `amount` the last operand in 32 bits.
+/// An operation on integers, but for division and carries. `to` is the width of the result's register, `amount` the last operand in
+/// 32 bits.
 pub(super) fn integer(op: IntOp, scalar: Scalar, to: u32, operands: &[u128], amount: impl Fn() -> u32) -> u128 {
     let bits = scalar.bits();
     let value = |index: usize| extended(operands[index], scalar);
@@ -56,7 +57,7 @@ pub(super) fn integer(op: IntOp, scalar: Scalar, to: u32, operands: &[u128], amo
             (if left { both << by >> 32 } else { both >> by }) as i128
         }
         IntOp::Extend => return cut(value(0) as u128, to.max(8)),
-        // The caller's.
+        // The caller does these itself.
         IntOp::Div | IntOp::Rem | IntOp::Carry { .. } => 0,
     };
     cut(result as u128, bits.max(8))
@@ -76,7 +77,7 @@ fn single(bits: u128, ftz: bool) -> f32 {
     if ftz { flushed(value) } else { value }
 }
 
-/// Results of arithmetic in f32 have one NaN.
+/// The bits of a result of arithmetic in f32, where there is one NaN only.
 fn canonical(value: f32) -> u128 {
     if value.is_nan() { 0x7fff_ffff } else { u128::from(value.to_bits()) }
 }
@@ -174,7 +175,7 @@ pub(super) fn float(op: &Op, operands: &[u128]) -> u128 {
 macro_rules! arithmetic {
     ($name:ident, $float:ty) => {
         fn $name(op: FloatOp, v: &[$float]) -> $float {
-            // Of zeros the negative one is less.
+            // The negative zero is less than the positive one.
             let less = |a: $float, b: $float| a < b || (a == b && a.is_sign_negative());
             let among = |nan: bool, a: $float, b: $float, first: bool| match (a.is_nan(), b.is_nan()) {
                 (true, true) => a,

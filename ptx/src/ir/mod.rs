@@ -1,6 +1,6 @@
 //! A checked kernel as a graph of operations: its types, its text, and what holds of it between passes.
 
-mod layout;
+pub(crate) mod layout;
 mod names;
 pub(crate) mod print;
 mod program;

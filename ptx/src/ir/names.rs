@@ -20,7 +20,7 @@ pub(crate) trait Named: Copy + PartialEq + 'static {
 }
 
 impl Named for IntOp {
-    /// Without `lop3`, whose name has its table.
+    /// All but `lop3`, whose name includes its table.
     const NAMES: &'static [(&'static str, Self)] = &[
         ("add", Self::Add),
         ("sub", Self::Sub),
@@ -109,7 +109,7 @@ impl Named for AddressSpace {
     ];
 }
 
-/// All but `Convergence::Mask`, which names a source.
+/// The names of all but `Convergence::Mask`, which names a source.
 impl Named for Convergence {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("warp", Self::Warp),
@@ -121,7 +121,7 @@ impl Named for Convergence {
     ];
 }
 
-/// Those without a number.
+/// The names of the special registers without a number.
 impl Named for Special {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("clusterctarank", Self::ClusterCtarank),
@@ -150,7 +150,7 @@ impl Named for Special {
 /// A kind of special register of which there are several.
 pub(crate) type Numbered = (&'static str, fn(u8) -> Special);
 
-/// Those of each axis.
+/// The special registers of which there is one for each axis.
 pub(crate) const OF_AXES: [Numbered; 8] = [
     ("tid", Special::Tid),
     ("ntid", Special::Ntid),
@@ -162,7 +162,7 @@ pub(crate) const OF_AXES: [Numbered; 8] = [
     ("clusternctaid", Special::ClusterNctaid),
 ];
 
-/// Those with a number.
+/// The special registers with a number.
 pub(crate) const NUMBERED: [Numbered; 3] =
     [("clock", Special::Clock), ("workspace", Special::Workspace), ("reservedshared", Special::ReservedShared)];
 

@@ -215,27 +215,25 @@ pub(crate) fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     )
 }
 
-impl Program {
-    fn write_registers(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut kinds: Vec<(Scalar, Vec<u32>)> = Vec::new();
-        for (reg, info) in self.regs.iter().enumerate() {
-            match kinds.iter_mut().find(|(scalar, _)| *scalar == info.scalar) {
-                Some((_, registers)) => registers.push(reg as u32),
-                None => kinds.push((info.scalar, vec![reg as u32])),
-            }
+fn write_registers(program: &Program, f: &mut Formatter<'_>) -> fmt::Result {
+    let mut kinds: Vec<(Scalar, Vec<u32>)> = Vec::new();
+    for (reg, info) in program.regs.iter().enumerate() {
+        match kinds.iter_mut().find(|(scalar, _)| *scalar == info.scalar) {
+            Some((_, registers)) => registers.push(reg as u32),
+            None => kinds.push((info.scalar, vec![reg as u32])),
         }
-        for (scalar, registers) in kinds {
-            writeln!(f, "registers .{} {}", scalar.name(), ranges(registers))?;
-        }
-        Ok(())
     }
+    for (scalar, registers) in kinds {
+        writeln!(f, "registers .{} {}", scalar.name(), ranges(registers))?;
+    }
+    Ok(())
 }
 
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (stack, ordered) = (modifier(self.stack, ", a stack"), modifier(self.ordered, ", ordered"));
         writeln!(f, "local memory of {} bytes{stack}{ordered}", self.local)?;
-        self.write_registers(f)?;
+        write_registers(self, f)?;
         for (index, shared) in self.shared.iter().enumerate() {
             let size = if shared.dynamic { "sized at launch".to_owned() } else { format!("{} bytes", shared.size) };
             writeln!(f, "shared{index} {size}, aligned to {}, at {}", shared.align, shared.offset)?;

@@ -34,10 +34,10 @@ pub(crate) enum Special {
     DynamicShared,
     TotalShared,
     AggrShared,
-    /// Clocks: which one is in the number, see `helper::clock`.
+    /// A clock; the number says which one, as `helper::clock` has them.
     Clock(u8),
     Zero,
-    /// Half of the address of the grid's workspace: 0 the low one.
+    /// A half of the address of the grid's workspace: 0 is the lower one.
     Workspace(u8),
     CurrentGraphExec,
     /// The host address of the parameters.
@@ -117,7 +117,7 @@ pub(crate) enum Compare {
     Le,
     Gt,
     Ge,
-    /// Unordered variants.
+    /// The unordered comparisons, from here to `Geu`, also hold if an operand is NaN.
     Equ,
     Neu,
     Ltu,
@@ -140,11 +140,11 @@ pub(crate) struct Memory {
     pub(crate) space: AddressSpace,
     pub(crate) scalar: Scalar,
     pub(crate) offset: i64,
-    /// Not weak: neither removed nor merged, and ordered as the scope wants.
+    /// Whether the access is not weak: it is neither removed nor merged, and ordered as its scope wants.
     pub(crate) strong: bool,
-    /// Strong by `volatile` alone.
+    /// Whether it is strong by `volatile` alone.
     pub(crate) volatile: bool,
-    /// A store that only the last thread of a block makes, see [`crate::pass`].
+    /// Whether it is a store that only the last thread of a block makes, as `pass::last_thread_stores` marks them.
     pub(crate) once: bool,
 }
 
@@ -166,7 +166,7 @@ impl Memory {
         Self { space, scalar, offset: 0, strong: false, volatile: false, once: false }
     }
 
-    /// Others see it in the order that its scope wants: made by atomic accesses.
+    /// Whether others see it in the order that its scope wants, so that it is made by atomic accesses.
     pub(crate) fn is_ordered(&self) -> bool {
         self.strong && !matches!(self.space, AddressSpace::Shared | AddressSpace::Local) && self.scalar.bits() <= 64
     }
@@ -197,7 +197,7 @@ pub(crate) enum Convergence {
     Cluster,
     /// A single thread, which only lets others go first.
     Alone,
-    /// All threads of the warp, or those that are there once no other one can go on.
+    /// All threads of the warp that have not exited, or those that are there once no other one can go on.
     Pace,
 }
 
@@ -253,7 +253,7 @@ pub(crate) enum Op {
     Pure(Helper),
     /// A helper that sees the thread and may trap; all operands are passed in the context.
     System(Helper, u64),
-    /// cc, predicate logic and the like: predicates are 0 or 1.
+    /// Orders the thread's accesses before it with those after it.
     Fence,
 }
 
@@ -279,10 +279,10 @@ pub(crate) struct SyncPoint {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Terminator {
-    /// Not yet set.
+    /// The end is not known yet.
     Open,
     Jump(u32),
-    /// If the register is true (or false with `negated`): first, else second.
+    /// Leads to `then` if the register is true (or false with `negated`), else to `other`.
     Branch {
         reg: Reg,
         negated: bool,
@@ -328,7 +328,7 @@ pub(crate) struct FunctionInfo {
     pub(crate) image: u32,
     pub(crate) name: String,
     pub(crate) entry: u32,
-    /// Has a separate frame for each activation.
+    /// Whether each activation has a frame of its own.
     pub(crate) recursive: bool,
     /// Blocks after its calls, where its callers continue.
     pub(crate) returns: Vec<u32>,
@@ -358,9 +358,9 @@ pub(crate) struct Site {
 pub(crate) struct SharedVariable {
     pub(crate) size: u64,
     pub(crate) align: u64,
-    /// Sized at launch.
+    /// Whether the launch gives its size.
     pub(crate) dynamic: bool,
-    /// Set when all are known.
+    /// Its offset in shared memory, set when all variables are known.
     pub(crate) offset: u64,
 }
 
@@ -377,9 +377,9 @@ pub(crate) struct Program {
     pub(crate) dynamic_shared: u64,
     /// Bytes of local memory that do not depend on recursion.
     pub(crate) local: u64,
-    /// Recursive functions or `alloca`: the thread has a stack in local memory.
+    /// Whether the thread has a stack in local memory, because of recursive functions or `alloca`.
     pub(crate) stack: bool,
-    /// Has fences, or accesses that acquire or release: threads can order each other by strong accesses.
+    /// Whether there are fences, or accesses that acquire or release, so that threads can order each other by strong accesses.
     pub(crate) ordered: bool,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn compare(dst: Reg, value: Val) -> Inst {
     inst(op, vec![dst], vec![value, Val::Imm(5)])
 }
 
-/// On the predicate.
+/// A branch on the predicate 10.
 pub(crate) fn branch(then: u32, other: u32) -> Terminator {
     Terminator::Branch { reg: 10, negated: false, then, other }
 }
@@ -63,7 +63,7 @@ pub(crate) fn shuffle(dst: Reg, src: Reg, resume: u32) -> SyncPoint {
     }
 }
 
-/// These operations and so many more that nobody would run them for some lanes only.
+/// These operations and so many more that they are not run for some lanes only.
 pub(crate) fn long(mut insts: Vec<Inst>) -> Vec<Inst> {
     insts.extend((0..20).map(|_| inst(Op::Mov, vec![9], vec![Val::Imm(0)])));
     insts

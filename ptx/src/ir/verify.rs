@@ -88,7 +88,7 @@ impl Checker<'_> {
             Op::Load(_) => results >= 1 && operands == 1,
             Op::Store(_) => results == 0 && operands >= 2,
             Op::Pure(_) => results == 1 && operands <= 4,
-            // As many as the context has room for.
+            // The context has room for 16 operands.
             Op::System(..) => results <= 1 && operands <= 16,
             Op::Fence => results == 0 && operands == 0,
         };

@@ -2,7 +2,7 @@
 //! `store`.
 
 mod code;
-mod emit;
+mod staged;
 pub(crate) mod store;
 
 use std::collections::HashMap;
@@ -27,8 +27,10 @@ use crate::runtime::helper::{self, Helper};
 use crate::runtime::sync::SyncOp;
 use crate::text::error::{ParseError, Refusal};
 use crate::text::image::{Entry, Image};
+use crate::text::print;
 
 pub(crate) use code::Code;
+pub use staged::StagedProgram;
 use store::Key;
 
 /// How a kernel is executed.
@@ -168,12 +170,12 @@ pub enum KernelError {
     Code {
         /// The kernel.
         kernel: String,
-        /// What it said.
+        /// The code generator's message.
         message: String,
     },
 }
 
-/// The parts of a kernel that its way brought forth.
+/// What was made of a program on its way to a kernel.
 struct Made {
     program: Program,
     flow: Flow,
@@ -216,12 +218,26 @@ impl Image {
         Ok(())
     }
 
+    /// A kernel at a stage, as text.
+    ///
+    /// # Errors
+    /// As [`Image::kernel`].
+    pub fn emit(&self, name: &str, stage: Stage) -> Result<String, KernelError> {
+        let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
+        if stage == Stage::Parsed {
+            let item = &self.functions[entry.function as usize];
+            let module = &self.modules[item.module as usize];
+            return Ok(print::function(&module.ast().functions[item.index as usize], module.source()));
+        }
+        StagedProgram::decoded(name, decode::decode(self, entry.function).map_err(Box::new)?).emit(stage)
+    }
+
     fn compile(&self, name: &str, checks: Checks) -> Result<Kernel, KernelError> {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
         let (mut program, owners) = decode::decode(self, entry.function).map_err(Box::new)?;
-        pass::transform(&mut program, Stage::Machine);
-        // Checks work lane by lane.
+        pass::transform(&mut program, Stage::Decoded, Stage::Machine);
+        // Checks look at one lane at a time, so there is no body for four.
         let (shapes, flow) = pass::analyze(&program, &owners, !checks.any());
         let syncs = points(&program, &flow);
         let failed = |message: String| KernelError::Code { kernel: name.to_string(), message };
@@ -257,7 +273,7 @@ impl Image {
     pub fn interpreted_text(&self, name: &str, text: &str) -> Result<Kernel, KernelError> {
         let started = std::time::Instant::now();
         let entry = self.entry_named(name).ok_or_else(|| KernelError::Unknown(name.to_string()))?;
-        let (program, owners) = read(text)?;
+        let (program, owners) = read(text, 0)?;
         let (_, mut flow) = pass::analyze(&program, &owners, false);
         let execution = Execution::Interpreted(Interpreter::new(&program, &mut flow));
         let syncs = points(&program, &flow);
@@ -298,7 +314,7 @@ impl Image {
 }
 
 impl Kernel {
-    /// The declaration.
+    /// The kernel's declaration.
     pub fn entry(&self) -> &Entry {
         &self.entry
     }

@@ -12,15 +12,15 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::host::mistake::Checks;
 
-/// How a file begins.
+/// The first bytes of a file.
 const MAGIC: [u8; 8] = *b"ftestk01";
-/// Magic, key, two checksums of the code.
+/// The bytes before the code: magic, key, two checksums of the code.
 const HEADER: usize = 8 + 16 + 16;
 /// What the code depends on besides PTX and processor: this crate's sources, its compiler, the code generator (build.rs).
 const BUILD: &str = env!("PTX_BUILD");
 /// Subdirectories of the store, each with its own limit, so a writer looks at only one.
 const SHARDS: u64 = 64;
-/// The limit of one of them, bytes; the oldest files make room.
+/// The most bytes of a subdirectory; the oldest files make room.
 const SHARD_BYTES: u64 = 4 << 20;
 /// A file in use is marked as used at most once in this time.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
@@ -52,7 +52,7 @@ fn both(bytes: &[u8]) -> u128 {
     u128::from(xxh64(bytes, 1)) << 64 | u128::from(xxh64(bytes, 2))
 }
 
-/// Code from the store.
+/// The code under a key, if the store has it.
 pub(crate) fn load(key: Key) -> Option<Vec<u8>> {
     read(STORE.get()?, key)
 }

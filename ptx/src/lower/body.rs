@@ -25,7 +25,7 @@ pub(super) trait Body {
     /// Sets a register to an integer of any width (cut or zero-extended) or a float of its width.
     fn set(&mut self, reg: Reg, value: Value);
 
-    /// As `set`, for results of f32 arithmetic: NaN becomes PTX's canonical NaN.
+    /// As `set`, for a result of f32 arithmetic, in which NaN becomes PTX's canonical NaN.
     fn set_float(&mut self, reg: Reg, value: Value);
 
     /// An operand as an integer of `bits`.
@@ -34,16 +34,16 @@ pub(super) trait Body {
     /// An operand as a float.
     fn float(&mut self, value: Val, double: bool) -> Value;
 
-    /// An operand that is the same for all lanes of a vector: by how much they are shifted.
+    /// By how much numbers are shifted: an operand that is the same for all lanes of a vector.
     fn amount(&mut self, value: Val) -> Value;
 
     /// Stores a register to its home.
     fn store_home(&mut self, reg: Reg);
 
-    /// An operation of the program.
+    /// Lowers an operation of the program.
     fn carry_out(&mut self, inst: &Inst);
 
-    /// A branch at the end of a block of the program.
+    /// Lowers a branch at the end of a block of the program.
     fn branch(&mut self, block: usize, reg: Reg, yes: u32, no: u32);
 
     /// Sets where the lanes continue when they run again.
@@ -60,7 +60,7 @@ impl<'a, B> Lowering<'a, B>
 where
     Self: Body,
 {
-    /// All blocks of the program.
+    /// Lowers all blocks of the program.
     pub(super) fn program_blocks(&mut self) {
         let first = self.blocks[self.program.functions[0].entry as usize];
         self.jump(first, &[]);
@@ -71,7 +71,8 @@ where
         }
     }
 
-    /// warp + lane * 4
+    /// The address of the warp plus four bytes for each lane before this one: with the offset of an array of words in the warp, that of
+    /// the lane's word.
     pub(super) fn home_base4(&mut self) -> Value {
         let lane = self.lane().number;
         let scaled = self.b.ins().ishl_imm_u(lane, 2);

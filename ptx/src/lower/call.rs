@@ -22,7 +22,7 @@ where
         self.b.inst_results(call)[0]
     }
 
-    /// Leaves the function: the context says why.
+    /// Leaves the function because the launch stops; the context says why.
     pub(super) fn leave(&mut self) {
         self.store_lane();
         self.come_back(None);
@@ -39,7 +39,7 @@ where
         self.by_helper(helper, mode, inst);
     }
 
-    /// Most copies are whole: those are made here, as a load and a store.
+    /// An asynchronous copy. Most copies are whole; those are made here, as a load and a store.
     fn copy_async(&mut self, bytes: u32, inst: &Inst) {
         let [whole, cut, join] = [(); 3].map(|()| self.new_block());
         self.b.set_cold_block(cut);

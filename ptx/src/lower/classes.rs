@@ -55,7 +55,7 @@ fn float(program: &Program) -> Vec<bool> {
 /// How a register is written, as far as NaN goes.
 #[derive(Clone, Copy, PartialEq)]
 enum Written {
-    /// By arithmetic of f32.
+    /// With the result of arithmetic in f32.
     Result,
     /// With bits of any kind.
     Bits,

@@ -33,7 +33,7 @@ where
         self.b.ins().brif(condition, yes, &[], no, &[]);
     }
 
-    /// Registers that a recursive call keeps in the caller's frame.
+    /// Stores the registers that a recursive call keeps into the caller's frame, or loads them from there.
     fn move_saved(&mut self, block: usize, store: bool) {
         let function = self.program.blocks[block].function as usize;
         let list = if store { self.flow.saves[block].clone() } else { self.flow.restores[block].clone() };

@@ -50,7 +50,7 @@ where
         if double { self.set(dst, result) } else { self.set_float(dst, result) }
     }
 
-    /// To [+0, 1]; NaN to +0.
+    /// The nearest number of [+0, 1]; +0 for NaN.
     fn saturate(&mut self, value: Value) -> Value {
         let (zero, one) = (self.float_like(value, 0.0), self.float_like(value, 1.0));
         let above = self.b.ins().fcmp(FloatCC::GreaterThan, value, zero);
@@ -83,7 +83,7 @@ where
                 Compare::Nan => FloatCC::Unordered,
             };
             if self.b.func.dfg.value_type(a).is_vector() && matches!(compare, Compare::Ne | Compare::Equ) {
-                // No code for these two in vectors.
+                // The code generator has no vector form of these two.
                 let ordered = self.b.ins().fcmp(FloatCC::Ordered, a, b);
                 let equal = self.b.ins().fcmp(FloatCC::Equal, a, b);
                 let differ = self.b.ins().band_not(ordered, equal);

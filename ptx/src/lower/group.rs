@@ -3,7 +3,7 @@
 use super::*;
 use crate::host::memory_ops::AddressSpace;
 
-/// Loads of a block whose places are known to be good.
+/// Consecutive loads of a block whose places are known to be good.
 pub(super) struct Group {
     base: Val,
     bytes: u32,
@@ -44,7 +44,7 @@ where
         }
         self.group = None;
         let Some((base, first, bytes)) = shared_load(&insts[at]) else { return };
-        // Checks look at each access.
+        // The checks want to see each access.
         let Some(lanes) = self.lanes_of_group(base, bytes).filter(|_| !self.checks.any()) else { return };
         let (mut low, mut high, mut end) = (first.offset, first.offset, at);
         for inst in &insts[at..] {
@@ -74,7 +74,7 @@ where
         self.b.set_cold_block(bad);
         self.b.append_block_param(good, types::I64);
         self.b.ins().brif(fits, good, &[BlockArg::Value(from)], bad, &[]);
-        // The first that is not good stops the launch.
+        // The first access that is not good stops the launch.
         self.b.switch_to_block(bad);
         let site = self.site;
         for inst in members {

@@ -12,6 +12,7 @@ mod integer;
 mod memory;
 mod one;
 mod operation;
+mod outside;
 mod registers;
 mod special;
 mod vector;
@@ -39,10 +40,12 @@ use crate::runtime::state::{APART, Context, EXITED, FUEL, SiteCache, TRAP_STACK,
 
 use body::{Body, Lane};
 use classes::Classes;
+use four::{FourLanes, Rows, meet};
 use group::Group;
 use one::OneLane;
+use outside::Outside;
 
-/// With shapes, for four lanes at once as well.
+/// The function of a kernel. With shapes, it has a body for four lanes at once as well.
 pub(crate) fn lower(
     program: &Program,
     flow: &Flow,
@@ -60,7 +63,7 @@ pub(crate) fn lower(
     let mut function = Function::with_name_signature(UserFuncName::user(0, 0), signature);
     let mut context = FunctionBuilderContext::new();
     let builder = FunctionBuilder::new(&mut function, &mut context);
-    Lowering::new(program, flow, points, shapes, checks, builder, call_conv).run(isa);
+    Lowering::<Outside>::new(program, flow, points, shapes, checks, builder, call_conv).run(isa);
     function
 }
 
@@ -86,29 +89,19 @@ struct Lowering<'a, B> {
     function: u32,
     site: u32,
     group: Option<Group>,
-    /// The code being lowered runs rarely.
+    /// Whether the code being lowered runs rarely.
     is_rare: bool,
     body: B,
 }
 
-/// No body: the code around them, which chooses the lanes that run.
-struct Outside {
-    /// The lanes to run.
-    mask: Value,
-    /// The place where all lanes of the warp are, or [`APART`].
-    step: Value,
-    /// Where to go when four lanes are done.
-    after: ir::Block,
-}
-
-/// Of the functions that code calls.
+/// The signatures of the functions that code calls.
 struct Signatures {
     pure: SigRef,
     system: SigRef,
     resolve: SigRef,
 }
 
-/// What each warp has.
+/// Where a warp's values and memory are.
 #[derive(Clone, Copy)]
 struct WarpMemory {
     /// The homes of registers.
@@ -116,16 +109,6 @@ struct WarpMemory {
     /// The local memory of the first lane, and the bytes from each lane's to the next one's.
     local: Value,
     local_bytes: Value,
-}
-
-/// Bytes of each recursive function's frame with what it saves.
-fn frames(program: &Program, flow: &Flow) -> Vec<u64> {
-    let frame = |(index, function): (usize, &FunctionInfo)| {
-        let own = (0..program.blocks.len()).filter(|block| program.blocks[*block].function == index as u32);
-        let most = own.map(|block| flow.saves[block].len()).max().unwrap_or(0);
-        function.frame.next_multiple_of(16) + if function.recursive { most as u64 * 16 } else { 0 }
-    };
-    program.functions.iter().enumerate().map(frame).collect()
 }
 
 fn int_type(bits: u32) -> Type {
@@ -146,104 +129,14 @@ fn constant() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly().with_can_move()
 }
 
-/// A vector of consecutive elements, with the alignment of one element.
+/// How a vector of consecutive elements is accessed, which has the alignment of one element.
 fn loose() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// The program's own accesses were checked; they can be of any alignment where homes of wide types are.
+/// How the program's own accesses are made, which were checked.
 fn checked() -> MemFlagsData {
     MemFlagsData::trusted()
-}
-
-impl<'a> Lowering<'a, Outside> {
-    fn new(
-        program: &'a Program,
-        flow: &'a Flow,
-        points: &'a [Point],
-        shapes: Option<&'a Shapes>,
-        checks: Checks,
-        mut b: FunctionBuilder<'a>,
-        call_conv: CallConv,
-    ) -> Self {
-        let blocks = program.blocks.iter().map(|_| b.create_block()).collect();
-        let signature = |params: usize, returns: bool| {
-            let mut signature = Signature::new(call_conv);
-            signature.params.extend(std::iter::repeat_n(AbiParam::new(types::I64), params));
-            if returns {
-                signature.returns.push(AbiParam::new(types::I64));
-            }
-            signature
-        };
-        let pure = b.import_signature(signature(4, true));
-        let system = b.import_signature(signature(3, false));
-        let resolve = b.import_signature(signature(4, true));
-        let (head, after) = (b.create_block(), b.create_block());
-        let entry = b.create_block();
-        b.append_block_params_for_function_params(entry);
-        b.switch_to_block(entry);
-        let [context, warp, mask, step] = [0, 1, 2, 3].map(|index| b.block_params(entry)[index]);
-        let mut load = |base: Value, offset: usize| b.ins().load(types::I64, constant(), base, offset as i32);
-        let memory = WarpMemory {
-            slots: load(warp, offset_of!(Warp, slots)),
-            local: load(warp, offset_of!(Warp, local)),
-            local_bytes: load(context, offset_of!(Context, local_bytes)),
-        };
-        Self {
-            program,
-            flow,
-            points,
-            shapes,
-            checks,
-            b,
-            classes: Classes::new(program),
-            signatures: Signatures { pure, system, resolve },
-            frames: frames(program, flow),
-            context,
-            warp,
-            memory,
-            head,
-            blocks,
-            function: 0,
-            site: 0,
-            group: None,
-            is_rare: false,
-            body: Outside { mask, step, after },
-        }
-    }
-
-    fn run(mut self, isa: &dyn TargetIsa) {
-        let (head, mask) = (self.head, self.body.mask);
-        self.b.append_block_param(head, types::I32);
-        let (body, done) = (self.b.create_block(), self.b.create_block());
-        let rows = if self.shapes.is_some() {
-            Some(self.begin_rows(done))
-        } else {
-            self.jump(head, &[mask]);
-            None
-        };
-        self.b.switch_to_block(head);
-        let mask = self.b.block_params(head)[0];
-        self.b.ins().brif(mask, body, &[], done, &[]);
-        self.b.switch_to_block(done);
-        match rows {
-            Some(rows) => self.meet(rows),
-            None => self.come_back(None),
-        }
-        self.b.switch_to_block(body);
-        let (mut mask, mut lane) = (mask, self.b.ins().ctz(mask));
-        if let Some(rows) = rows {
-            (mask, lane) = self.choose_body(rows, mask, lane);
-        }
-        let mut one = self.one_lane(mask, lane);
-        one.whole_body();
-        let mut b = match rows {
-            Some(rows) => one.four_lanes(rows).whole_body(),
-            None => one.b,
-        };
-        b.seal_all_blocks();
-        b.finalize(isa.frontend_config());
-    }
 }
 
 impl<'a, B> Lowering<'a, B> {
@@ -276,7 +169,7 @@ impl<'a, B> Lowering<'a, B> {
         }
     }
 
-    /// Returns where all lanes of the warp are, if that is one place and known.
+    /// Ends the function, which returns where all lanes of the warp are, if that is one place and known.
     fn come_back(&mut self, place: Option<Value>) {
         let place = place.unwrap_or_else(|| self.b.ins().iconst(types::I32, i64::from(APART)));
         self.b.ins().return_(&[place]);

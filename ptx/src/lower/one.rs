@@ -7,21 +7,20 @@ pub(super) struct OneLane {
     lane: Lane,
     /// The lanes that run after it.
     rest: Value,
-    /// Its homes for sizes 1, 2, 4, 8 and 16.
+    /// The lane's homes for sizes 1, 2, 4, 8 and 16.
     home_base: [Value; 5],
     variables: Vec<Option<Variable>>,
 }
 
-impl<'a> Lowering<'a, Outside> {
+impl OneLane {
     /// Begins the first body with the lane that runs, which is one of those in the mask.
-    pub(super) fn one_lane(mut self, mask: Value, lane: Value) -> Lowering<'a, OneLane> {
-        let less = self.b.ins().iadd_imm_s(mask, -1);
-        let rest = self.b.ins().band(mask, less);
-        let number = self.b.ins().uextend(types::I64, lane);
-        let home_base = self.home_bases(number);
-        let lane = self.lane_with_local(number);
-        let variables = vec![None; self.program.regs.len()];
-        self.with_body(OneLane { lane, rest, home_base, variables })
+    pub(super) fn new<B>(lowering: &mut Lowering<'_, B>, mask: Value, lane: Value) -> Self {
+        let less = lowering.b.ins().iadd_imm_s(mask, -1);
+        let rest = lowering.b.ins().band(mask, less);
+        let number = lowering.b.ins().uextend(types::I64, lane);
+        let home_base = lowering.home_bases(number);
+        let lane = lowering.lane_with_local(number);
+        Self { lane, rest, home_base, variables: vec![None; lowering.program.regs.len()] }
     }
 }
 

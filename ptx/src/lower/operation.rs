@@ -231,7 +231,7 @@ where
         self.b.ins().ishl(value, amount)
     }
 
-    /// To nearest even, in the low half.
+    /// The bits of f32 rounded to bf16, to nearest even, in the low half.
     fn round_bf16(&mut self, bits: Value) -> Value {
         let [one, most, sign, infinite] =
             [1, 0x7fff, 0x7fff_ffff, 0x7f80_0000].map(|number| self.number_like(bits, number));
@@ -246,7 +246,7 @@ where
         self.choose(nan, most, rounded)
     }
 
-    /// A subnormal f32 to zero of its sign.
+    /// An f32 with a subnormal flushed to zero of its sign.
     pub(super) fn flush(&mut self, value: Value) -> Value {
         let magnitude = self.b.ins().fabs(value);
         let normal = self.float_like(value, f32::MIN_POSITIVE);

@@ -1,8 +1,13 @@
 //! Values of a width and a type, and operands of one lane as values.
 
 use super::*;
+use crate::analysis::shape::Shape;
 
 impl<'a, B> Lowering<'a, B> {
+    pub(super) fn shape(&self, reg: Reg) -> Shape {
+        self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))
+    }
+
     pub(super) fn bits_of(&self, reg: Reg) -> u32 {
         if reg == SINK { 64 } else { self.program.regs[reg as usize].scalar.bits() }
     }
@@ -34,7 +39,7 @@ impl<'a, B> Lowering<'a, B> {
         self.choose(ordered, value, nan)
     }
 
-    /// One of two by a condition; in vectors by each lane's.
+    /// One of two values, chosen by a condition; in vectors by each lane's condition.
     pub(super) fn choose(&mut self, condition: Value, a: Value, b: Value) -> Value {
         let kind = self.b.func.dfg.value_type(a);
         if !kind.is_vector() {
@@ -92,7 +97,7 @@ impl<'a, B> Lowering<'a, B>
 where
     Self: Body,
 {
-    /// As [`Body::set`], of one lane.
+    /// [`Body::set`] for one lane.
     pub(super) fn set_of_lane(&mut self, reg: Reg, value: Value) {
         if reg == SINK {
             return;
@@ -102,7 +107,7 @@ where
         self.define(reg, value);
     }
 
-    /// As [`Body::set_float`], of one lane.
+    /// [`Body::set_float`] for one lane.
     pub(super) fn set_float_of_lane(&mut self, reg: Reg, value: Value) {
         if reg == SINK {
             return;
@@ -114,7 +119,7 @@ where
         self.define(reg, value);
     }
 
-    /// As [`Body::int`], of one lane.
+    /// [`Body::int`] for one lane.
     pub(super) fn int_of_lane(&mut self, value: Val, bits: u32) -> Value {
         let kind = int_type(bits);
         match value {
@@ -139,7 +144,7 @@ where
         }
     }
 
-    /// As [`Body::float`], of one lane.
+    /// [`Body::float`] for one lane.
     pub(super) fn float_of_lane(&mut self, value: Val, double: bool) -> Value {
         match value {
             Val::Imm(bits) if double => self.b.ins().f64const(Ieee64::with_bits(bits)),
@@ -155,7 +160,7 @@ where
         }
     }
 
-    /// Addresses and special registers.
+    /// An address or a special register as a value of its own width.
     pub(super) fn wide(&mut self, value: Val) -> Value {
         match value {
             Val::Global(index, offset) => {

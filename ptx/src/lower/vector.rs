@@ -3,7 +3,7 @@
 use super::*;
 use cranelift_codegen::ir::{ConstantData, Endianness};
 
-/// Bytes of two vectors that make a third, the lowest first.
+/// Which bytes of two vectors make a third, the lowest first: those of the second vector are numbered from 16.
 pub(super) const LOW_WORDS: [u8; 16] = [0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23];
 pub(super) const HIGH_WORDS: [u8; 16] = [8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31];
 pub(super) const LOW_HALVES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
@@ -87,7 +87,7 @@ impl<'a, B> Lowering<'a, B> {
         }
     }
 
-    /// The other direction; the bits above are zero.
+    /// Stores words as four numbers of `1 << size` bytes side by side; the bits above must be zero.
     pub(super) fn store_words(&mut self, size: usize, words: Value, base: Value, offset: i32) {
         if size >= 2 {
             self.b.ins().store(loose(), words, base, offset);

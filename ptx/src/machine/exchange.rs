@@ -7,19 +7,21 @@ use crate::runtime::helper::resolve_any;
 use crate::runtime::shuffle::partner;
 use crate::runtime::warpgroup::{self, Descriptor, WarpgroupMma};
 
-impl Machine<'_> {
-    /// Executes a point for these lanes; `mask` is the member mask that they agreed on.
-    pub(super) fn execute(
-        &mut self,
-        unit: &mut Unit,
-        block: usize,
-        index: usize,
-        sync: u32,
-        members: u32,
-        mask: u32,
-    ) -> Result<(), Stop> {
-        let kernel = self.kernel;
-        let warp = &mut unit.blocks[block].warps[index];
+/// A warp whose lanes are at a synchronization.
+pub(super) struct Exchange<'a, 'k> {
+    pub(super) machine: &'a mut Machine<'k>,
+    pub(super) unit: &'a mut Unit,
+    pub(super) block: usize,
+    /// The number of the warp in its block.
+    pub(super) index: usize,
+    pub(super) sync: u32,
+}
+
+impl Exchange<'_, '_> {
+    /// Carries out the operation for these lanes.
+    pub(super) fn execute(&mut self, members: u32) -> Result<(), Stop> {
+        let kernel = self.machine.kernel;
+        let warp = &mut self.unit.blocks[self.block].warps[self.index];
         // Lanes can be at different places that mean the same operation.
         let point = |warp: &Warp, lane: u32| &kernel.syncs[warp.resume[lane as usize] as usize - 1];
         let src = |warp: &Warp, lane: u32, which: usize| point(warp, lane).src[which].read(warp, lane);
@@ -28,7 +30,7 @@ impl Machine<'_> {
                 slot.write(warp, lane, value);
             }
         };
-        match kernel.syncs[sync as usize].op {
+        match kernel.syncs[self.sync as usize].op {
             SyncOp::Shfl(mode) => {
                 let mut values = [0u32; 32];
                 for lane in lanes(members) {
@@ -89,10 +91,10 @@ impl Machine<'_> {
                 }
             }
             SyncOp::Mma(mma) => {
-                let point = &kernel.syncs[sync as usize];
+                let point = &kernel.syncs[self.sync as usize];
                 crate::runtime::matrix::multiply(&mma, warp, &point.src, &point.dst);
             }
-            SyncOp::WarpgroupMma(mma) => self.warpgroup_mma(unit, block, index, sync, members, &mma)?,
+            SyncOp::WarpgroupMma(mma) => self.warpgroup_mma(members, &mma)?,
             SyncOp::MoveMatrix => {
                 let mut rows = [[0u16; 8]; 8];
                 for lane in 0..32 {
@@ -116,13 +118,13 @@ impl Machine<'_> {
                         if members >> lane & 1 == 0 {
                             continue;
                         }
-                        let warp = &unit.blocks[block].warps[index];
+                        let warp = self.warp();
                         let address = src(warp, lane, 0);
-                        let place = self.matrix_row(unit, block, index, sync, lane, address, access.shared, false)?;
+                        let place = self.place(lane, (address, 16, 16), access.shared, false)?;
                         // SAFETY: resolved for 16 bytes, aligned.
                         rows[row as usize] = unsafe { place.cast::<[u16; 8]>().read() };
                     }
-                    let warp = &unit.blocks[block].warps[index];
+                    let warp = self.warp();
                     for lane in lanes(members) {
                         let (row, column) = (lane as usize / 4, lane as usize % 4 * 2);
                         let (low, high) = if access.transposed {
@@ -137,7 +139,7 @@ impl Machine<'_> {
             SyncOp::StoreMatrix(access) => {
                 for matrix in 0..access.count {
                     let mut rows = [[0u16; 8]; 8];
-                    let warp = &unit.blocks[block].warps[index];
+                    let warp = self.warp();
                     for lane in lanes(members) {
                         let value = src(warp, lane, 1 + matrix as usize);
                         let (row, column) = (lane as usize / 4, lane as usize % 4 * 2);
@@ -153,16 +155,16 @@ impl Machine<'_> {
                         if members >> lane & 1 == 0 {
                             continue;
                         }
-                        let warp = &unit.blocks[block].warps[index];
+                        let warp = self.warp();
                         let address = src(warp, lane, 0);
-                        let place = self.matrix_row(unit, block, index, sync, lane, address, access.shared, true)?;
+                        let place = self.place(lane, (address, 16, 16), access.shared, true)?;
                         // SAFETY: resolved for 16 bytes, aligned.
                         unsafe { place.cast::<[u16; 8]>().write(rows[row as usize]) };
                     }
                 }
             }
             SyncOp::LoadFragment(fragment, shared) | SyncOp::StoreFragment(fragment, shared) => {
-                let load = matches!(kernel.syncs[sync as usize].op, SyncOp::LoadFragment(..));
+                let load = matches!(kernel.syncs[self.sync as usize].op, SyncOp::LoadFragment(..));
                 let bits = fragment.scalar.bits();
                 let per_register = fragment.per_register();
                 let (rows, columns) = fragment.size();
@@ -173,7 +175,7 @@ impl Machine<'_> {
                     point(warp, lowest(members).unwrap_or(0)).src.len() - 2
                 };
                 for lane in lanes(members) {
-                    let warp = &unit.blocks[block].warps[index];
+                    let warp = self.warp();
                     let (address, stride) = (src(warp, lane, 0), src(warp, lane, 1));
                     for register in 0..registers {
                         let mut value = 0u64;
@@ -184,17 +186,8 @@ impl Machine<'_> {
                             let at = line.wrapping_mul(stride).wrapping_add(along);
                             let bit = at.wrapping_mul(u64::from(bits));
                             let bytes = u64::from(bits.div_ceil(8));
-                            let place = self.fragment_place(
-                                unit,
-                                block,
-                                index,
-                                sync,
-                                lane,
-                                address.wrapping_add(bit / 8),
-                                bytes,
-                                shared,
-                                !load,
-                            )?;
+                            let place =
+                                self.place(lane, (address.wrapping_add(bit / 8), bytes, bytes), shared, !load)?;
                             let offset = (bit % 8) as u32;
                             // SAFETY: resolved for this many bytes.
                             unsafe {
@@ -205,64 +198,54 @@ impl Machine<'_> {
                                     let found = if bits < 64 { found & ((1 << bits) - 1) } else { found };
                                     value |= found << (part * bits);
                                 } else {
-                                    let warp = &unit.blocks[block].warps[index];
+                                    let warp = self.warp();
                                     let value = src(warp, lane, 2 + register) >> (part * bits);
                                     std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), place, bytes as usize);
                                 }
                             }
                         }
                         if load {
-                            let warp = &unit.blocks[block].warps[index];
+                            let warp = self.warp();
                             set(warp, lane, register, value);
                         }
                     }
                 }
             }
             SyncOp::WarpSync => {
-                let all = self.shape.threads;
-                if let Some(watch) = &mut unit.blocks[block].watch {
+                let (all, first) = (self.machine.shape.threads, self.index as u32 * 32);
+                if let Some(watch) = &mut self.unit.blocks[self.block].watch {
                     if members.count_ones() == all {
                         watch.everyone();
                     } else {
-                        let threads: Vec<u32> = lanes(members).map(|lane| index as u32 * 32 + lane).collect();
+                        let threads: Vec<u32> = lanes(members).map(|lane| first + lane).collect();
                         watch.meet(&threads, None);
                     }
                 }
             }
             SyncOp::Yield | SyncOp::Step | SyncOp::Barrier { .. } | SyncOp::ClusterArrive | SyncOp::ClusterWait => {}
         }
-        let _ = mask;
         Ok(())
     }
 
     /// This warp's rows of a product of its warpgroup.
-    fn warpgroup_mma(
-        &mut self,
-        unit: &mut Unit,
-        block: usize,
-        index: usize,
-        sync: u32,
-        members: u32,
-        mma: &WarpgroupMma,
-    ) -> Result<(), Stop> {
-        let kernel = self.kernel;
-        let point = &kernel.syncs[sync as usize];
+    fn warpgroup_mma(&mut self, members: u32, mma: &WarpgroupMma) -> Result<(), Stop> {
+        let point = &self.machine.kernel.syncs[self.sync as usize];
         let lane = lowest(members).unwrap_or(0);
         let factors = if mma.a_in_memory { 1 } else { 4 };
-        let warp = &unit.blocks[block].warps[index];
+        let warp = self.warp();
         let read = |which: usize| point.src[which].read(warp, lane);
         let (b_bits, add) = (read(factors), read(factors + 1) & 1 != 0);
         let a = if mma.a_in_memory {
-            let (descriptor, first) = (Descriptor::decode(read(0)), index as u64 % 4 * u64::from(warpgroup::ROWS));
+            let (descriptor, first) = (Descriptor::decode(read(0)), self.index as u64 % 4 * u64::from(warpgroup::ROWS));
             let size = (u64::from(warpgroup::ROWS), u64::from(mma.k));
             let across = mma.a_transposed;
-            self.factor(unit, block, index, sync, lane, (&descriptor, mma.a, across, first, size))?
+            self.factor(lane, (&descriptor, mma.a, across, first, size))?
         } else {
             mma.read_rows(warp, &point.src[..4])
         };
         let descriptor = Descriptor::decode(b_bits);
         let size = (u64::from(mma.n), u64::from(mma.k));
-        let columns = self.factor(unit, block, index, sync, lane, (&descriptor, mma.b, mma.b_transposed, 0, size))?;
+        let columns = self.factor(lane, (&descriptor, mma.b, mma.b_transposed, 0, size))?;
         let (n, k) = (mma.n as usize, mma.k as usize);
         let mut b = vec![0u32; columns.len()];
         for (column, values) in columns.chunks_exact(k).enumerate() {
@@ -270,18 +253,14 @@ impl Machine<'_> {
                 b[step * n + column] = *value;
             }
         }
-        let warp = &unit.blocks[block].warps[index];
+        let warp = self.warp();
         mma.multiply(warp, &a, &b, add, &point.src[factors + 2..], &point.dst);
         Ok(())
     }
 
-    /// A factor in shared memory, by line (row of A, column of B) from the first that is wanted, and step.
+    /// A factor that is in shared memory: its elements by line (row of A, column of B), from the first line that is wanted, and step.
     fn factor(
         &mut self,
-        unit: &mut Unit,
-        block: usize,
-        index: usize,
-        sync: u32,
         lane: u32,
         (descriptor, scalar, transposed, first, (lines, steps)): (&Descriptor, Scalar, bool, u64, (u64, u64)),
     ) -> Result<Vec<u32>, Stop> {
@@ -293,7 +272,7 @@ impl Machine<'_> {
             for chunk in 0..inner {
                 let from = if transposed { line } else { first + line };
                 let address = descriptor.chunk(from, skipped + chunk, transposed);
-                let place = self.place(unit, block, index, sync, lane, (address, 16, 16), true, false)?;
+                let place = self.place(lane, (address, 16, 16), true, false)?;
                 // SAFETY: resolved for 16 bytes, aligned.
                 let bytes = unsafe { place.cast::<[u8; 16]>().read() };
                 for (at, value) in (chunk * per..).zip(warpgroup::elements(bytes, scalar)) {
@@ -305,59 +284,29 @@ impl Machine<'_> {
         Ok(all)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "who accesses what")]
-    fn matrix_row(
-        &mut self,
-        unit: &mut Unit,
-        block: usize,
-        index: usize,
-        sync: u32,
-        lane: u32,
-        address: u64,
-        shared: bool,
-        write: bool,
-    ) -> Result<*mut u8, Stop> {
-        self.place(unit, block, index, sync, lane, (address, 16, 16), shared, write)
+    fn warp(&mut self) -> &mut Warp {
+        &mut self.unit.blocks[self.block].warps[self.index]
     }
 
-    #[expect(clippy::too_many_arguments, reason = "who accesses what")]
-    fn fragment_place(
-        &mut self,
-        unit: &mut Unit,
-        block: usize,
-        index: usize,
-        sync: u32,
-        lane: u32,
-        address: u64,
-        bytes: u64,
-        shared: bool,
-        write: bool,
-    ) -> Result<*mut u8, Stop> {
-        self.place(unit, block, index, sync, lane, (address, bytes, bytes), shared, write)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "who accesses what")]
+    /// The host's address of so many bytes, aligned to that, that a lane accesses.
     fn place(
         &mut self,
-        unit: &mut Unit,
-        block: usize,
-        index: usize,
-        sync: u32,
         lane: u32,
         (address, bytes, align): (u64, u64, u64),
         shared: bool,
         write: bool,
     ) -> Result<*mut u8, Stop> {
-        self.context.lane = u64::from(lane);
-        self.context.warp = &mut unit.blocks[block].warps[index];
-        self.context.site = u64::from(self.kernel.syncs[sync as usize].site);
+        let Self { machine, unit, block, index, sync } = self;
+        machine.context.lane = u64::from(lane);
+        machine.context.warp = &mut unit.blocks[*block].warps[*index];
+        machine.context.site = u64::from(machine.kernel.syncs[*sync as usize].site);
         let space = if shared { AddressSpace::Shared } else { AddressSpace::Generic };
         let access = if write { Access::Write } else { Access::Read };
-        match resolve_any(&mut self.context, address, bytes, align, space, access) {
+        match resolve_any(&mut machine.context, address, bytes, align, space, access) {
             Some(place) => Ok(place),
             None => {
-                let (kind, address) = (self.context.trap, self.context.trap_address);
-                Err(self.trap(unit, block, index, lane, sync, kind, address))
+                let (kind, address) = (machine.context.trap, machine.context.trap_address);
+                Err(machine.trap(unit, *block, *index, lane, *sync, kind, address))
             }
         }
     }
@@ -400,7 +349,7 @@ fn redux(op: ReduxOp, signed: bool, a: u32, b: u32) -> u32 {
                     a
                 };
             }
-            // Integers in sign and magnitude order as the numbers do, -0 below +0.
+            // These keys are in the order of the numbers, with -0 below +0.
             let key = |bits: u32| if bits >> 31 != 0 { !bits } else { bits | 1 << 31 };
             if (key(a) < key(b)) == least { a } else { b }
         }

@@ -2,6 +2,10 @@
 //! only waits for others yields to them.
 
 mod barrier;
+mod exchange;
+mod step;
+mod unit;
+
 use crate::host::mistake::{MistakeKind, Note};
 use crate::ir::Convergence;
 use crate::kernel::{Execution, Kernel};
@@ -9,12 +13,10 @@ use crate::runtime::home::{lanes, lowest};
 use crate::runtime::state::*;
 use crate::runtime::sync::*;
 
-/// Blocks that are scheduled together: a cluster, or one block.
-pub(crate) struct Unit {
-    pub(crate) blocks: Vec<Block>,
-    arrived: u32,
-    phase: u32,
-}
+use barrier::{arrive, arrive_in_cluster, check_barriers, check_cluster};
+use exchange::Exchange;
+use step::in_step;
+pub(crate) use unit::Unit;
 
 pub(crate) enum Status {
     Done,
@@ -32,28 +34,6 @@ pub(crate) struct Stop {
     pub(crate) tid: [u32; 3],
     pub(crate) waiting: Vec<u32>,
     pub(crate) access: Option<TrapAccess>,
-}
-
-impl Unit {
-    /// What the checks found since the last time, with the block.
-    pub(crate) fn notes(&mut self) -> impl Iterator<Item = ([u32; 3], Note)> {
-        self.blocks.iter_mut().flat_map(|block| {
-            let notes = block.watch.as_mut().map(|watch| watch.take()).unwrap_or_default();
-            let ctaid = block.ctaid;
-            notes.into_iter().map(move |note| (ctaid, note))
-        })
-    }
-
-    pub(crate) fn new(shape: &Shape) -> Self {
-        Self { blocks: (0..shape.cluster).map(|_| Block::new(shape)).collect(), arrived: 0, phase: 0 }
-    }
-
-    pub(crate) fn start(&mut self, coordinates: &[[u32; 3]], shape: &Shape) {
-        (self.arrived, self.phase) = (0, 0);
-        for (rank, (block, ctaid)) in self.blocks.iter_mut().zip(coordinates).enumerate() {
-            block.start(*ctaid, rank as u32, shape.threads);
-        }
-    }
 }
 
 /// How often the threads of a unit meet before other units get their turn, in a kernel that may wait for memory.
@@ -107,12 +87,12 @@ impl Machine<'_> {
         }
     }
 
-    /// A unit stopped; others may go on.
+    /// Forgets the trap of a unit that stopped, because others may go on.
     pub(crate) fn forget(&mut self) {
         (self.context.trap, self.context.trap_address, self.context.trap_access) = (0, 0, None);
     }
 
-    /// The part of the context that belongs to a block.
+    /// Sets the part of the context that belongs to a block.
     fn enter(&mut self, block: &mut Block) {
         let context = &mut *self.context;
         context.watch = block.watch.as_deref_mut().map_or(std::ptr::null_mut(), |watch| watch);
@@ -155,7 +135,7 @@ impl Machine<'_> {
                     return Err(self.stop(&unit.blocks[block], index, lane));
                 }
                 let is_whole = place.is_some_and(|place| place != EXITED);
-                if is_whole && !self.shape.checks.any() && self.in_step(unit, block, index)? {
+                if is_whole && !self.shape.checks.any() && in_step(self, unit, block, index)? {
                     turn.progress = true;
                     let warp = &unit.blocks[block].warps[index];
                     if warp.runnable == 0 {
@@ -176,9 +156,9 @@ impl Machine<'_> {
                     warp.exited |= gone;
                     unit.blocks[block].alive -= gone.count_ones();
                     if unit.blocks[block].alive > 0 {
-                        self.check_barriers(unit, block, None);
+                        check_barriers(self.kernel, self.shape, &mut unit.blocks[block], None);
                     }
-                    self.check_cluster(unit);
+                    check_cluster(unit);
                 }
             }
             if !self.converge(unit, block, index, turn)? {
@@ -268,7 +248,7 @@ impl Machine<'_> {
             Convergence::Pace => Ok(Outcome::Ahead),
             Convergence::Arrived => {
                 let here = lanes_at(warp, group, sync);
-                self.execute(unit, block, index, sync, here, here)?;
+                self.execute(unit, block, index, sync, here)?;
                 Ok(self.go_on(unit, block, index, here))
             }
             Convergence::Warp => {
@@ -276,7 +256,7 @@ impl Machine<'_> {
                 if here != live {
                     return Ok(Outcome::Wait);
                 }
-                self.execute(unit, block, index, sync, here, here)?;
+                self.execute(unit, block, index, sync, here)?;
                 Ok(self.go_on(unit, block, index, here))
             }
             Convergence::Mask(which) => {
@@ -293,17 +273,20 @@ impl Machine<'_> {
                     left &= !members;
                     self.check_masks(unit, block, index, members, mask, left);
                     if mask & live & !members == 0 {
-                        self.execute(unit, block, index, sync, members, mask)?;
+                        self.execute(unit, block, index, sync, members)?;
                         released |= members;
                     }
                 }
                 Ok(if released != 0 { self.go_on(unit, block, index, released) } else { Outcome::Wait })
             }
-            Convergence::Block => {
-                self.arrive(unit, block, index, group)?;
-                Ok(Outcome::Counted)
+            Convergence::Block => match arrive(kernel, self.shape, unit, block, index, group) {
+                Ok(()) => Ok(Outcome::Counted),
+                Err((lane, sync)) => Err(self.trap(unit, block, index, lane, sync, TRAP_BARRIER, 0)),
+            },
+            Convergence::Cluster => {
+                let here = lanes_at(warp, group, sync);
+                Ok(arrive_in_cluster(point.op, unit, block, index, here).map_or(Outcome::Wait, Outcome::Moved))
             }
-            Convergence::Cluster => Ok(self.cluster(unit, block, index, sync, group)),
         }
     }
 
@@ -356,6 +339,33 @@ impl Machine<'_> {
         Outcome::Moved(group)
     }
 
+    /// Carries out an operation for these lanes.
+    fn execute(&mut self, unit: &mut Unit, block: usize, index: usize, sync: u32, members: u32) -> Result<(), Stop> {
+        Exchange { machine: self, unit, block, index, sync }.execute(members)
+    }
+
+    fn deadlock(&mut self, unit: &Unit) -> Stop {
+        let mut sites = Vec::new();
+        let mut first = None;
+        for (index, block) in unit.blocks.iter().enumerate() {
+            for (number, warp) in block.warps.iter().enumerate() {
+                for lane in lanes(warp.live()) {
+                    let sync = warp.resume[lane as usize].wrapping_sub(1);
+                    if let Some(point) = self.kernel.syncs.get(sync as usize) {
+                        first = first.or(Some((index, number, lane, sync)));
+                        sites.push(point.site);
+                    }
+                }
+            }
+        }
+        sites.sort_unstable();
+        sites.dedup();
+        let (block, warp, lane, sync) = first.unwrap_or_default();
+        let mut stop = self.trap(unit, block, warp, lane, sync, TRAP_DEADLOCK, 0);
+        stop.waiting = sites;
+        stop
+    }
+
     fn stop(&self, block: &Block, warp: usize, lane: u32) -> Stop {
         let base = warp * 96 + lane as usize;
         let table = &self.shape.table;
@@ -377,15 +387,13 @@ impl Machine<'_> {
         self.context.site = u64::from(self.kernel.syncs[sync as usize].site);
         self.stop(&unit.blocks[block], warp, lane)
     }
-
-    // ---- barriers ----
 }
 
 enum Outcome {
     Wait,
     Moved(u32),
     Counted,
-    /// They wait for others of their warp, but need not.
+    /// The lanes wait for others of their warp, but need not.
     Ahead,
     Yielded(u32),
     Chained,
@@ -395,6 +403,3 @@ enum Outcome {
 fn lanes_at(warp: &Warp, group: u32, sync: u32) -> u32 {
     lanes(group).filter(|lane| warp.resume[*lane as usize] == sync + 1).fold(0, |all, lane| all | 1 << lane)
 }
-
-mod exchange;
-mod step;

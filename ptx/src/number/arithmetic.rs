@@ -52,7 +52,7 @@ fn one(a: u64, b: u64, c: u64, mode: Mode) -> u64 {
         SQRT => square_root(x),
         MIN | MAX => extreme(x, y, mode),
         _ => {
-            // NaN keeps its bits.
+            // NaN keeps its bits; only subnormal numbers change.
             let (exponent_bits, fraction_bits, _) = format.layout();
             let subnormal = a >> fraction_bits & ((1 << exponent_bits) - 1) == 0;
             return if subnormal { a & 1 << (exponent_bits + fraction_bits) } else { a };

@@ -5,7 +5,7 @@ use super::exact::*;
 use super::format::Format::*;
 use super::format::*;
 
-/// One number from format to format.
+/// Converts one number, as the mode says.
 pub(crate) extern "C" fn convert(a: u64, _random: u64, mode: u64, _unused: u64) -> u64 {
     let mode = Convert::decode(mode);
     let mut number = unpack(a, mode.from);

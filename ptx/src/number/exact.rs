@@ -8,7 +8,7 @@ use Number::{Finite, Infinity, Nan};
 pub(super) enum Number {
     Nan,
     Infinity(bool),
-    /// Sign, and magnitude = mantissa * 2^exponent; the lowest bit of the mantissa can represent what was lost below it.
+    /// A sign, and a magnitude of mantissa * 2^exponent; the lowest bit of the mantissa can stand for what was lost below it.
     Finite {
         negative: bool,
         mantissa: u128,
@@ -143,7 +143,7 @@ pub(super) fn add(a: Number, b: Number, round: u64) -> Number {
         pair => pair,
     };
     let normal = |number| match number {
-        // The highest bit at 125: room for a carry, and at least 19 bits below any mantissa.
+        // With its highest bit at 125, a mantissa has room for a carry, and at least 19 bits below.
         Finite { negative, mantissa, exponent } => {
             let shift = mantissa.leading_zeros() as i32 - 2;
             let mantissa = if shift >= 0 { mantissa << shift } else { mantissa >> -shift };

@@ -35,7 +35,7 @@ impl Format {
         FORMATS[(index as usize).min(FORMATS.len() - 1)]
     }
 
-    /// Bits of exponent and fraction, and zero bits below them.
+    /// How many bits the exponent and the fraction have, and how many zero bits are below them.
     pub(super) fn layout(self) -> (u32, u32, u32) {
         match self {
             F16 => (5, 10, 0),
@@ -71,7 +71,7 @@ impl Format {
             F16 | Bf16 => 0x7fff,
             F64 => 0xfff8_0000_0000_0000,
             E4m3 | E5m2 => 0x7f,
-            // There is no NaN: the largest number.
+            // This format has no NaN; the largest number takes its place.
             E2m1 => 0x7,
             E2m3 | E3m2 => 0x1f,
             Ue8m0 => 0xff,
@@ -168,9 +168,9 @@ impl Mode {
 pub(crate) struct Convert {
     pub(crate) from: Format,
     pub(crate) to: Format,
-    /// 0 nearest even, 1 to zero, 2 down, 3 up, 4 nearest away.
+    /// How the result is rounded: 0 to nearest even, 1 to zero, 2 down, 3 up, 4 to nearest away from zero.
     pub(crate) round: u64,
-    /// Floats to integral floats.
+    /// Whether floats become integral floats.
     pub(crate) integral: bool,
     pub(crate) ftz: bool,
     pub(crate) sat: bool,

@@ -98,17 +98,17 @@ impl Scalar {
         matches!(self, S4 | S8 | S16 | S32 | S64 | S128 | S16x2 | S8x4)
     }
 
-    /// Signed or unsigned integer (not `.bN`).
+    /// Whether it is a signed or unsigned integer (not `.bN`).
     pub(crate) fn integer(self) -> bool {
         matches!(self, U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64)
     }
 
-    /// `.bN`
+    /// Whether it is a `.bN`.
     pub(crate) fn untyped(self) -> bool {
         matches!(self, B8 | B16 | B32 | B64 | B128)
     }
 
-    /// A float that a machine register can hold as it is.
+    /// Whether it is a float that a register of the processor can hold as it is.
     pub(crate) fn float(self) -> bool {
         matches!(self, F16 | Bf16 | F32 | F64)
     }

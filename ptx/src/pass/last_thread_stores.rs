@@ -6,7 +6,7 @@ use crate::analysis::graph::successors;
 use crate::host::memory_ops::AddressSpace;
 use crate::ir::*;
 
-/// Marks them.
+/// Marks such stores.
 pub(crate) fn mark(program: &mut Program) {
     let differ = Differ::find(program);
     let reads = who_reads(program);
@@ -35,7 +35,7 @@ pub(crate) fn mark(program: &mut Program) {
 /// What may differ between the threads of a block.
 struct Differ {
     registers: Vec<bool>,
-    /// Not all threads may come here.
+    /// The blocks to which perhaps not all threads come.
     blocks: Vec<bool>,
 }
 
@@ -106,7 +106,7 @@ fn goes_on(end: &Terminator) -> bool {
     matches!(end, Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::Exit)
 }
 
-/// Of global memory, or with an effect that others see.
+/// Whether an operation may read global memory, or has an effect that others see.
 fn may_read(inst: &Inst) -> bool {
     match &inst.op {
         Op::Load(memory) => matches!(memory.space, AddressSpace::Global | AddressSpace::Generic),
@@ -116,7 +116,7 @@ fn may_read(inst: &Inst) -> bool {
     }
 }
 
-/// Blocks from which on something is read, or threads wait for others.
+/// The blocks from which on something is read, or threads wait for others.
 fn who_reads(program: &Program) -> Vec<bool> {
     let mut reads: Vec<bool> =
         program.blocks.iter().map(|block| !goes_on(&block.end) || block.insts.iter().any(may_read)).collect();

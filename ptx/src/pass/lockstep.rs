@@ -13,7 +13,7 @@ use crate::runtime::sync::SyncOp;
 /// synchronizes, around a loop with loads and stores.
 pub(crate) fn insert(program: &mut Program) {
     let mut loops = loops(program);
-    // Lanes that are further in may wait for others there, so that they go first: the machine takes the first point.
+    // The inner loops come first: of several points, the machine takes the first one, and lanes that are further in have to go first.
     loops.sort_by_key(|each| each.blocks.len());
     let outer: Vec<&Loop> = loops
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn insert(program: &mut Program) {
     }
 }
 
-/// Whether nothing in it synchronizes threads. A thread that waits for others must get out of their way, not keep pace.
+/// Whether nothing in a loop synchronizes threads. A thread that waits for others must get out of their way, not keep pace.
 fn is_free(program: &Program, each: &Loop) -> bool {
     each.blocks.iter().all(|block| {
         use Terminator::{Branch, Exit, Jump, Table, Trap};
@@ -36,7 +36,7 @@ fn is_free(program: &Program, each: &Loop) -> bool {
     })
 }
 
-/// Whether it loads and stores in a memory that lanes share.
+/// Whether a loop loads and stores in a memory that lanes share.
 fn exchanges(program: &Program, each: &Loop) -> bool {
     let of = |memory: &Memory| (!memory.strong).then_some(memory.space);
     let (mut loads, mut stores) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! The way of a kernel: what is done to it after it was read, in order, each stage with its name.
 
 use super::{last_thread_stores, lockstep, sums, yields};
-use crate::analysis::shape::{Shapes, shapes};
+use crate::analysis::shape::Shapes;
 use crate::analysis::verify::verify_flow;
 use crate::analysis::{self, Flow};
 use crate::ir::Program;
@@ -10,9 +10,9 @@ use crate::ir::verify::verify;
 /// Something that [`Image::emit`](crate::Image::emit) can print of a kernel: its program after a transformation, the outcome of an analysis, or code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// As it was read, one statement a line.
+    /// The kernel as it was read, one statement a line.
     Parsed,
-    /// Checked, and resolved to operations.
+    /// The statements checked, and resolved to operations.
     Decoded,
     /// Stores of a whole block to one address, after which no thread reads, are made by its last thread.
     LastThreadStores,
@@ -28,12 +28,12 @@ pub enum Stage {
     Liveness,
     /// The input of the code generator.
     Cranelift,
-    /// Its output, for the processor of this machine.
+    /// The output of the code generator, for the processor of this machine.
     Machine,
 }
 
 impl Stage {
-    /// All, in order.
+    /// All stages, in order.
     pub const ALL: [Self; 10] = [
         Self::Parsed,
         Self::Decoded,
@@ -47,7 +47,7 @@ impl Stage {
         Self::Machine,
     ];
 
-    /// As `--emit` takes it.
+    /// The name by which `--emit` takes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parsed => "parsed",
@@ -63,6 +63,11 @@ impl Stage {
         }
     }
 
+    /// Whether what is printed of it is a program, which [`StagedProgram`](crate::StagedProgram) reads.
+    pub fn is_program(self) -> bool {
+        (Self::Decoded..Self::Shapes).contains(&self)
+    }
+
     /// The stage of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.name() == name)
@@ -71,7 +76,7 @@ impl Stage {
 
 type Transformation = fn(&mut Program);
 
-/// What changes a program.
+/// The transformations, in order, each with the stage after it.
 const TRANSFORMATIONS: [(Stage, Transformation); 4] = [
     (Stage::LastThreadStores, last_thread_stores::mark),
     (Stage::Pace, lockstep::insert),
@@ -79,10 +84,10 @@ const TRANSFORMATIONS: [(Stage, Transformation); 4] = [
     (Stage::Sums, sums::interleave),
 ];
 
-/// Applies all transformations up to a stage, itself among them.
-pub(crate) fn transform(program: &mut Program, last: Stage) {
-    hold(Stage::Decoded, verify(program));
-    for (stage, run) in TRANSFORMATIONS.iter().filter(|(stage, _)| *stage <= last) {
+/// Applies the transformations that take a program from one stage to a later one.
+pub(crate) fn transform(program: &mut Program, from: Stage, to: Stage) {
+    hold(from, verify(program));
+    for (stage, run) in TRANSFORMATIONS.iter().filter(|(stage, _)| *stage > from && *stage <= to) {
         run(program);
         hold(*stage, verify(program));
     }
@@ -90,8 +95,7 @@ pub(crate) fn transform(program: &mut Program, last: Stage) {
 
 /// Shapes and liveness. Without shapes, lanes run one by one.
 pub(crate) fn analyze(program: &Program, owners: &[u32], with_shapes: bool) -> (Option<Shapes>, Flow) {
-    let shapes = if with_shapes { shapes(program) } else { None };
-    let flow = analysis::analyze(program, owners, shapes.as_ref());
+    let (shapes, flow) = analysis::analyze(program, owners, with_shapes);
     if cfg!(debug_assertions) {
         hold(Stage::Liveness, verify_flow(program, &flow));
     }

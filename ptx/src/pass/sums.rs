@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::ir::*;
 
-/// Sums that take turns. Their results and factors fit into 16 vector registers.
+/// How many sums take turns. Their results and factors fit into 16 vector registers.
 const WIDTH: usize = 4;
 
 /// Interleaves each block's consecutive fused multiply-adds. No result changes: each sum keeps its order, and sums only take
@@ -21,7 +21,7 @@ pub(crate) fn interleave(program: &mut Program) {
                 block.insts.push(inst);
             } else if let Err(inst) = sums.take(inst) {
                 sums.flush(&mut block.insts);
-                // On its own, it does not conflict with anything.
+                // The first product of a new group does not conflict with anything.
                 let _ = sums.take(inst).map_err(|inst| block.insts.push(inst));
             }
         }

@@ -5,7 +5,7 @@ use crate::ir::*;
 use crate::runtime::helper::Helper;
 use crate::runtime::sync::SyncOp;
 
-/// Whether a loop with this may wait for another thread.
+/// Whether a loop with this operation may wait for another thread.
 pub(crate) fn waits(inst: &Inst) -> bool {
     match &inst.op {
         Op::Fence => true,
@@ -48,7 +48,7 @@ pub(crate) fn insert(program: &mut Program) {
                 swap(other);
             }
             Terminator::Table { targets, .. } => targets.iter_mut().for_each(swap),
-            // Calls and synchronizations yield elsewhere.
+            // Calls and synchronizations let others run by themselves.
             _ => {}
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Mma {
     pub(crate) b: Scalar,
     pub(crate) c: Scalar,
     pub(crate) d: Scalar,
-    /// Of bits: by exclusive or, else by and.
+    /// Whether bits are multiplied by exclusive or, else by and.
     pub(crate) xor: bool,
     pub(crate) saturate: bool,
     pub(crate) wmma: bool,
@@ -59,7 +59,7 @@ fn register(scalar: Scalar) -> Scalar {
 }
 
 impl Fragment {
-    /// Rows and columns.
+    /// How many rows and columns it has.
     pub(crate) fn size(&self) -> (u32, u32) {
         match self.role {
             Role::A => (self.m, self.k),
@@ -72,13 +72,13 @@ impl Fragment {
         register(self.scalar).bits() / self.scalar.bits().min(register(self.scalar).bits())
     }
 
-    /// The stride if none is given.
+    /// The stride of an access that gives none.
     pub(crate) fn leading(&self) -> u32 {
         let (rows, columns) = self.size();
         if self.row { columns } else { rows }
     }
 
-    /// How many registers, and of what type.
+    /// How many registers hold it, and of what type.
     pub(crate) fn registers(&self) -> Option<(u32, Scalar)> {
         let accumulator = matches!(self.role, Role::C | Role::D);
         let shape = (self.m, self.n, self.k);
@@ -216,7 +216,7 @@ pub(crate) fn single_of(bits: u32, scalar: Scalar) -> f32 {
     }
 }
 
-/// The fast path's whole registers: 32 lanes of 32 bits side by side.
+/// A whole register for the fast path: 32 lanes of 32 bits side by side.
 pub(crate) fn lanes_of(warp: &Warp, source: Source) -> [u32; 32] {
     match source {
         Source::Imm(value) => [value as u32; 32],
@@ -319,7 +319,7 @@ fn m16n8k16(bf16: bool, warp: &Warp, src: &[Source], dst: &[Option<Slot>]) {
     }
 }
 
-/// f16 bits to f32 by integers, which compilers make wide.
+/// An f16 as f32, by operations on integers, which compilers turn into vectors.
 #[inline(always)]
 fn convert_half(bits: u32) -> f32 {
     let sign = (bits & 0x8000) << 16;

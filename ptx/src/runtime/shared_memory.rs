@@ -7,19 +7,19 @@ use std::collections::{HashMap, HashSet};
 use crate::host::memory_ops::Access;
 use crate::host::mistake::{Checks, Key, MistakeKind, Note};
 
-/// Different mistakes that a block notes at most.
+/// The most different mistakes that a block notes.
 const MOST: usize = 64;
 
-/// An access, of the interval in which it was made.
+/// An access, with the interval in which it was made.
 #[derive(Clone, Copy, Default)]
 struct Stamp {
-    /// 0: none.
+    /// The interval; 0 if there is no access.
     interval: u32,
     /// Its thread's own time.
     time: u32,
     site: u32,
     thread: u16,
-    /// By an instruction that may meet others of its kind: an atomic one, or a strong load or store.
+    /// Whether the instruction may meet others of its kind without a race: an atomic one, or a strong load or store.
     strong: bool,
 }
 
@@ -57,23 +57,23 @@ pub(crate) struct Seen {
     pub(crate) site: u32,
     pub(crate) access: Access,
     pub(crate) volatile: bool,
-    /// It writes the value that is already there: whoever comes first, the bytes are the same.
+    /// Whether it writes the value that is already there: whoever comes first, the bytes are the same.
     pub(crate) same: bool,
 }
 
 /// A block's side of the checks.
 pub(crate) struct Watch {
     checks: Checks,
-    /// The kernel has fences, or accesses that acquire or release: its strong accesses order threads.
+    /// Whether the kernel has fences, or accesses that acquire or release, so that its strong accesses order threads.
     ordered: bool,
     /// Logarithm of the bytes that a cell is about.
     shift: u32,
     interval: u32,
     clocks: Vec<Clock>,
     cells: Vec<Cell>,
-    /// By place: atomics and mbarriers.
+    /// What was released at places with atomics and mbarriers.
     locks: HashMap<u64, Released>,
-    /// By number: threads that arrived at a barrier and went on.
+    /// What threads released that arrived at a barrier and went on, by the barrier's number.
     arrived: HashMap<u32, Released>,
     /// A bit for each byte of shared memory.
     written: Vec<u64>,

@@ -6,7 +6,7 @@ use crate::runtime::sync::{ShflMode, SyncOp};
 /// From which lane each takes its value in a shuffle, and whether that is in its segment.
 pub(crate) type Partners = ([u8; 32], [u8; 32]);
 
-/// Of a shuffle whose numbers are the same in all lanes.
+/// The partners of a shuffle whose numbers are the same in all lanes.
 pub(crate) fn partners(op: SyncOp, src: &[Source]) -> Option<Box<Partners>> {
     let (SyncOp::Shfl(mode), [_, Source::Imm(by), Source::Imm(c), ..]) = (op, src) else { return None };
     let mut all = Box::new(([0; 32], [0; 32]));

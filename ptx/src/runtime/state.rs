@@ -13,13 +13,13 @@ use crate::runtime::shared_memory::Watch;
 /// Lanes that run at once.
 pub(crate) const LANES: u32 = 4;
 
-/// In `Warp::resume`: the thread has ended.
+/// What `Warp::resume` is when the thread has ended.
 pub(crate) const EXITED: u32 = u32::MAX;
 
-/// Where the lanes of a warp continue: not all at one place.
+/// Says that the lanes of a warp do not all continue at one place.
 pub(crate) const APART: u32 = u32::MAX;
 
-/// Turns of a loop that could wait before the thread lets others run.
+/// How many turns a loop that may wait takes before its thread lets others run.
 pub(crate) const FUEL: i64 = 64;
 
 pub(crate) const TRAP_ILLEGAL: u64 = 1;
@@ -88,17 +88,17 @@ pub(crate) struct Context {
     pub(crate) total_shared: u32,
     /// An address, its low half first.
     pub(crate) workspace: [u32; 2],
-    // What only the machine uses.
+    // From here on, only the machine uses the fields.
     pub(crate) trap_address: u64,
     pub(crate) trap_access: Option<TrapAccess>,
-    /// Not 0: helpers show their accesses to the checks.
+    /// Not 0 if helpers show their accesses to the checks.
     pub(crate) watched: u64,
-    /// Of the block that runs, if there are checks.
+    /// The watch of the block that runs, if there are checks.
     pub(crate) watch: *mut Watch,
     pub(crate) unwritten: *const Unwritten,
     /// The allocation in which each site's last access was that [`SiteCache`] did not know.
     pub(crate) ranges: Vec<Range<u64>>,
-    /// Set if the caller wants to know where global memory is touched.
+    /// The sampler, if the caller wants to know where global memory is touched.
     pub(crate) sampler: Option<Sampler>,
     pub(crate) blocks: *mut Block,
     pub(crate) memory: *const dyn Memory,
@@ -166,7 +166,7 @@ impl Warp {
     /// Where all 32 lanes continue, if that is one place.
     pub(crate) fn one_place(&self) -> Option<u32> {
         let first = self.resume[0];
-        // Without a branch for each, so that it is done in vectors.
+        // There is no branch for each lane, so that this is done in vectors.
         let mut differ = [0; 8];
         for eight in self.resume.as_chunks::<8>().0 {
             differ.iter_mut().zip(eight).for_each(|(differ, lane)| *differ |= lane ^ first);
@@ -181,13 +181,13 @@ impl Warp {
 
 /// Barriers of a block that instructions name.
 pub(crate) const NUMBERED: usize = 16;
-/// With one for each of the eight warpgroups that a block can have.
+/// All barriers of a block: those, and one for each of the eight warpgroups that a block can have.
 pub(crate) const BARRIERS: usize = NUMBERED + 8;
 
 #[derive(Clone, Default)]
 pub(crate) struct Barrier {
     pub(crate) arrived: u32,
-    /// 0: all threads of the block.
+    /// How many threads it waits for; 0 for all threads of the block.
     pub(crate) expected: u32,
     pub(crate) popc: u32,
     pub(crate) reds: u32,
@@ -221,7 +221,7 @@ pub(crate) struct Shape {
     /// %tid.x, .y and .z of each warp's lanes: 96 numbers a warp.
     pub(crate) table: Vec<u32>,
     pub(crate) checks: Checks,
-    /// See [`Watch::new`].
+    /// Whether strong accesses order threads, as [`Watch::new`] wants to know.
     pub(crate) ordered: bool,
     pub(crate) cell_shift: u32,
 }

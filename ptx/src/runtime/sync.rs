@@ -54,7 +54,7 @@ pub(crate) enum SyncOp {
         all: bool,
         wide: bool,
     },
-    /// Signed if the flag is set.
+    /// A reduction; the flag says that the numbers are signed.
     Redux(ReduxOp, bool),
     ActiveMask,
     Elect,
@@ -70,7 +70,7 @@ pub(crate) enum SyncOp {
     LoadMatrix(MatrixAccess),
     StoreMatrix(MatrixAccess),
     MoveMatrix,
-    /// The flag: in shared memory, else generic.
+    /// A `wmma` load; the flag says that the address is in shared memory, else it is a generic one.
     LoadFragment(Fragment, bool),
     StoreFragment(Fragment, bool),
 }

@@ -20,9 +20,9 @@ pub(crate) struct WarpgroupMma {
     pub(crate) a: Scalar,
     pub(crate) b: Scalar,
     pub(crate) d: Scalar,
-    /// A is in shared memory, else in four registers.
+    /// Whether A is in shared memory, else it is in four registers.
     pub(crate) a_in_memory: bool,
-    /// Rows of A (columns of B) are contiguous, instead of the dimension that is summed over.
+    /// Whether rows of A (columns of B) are contiguous, instead of the dimension that is summed over.
     pub(crate) a_transposed: bool,
     pub(crate) b_transposed: bool,
     pub(crate) a_negated: bool,
@@ -156,7 +156,7 @@ impl WarpgroupMma {
         });
     }
 
-    /// Row and column of part `part` of result register `register` of `lane`, and how many parts a register has.
+    /// The place in the warp's rows of part `part` of result register `register` of `lane`.
     fn place(&self, register: u32, lane: u32, part: u32) -> usize {
         let element = register * self.parts() + part;
         let row = lane / 4 + 8 * (element >> 1 & 1);

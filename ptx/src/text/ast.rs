@@ -76,7 +76,7 @@ pub(crate) enum Operand {
     Single(u32),
     /// `!%p`
     Not(Span),
-    /// `-%r`, `-%r.h1`, as video and some older instructions write it: a register, and a part of it.
+    /// `-%r`, `-%r.h1`, as in video and some older instructions: a register, and a part of it.
     Minus(Span, Option<Span>),
     Vector(Vec<Operand>),
     /// `[base + offset]`, with coordinates in `[map, {x, y}]`.
@@ -168,7 +168,7 @@ pub(crate) struct Ast {
     pub(crate) prototypes: Vec<(Span, Prototype)>,
 }
 
-/// Where the arguments and results of a call are in the area that both sides share.
+/// Where the arguments and results of a call are in the area that caller and callee share.
 pub(crate) fn call_layout(variables: &[Variable]) -> (Vec<u64>, u64) {
     let mut at: u64 = 0;
     let offsets = variables

@@ -69,12 +69,12 @@ impl std::error::Error for Refusal {}
 
 /// PTX text with the start of each of its lines.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceText {
     pub(crate) text: std::sync::Arc<str>,
     lines: Vec<u32>,
 }
 
-impl Source {
+impl SourceText {
     pub(crate) fn new(text: &str) -> Self {
         let mut lines = vec![0];
         lines.extend(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1));

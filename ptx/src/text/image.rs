@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::number::Scalar;
 use crate::runtime::helper::is_builtin;
 use crate::text::ast::{Ast, Function, Init, Performance, Prototype, Space, Variable, call_layout};
-use crate::text::error::{ParseError, Source, Span};
+use crate::text::error::{ParseError, SourceText, Span};
 use crate::text::parser;
 
 /// Added to the index of a function, times 16, to make the value of a pointer to it.
@@ -15,7 +15,7 @@ pub const FUNCTION_HANDLE: u64 = 0x0f00_0000_0000_0000;
 
 #[derive(Debug)]
 struct Parsed {
-    source: Source,
+    source: SourceText,
     ast: Ast,
 }
 
@@ -31,7 +31,7 @@ impl Module {
     /// # Errors
     /// If the text is not PTX.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let source = Source::new(text.trim_end_matches('\0'));
+        let source = SourceText::new(text.trim_end_matches('\0'));
         let ast = parser::parse(&source)?;
         Ok(Self { parsed: Arc::new(Parsed { source, ast }) })
     }
@@ -55,7 +55,7 @@ impl Module {
         &self.parsed.ast
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &SourceText {
         &self.parsed.source
     }
 }
@@ -126,7 +126,7 @@ pub struct Relocation {
     pub target: Target,
     /// Added to the target's address.
     pub addend: i64,
-    /// Bits to shift the address right by before it is written (masked bytes).
+    /// By how many bits the address is shifted to the right before it is written, if the source masks a byte.
     pub shift: u32,
 }
 
@@ -154,7 +154,7 @@ pub struct Global {
     pub visible: bool,
     /// Initial bytes, `size` of them; empty if all are zero.
     pub bytes: Vec<u8>,
-    /// Addresses inside.
+    /// The addresses that its initial bytes contain.
     pub relocations: Vec<Relocation>,
 }
 
@@ -229,7 +229,7 @@ impl Image {
     /// Links modules; one is enough.
     ///
     /// # Errors
-    /// Names without definition or with two.
+    /// If a name has no definition, or two.
     pub fn link(modules: &[Module]) -> Result<Self, LinkError> {
         let mut image = Self {
             modules: modules.to_vec(),
@@ -309,7 +309,7 @@ impl Image {
                     self.shared_names.insert(name, item);
                 }
             }
-            // Variables declared inside functions.
+            // Functions declare variables, too.
             for function in &module.ast().functions {
                 for statement in function.body.iter().flatten() {
                     if let crate::text::ast::Statement::Variable(variable) = statement
@@ -532,7 +532,7 @@ impl Image {
         self.globals.iter().position(|g| g.name == name && g.visible)
     }
 
-    /// Kernels.
+    /// The kernels, as declared.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

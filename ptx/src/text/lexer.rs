@@ -1,6 +1,6 @@
 //! PTX text to tokens. Modifiers (`.rn`, `.shared::cta`, `.16x32bx2`) are one token each.
 
-use crate::text::error::{ParseError, Source, Span};
+use crate::text::error::{ParseError, SourceText, Span};
 
 /// The kind of a token; its text is in its span.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) span: Span,
-    /// There is no white space between this token and the previous one.
+    /// Whether there is no white space between this token and the previous one.
     pub(crate) glued: bool,
 }
 
@@ -40,7 +40,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
 }
 
-pub(crate) fn lex(source: &Source) -> Result<Vec<Token>, ParseError> {
+pub(crate) fn lex(source: &SourceText) -> Result<Vec<Token>, ParseError> {
     let bytes = source.text.as_bytes();
     let mut tokens = Vec::with_capacity(bytes.len() / 5);
     let mut at = 0;
@@ -111,7 +111,7 @@ fn is_scope(bytes: &[u8], at: usize) -> bool {
     bytes.get(at + 1) == Some(&b':') && bytes.get(at + 2).is_some_and(|b| is_word(*b))
 }
 
-fn number(source: &Source, at: &mut usize) -> Result<Kind, ParseError> {
+fn number(source: &SourceText, at: &mut usize) -> Result<Kind, ParseError> {
     let bytes = source.text.as_bytes();
     let start = *at;
     let error = |what: &str| ParseError { place: source.place(start as u32), message: format!("{what} number") };

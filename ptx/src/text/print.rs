@@ -4,18 +4,18 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use super::ast::*;
-use super::error::{Source, Span};
+use super::error::{SourceText, Span};
 
 /// A part of a module with the text that its names are in.
-struct In<'a, T>(&'a T, &'a Source);
+struct In<'a, T>(&'a T, &'a SourceText);
 
 /// A function as PTX.
-pub(crate) fn function(function: &Function, source: &Source) -> String {
+pub(crate) fn function(function: &Function, source: &SourceText) -> String {
     In(function, source).to_string()
 }
 
 /// `a, b, c`
-fn list<'a, T: 'a>(items: impl IntoIterator<Item = &'a T>, source: &'a Source) -> String
+fn list<'a, T: 'a>(items: impl IntoIterator<Item = &'a T>, source: &'a SourceText) -> String
 where
     In<'a, T>: Display,
 {

@@ -54,17 +54,17 @@ pub(crate) struct Session {
     local: Option<IpAddr>,
     /// Derived from the token, if the coordinator is on another host.
     secret: Option<Secret>,
-    /// From this host's clock to the coordinator's.
+    /// What is added to a time of this host's clock to get that of the coordinator's.
     offset_ns: i64,
     pending: Mutex<Pending>,
     filled: Condvar,
     answers: Mutex<HashMap<u64, mpsc::Sender<ToRank>>>,
     next: AtomicU64,
-    /// Either side announced that the connection will end.
+    /// Whether either side announced that the connection will end.
     closing: AtomicBool,
-    /// The coordinator announced it.
+    /// Whether the coordinator announced it.
     dismissed: AtomicBool,
-    /// Nothing more will arrive.
+    /// Whether nothing more will arrive.
     ended: (Mutex<bool>, Condvar),
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
@@ -76,7 +76,7 @@ pub(crate) struct Session {
 /// Records that have not been sent.
 struct Pending {
     records: Vec<OperationRecord>,
-    /// The records are here as well, until they are sent. None if the system refused to create it.
+    /// The backlog, where the records are as well until they are sent. `None` if the system refused to create it.
     backlog: Option<Backlog>,
 }
 

@@ -26,7 +26,7 @@ fn a_goodbye_over_a_network_has_arrived_when_it_was_said() {
                 .write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None, clock: Box::default() }))
                 .unwrap();
             std::thread::sleep(Duration::from_millis(200));
-            // It comes to a rank that has said goodbye already.
+            // This request comes to a rank that has said goodbye already.
             stream.write_all(&frame::encode(&ToRank::Flush { request: 7 })).unwrap();
             let said: Vec<ToCoordinator> = std::iter::from_fn(|| next(&mut stream)).collect();
             heard.store(said.contains(&ToCoordinator::Goodbye), Ordering::Release);
@@ -142,7 +142,7 @@ fn what_ended_is_told_by_the_clock_of_the_coordinator() {
             let now_us = monotonic_ns() / 1000 + HOUR_US;
             let clock = Box::new(Clock { boot: "another host".to_owned(), now_us });
             stream.write_all(&frame::encode(&ToRank::Welcome { version: VERSION, cluster: None, clock })).unwrap();
-            // Until it says goodbye.
+            // The coordinator stays until the rank says goodbye.
             stream.read_to_end(&mut Vec::new()).unwrap();
         });
         let before = monotonic_ns();

@@ -13,14 +13,14 @@ pub(super) struct Cursor<'a> {
 pub(super) type Read<T> = Result<T, ParseError>;
 
 impl<'a> Cursor<'a> {
-    /// Behind so many bytes of the line with this number, and the spaces there.
+    /// The place behind so many bytes of the line with this number, and behind the spaces there.
     pub(super) fn behind(line: &'a str, number: u32, bytes: usize) -> Self {
         let mut cursor = Self { line, number, at: bytes };
         cursor.skip_spaces();
         cursor
     }
 
-    /// What is expected here is something else.
+    /// An error at this place.
     pub(super) fn fail<T>(&self, message: impl Into<String>) -> Read<T> {
         let place = Place { line: self.number, column: self.at as u32 + 1 };
         Err(ParseError { place, message: message.into() })
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         is_next
     }
 
-    /// As [`Cursor::eat`], of text that has to be next.
+    /// As [`Cursor::eat`], but it is an error if the text is not next.
     pub(super) fn expect(&mut self, text: &str) -> Read<()> {
         if self.eat(text) { Ok(()) } else { self.fail(format!("`{text}` is expected")) }
     }
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         self.rest().is_empty()
     }
 
-    /// Nothing may be left.
+    /// It is an error if something is left.
     pub(super) fn end(&self) -> Read<()> {
         if self.is_at_end() { Ok(()) } else { self.fail("the end of the line is expected") }
     }
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         text
     }
 
-    /// Letters, digits, underscores and dots.
+    /// The next word: letters, digits, underscores and dots.
     pub(super) fn word(&mut self) -> &'a str {
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
     }
@@ -107,7 +107,7 @@ impl<'a> Cursor<'a> {
         format!("{sign}{digits}").parse().or_else(|_| before.fail(format!("`{digits}` is not a number to add")))
     }
 
-    /// A list with commas, as long as one follows.
+    /// A list of items with commas between them.
     pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.eat(",") {

@@ -1,10 +1,11 @@
-//! Programs from the text that `print` makes of them. What that leaves out follows from the rest: which function a block and a register
+//! Programs from the text that `print` makes of them. What the text leaves out follows from the rest: which function a block and a register
 //! belong to, where calls return to, and where shared variables are.
 
 mod cursor;
 mod operation;
 mod synchronization;
 
+use super::layout::{find_components, find_returns, place_shared};
 use super::program::*;
 use super::verify::verify;
 use crate::number::Scalar;
@@ -12,11 +13,11 @@ use crate::text::error::{ParseError, Place, Span};
 
 use cursor::{Cursor, Read};
 
-/// A program, and the function of each register.
-pub(crate) fn read(text: &str) -> Result<(Program, Vec<u32>), ParseError> {
+/// A program, and the function of each register. There are `above` lines over the text in its file.
+pub(crate) fn read(text: &str, above: u32) -> Result<(Program, Vec<u32>), ParseError> {
     let mut reader = Reader::default();
-    let mut last = 0;
-    for (line, number) in text.lines().zip(1..) {
+    let mut last = above;
+    for (line, number) in text.lines().zip(above + 1..) {
         last = number;
         reader.line(line, number)?;
     }
@@ -25,7 +26,7 @@ pub(crate) fn read(text: &str) -> Result<(Program, Vec<u32>), ParseError> {
     verify(&program).map_err(whole)?;
     settle_functions(&mut program);
     let places: Vec<u64> = program.shared.iter().map(|variable| variable.offset).collect();
-    program.place_shared();
+    place_shared(&mut program);
     if let Some(number) = (0..places.len()).find(|number| program.shared[*number].offset != places[*number]) {
         return Err(whole(format!("shared{number} is at {}", program.shared[number].offset)));
     }
@@ -37,7 +38,7 @@ pub(crate) fn read(text: &str) -> Result<(Program, Vec<u32>), ParseError> {
 struct Reader {
     program: Program,
     registers: Vec<Option<Scalar>>,
-    /// The last block has its end.
+    /// Whether the last block has its end.
     ended: bool,
     /// The line of the PTX that the operations come from.
     line: u32,
@@ -170,7 +171,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The place that operations have which come from the line.
+    /// The site of operations from the current line.
     fn site(&mut self) -> u32 {
         let sites = &mut self.program.sites;
         if sites.last().is_none_or(|site| site.place.line != self.line) {
@@ -195,7 +196,7 @@ impl Reader {
     }
 }
 
-/// What is numbered is in order.
+/// Reads the next number of something that is numbered in order.
 fn follows(cursor: &mut Cursor<'_>, prefix: &str, expected: usize) -> Read<()> {
     let before = cursor.clone();
     match cursor.numbered(prefix)? {
@@ -227,11 +228,11 @@ fn settle_functions(program: &mut Program) {
             _ => {}
         }
     }
-    program.find_components(&calls);
-    program.find_returns();
+    find_components(program, &calls);
+    find_returns(program);
 }
 
-/// Where a block goes on in its function; behind a call, not into it.
+/// The blocks of its function to which a block leads. A call leads to the block behind it, not to the function that is called.
 fn next_in_function(program: &Program, block: u32) -> Vec<u32> {
     match &program.blocks[block as usize].end {
         Terminator::Jump(next) | Terminator::Call { back: next, .. } | Terminator::CallIndirect { back: next, .. } => {
@@ -245,7 +246,7 @@ fn next_in_function(program: &Program, block: u32) -> Vec<u32> {
     }
 }
 
-/// The function of each register: of a block that uses it.
+/// The function of each register, which is that of a block that uses it.
 fn owners(program: &Program) -> Vec<u32> {
     let mut owners = vec![0; program.regs.len()];
     let mut own = |reg: Reg, function: u32| {
@@ -310,7 +311,7 @@ s0: %4, _ = Shfl(Butterfly) %3, 16, 31, 0xffffffff, mask in source 3, resume b3 
 
     #[test]
     fn a_text_is_printed_as_it_was_read() {
-        let (program, owners) = read(TEXT).unwrap();
+        let (program, owners) = read(TEXT, 0).unwrap();
         assert_eq!(program.to_string(), TEXT);
         assert_eq!((program.static_shared, program.dynamic_shared, owners), (64, 64, vec![0; 5]));
     }
@@ -329,7 +330,9 @@ s0: %4, _ = Shfl(Butterfly) %3, 16, 31, 0xffffffff, mask in source 3, resume b3 
             ("at 64", "at 60", "20:1: shared1 is at 64"),
         ];
         for (good, bad, expected) in rows {
-            assert_eq!(read(&TEXT.replacen(good, bad, 1)).unwrap_err().to_string(), expected);
+            assert_eq!(read(&TEXT.replacen(good, bad, 1), 0).unwrap_err().to_string(), expected);
         }
+        let below = read(&TEXT.replacen("addc.u32", "addd.u32", 1), 30).unwrap_err();
+        assert_eq!(below.to_string(), "40:13: `addd.u32` is not an operation");
     }
 }

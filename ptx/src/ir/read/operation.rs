@@ -7,7 +7,7 @@ use crate::ir::program::*;
 use crate::number::Scalar;
 use crate::runtime::helper::Helper;
 
-/// More than any program has.
+/// More registers than any program has.
 const MOST_REGISTERS: Reg = 1 << 24;
 
 /// A register, or the result that nobody reads.

@@ -3,7 +3,7 @@
 use super::super::vector::*;
 use super::*;
 
-/// Where a value of four lanes is, of each of an access's elements.
+/// The elements of an access: each has the values of four lanes, as one vector or as two halves.
 type Elements = Vec<[Value; 2]>;
 
 impl<'a> Lowering<'a, FourLanes> {
@@ -186,7 +186,7 @@ impl<'a> Lowering<'a, FourLanes> {
         }
     }
 
-    /// From each lane's words one after the other to a vector for each word of a lane.
+    /// Vectors with the first, second and so on word of each lane, from vectors with each lane's words one after the other.
     fn columns(&mut self, rows: &[Value]) -> Vec<Value> {
         match rows {
             [a, b] => [EVEN_WORDS, ODD_WORDS].map(|bytes| self.shuffle(*a, *b, bytes)).to_vec(),

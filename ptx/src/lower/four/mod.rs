@@ -7,6 +7,8 @@ mod exchange;
 mod operation;
 mod value;
 
+pub(super) use exchange::meet;
+
 use super::*;
 use crate::analysis::shape::Shape;
 use crate::runtime::state::LANES;
@@ -29,7 +31,7 @@ pub(super) struct FourLanes {
     lanes: [Lane; 4],
     /// The lanes that are still to run, those that run now among them.
     mask: Value,
-    /// Where they continue.
+    /// Where these lanes continue.
     resume: Value,
     /// Homes of the first lane for sizes 1, 2, 4, 8 and 16.
     home_base: [Value; 5],
@@ -43,80 +45,31 @@ pub(super) struct FourLanes {
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     /// The second body, with the lanes that are still to run, the first of the four, and where they continue.
-    block: ir::Block,
+    pub(super) block: ir::Block,
     /// The first body, with the lanes that are still to run, and the one that is running.
-    single: ir::Block,
+    pub(super) single: ir::Block,
     /// All lanes of the warp began at this place, or [`APART`].
-    step: Value,
+    pub(super) step: Value,
     /// Where to go when four lanes are done.
-    after: ir::Block,
-    /// Where to go when all are.
-    done: ir::Block,
+    pub(super) after: ir::Block,
+    /// Where to go when all lanes are done.
+    pub(super) done: ir::Block,
 }
 
-impl<'a> Lowering<'a, Outside> {
-    /// Begins with the first four lanes if all lanes of the warp are in step, else lane by lane.
-    pub(super) fn begin_rows(&mut self, done: ir::Block) -> Rows {
-        let (block, single) = (self.b.create_block(), self.b.create_block());
-        for _ in 0..3 {
-            self.b.append_block_param(block, types::I32);
-        }
-        for _ in 0..2 {
-            self.b.append_block_param(single, types::I32);
-        }
-        let Outside { mask, step, after } = self.body;
-        let first = self.b.ins().iconst(types::I32, 0);
-        let apart = self.b.ins().icmp_imm_s(IntCC::Equal, step, i64::from(APART as i32));
-        let [mask, first, place] = [mask, first, step].map(BlockArg::Value);
-        self.b.ins().brif(apart, self.head, &[mask], block, &[mask, first, place]);
-        Rows { block, single, step, after, done }
-    }
-
-    /// Goes to the second body with four consecutive lanes that are at the same place. Otherwise continues in the first body with
-    /// the lanes that are still to run and the one that is running.
-    pub(super) fn choose_body(&mut self, rows: Rows, mask: Value, lane: Value) -> (Value, Value) {
-        let Rows { block, single, .. } = rows;
-        let together = self.load_context(types::I32, offset_of!(Context, together));
-        let wanted = self.b.ins().band(mask, together);
-        let wanted = self.b.ins().ushr(wanted, lane);
-        let wanted = self.b.ins().bnot(wanted);
-        let missing = self.b.ins().band_imm_u(wanted, (1 << LANES) - 1);
-        let odd = self.b.ins().band_imm_u(lane, i64::from(LANES) - 1);
-        let not = self.b.ins().bor(missing, odd);
-        let test = self.b.create_block();
-        let one = [mask, lane].map(BlockArg::Value);
-        self.b.ins().brif(not, single, &one, test, &[]);
-        self.b.switch_to_block(test);
-        let four = self.b.ins().ishl_imm_u(lane, 2);
-        let four = self.b.ins().uextend(types::I64, four);
-        let four = self.b.ins().iadd(self.warp, four);
-        let all = self.b.ins().load(types::I32X4, loose(), four, offset_of!(Warp, resume) as i32);
-        let first = self.b.ins().extractlane(all, 0);
-        let same = self.b.ins().splat(types::I32X4, first);
-        let same = self.b.ins().icmp(IntCC::Equal, all, same);
-        let same = self.b.ins().vall_true(same);
-        let four = [mask, lane, first].map(BlockArg::Value);
-        self.b.ins().brif(same, block, &four, single, &one);
-        self.b.switch_to_block(single);
-        let params = self.b.block_params(single);
-        (params[0], params[1])
-    }
-}
-
-impl<'a> Lowering<'a, OneLane> {
-    /// Begins the second body.
-    pub(super) fn four_lanes(mut self, rows: Rows) -> Lowering<'a, FourLanes> {
-        self.b.switch_to_block(rows.block);
-        let [mask, lane, resume] = [0, 1, 2].map(|index| self.b.block_params(rows.block)[index]);
-        self.blocks = self.program.blocks.iter().map(|_| self.b.create_block()).collect();
-        let first = self.b.ins().uextend(types::I64, lane);
+impl FourLanes {
+    /// Begins the second body, whose lanes are the parameters of its first block.
+    pub(super) fn new<B>(lowering: &mut Lowering<'_, B>, rows: Rows) -> Self {
+        lowering.b.switch_to_block(rows.block);
+        let [mask, lane, resume] = [0, 1, 2].map(|index| lowering.b.block_params(rows.block)[index]);
+        lowering.blocks = lowering.program.blocks.iter().map(|_| lowering.b.create_block()).collect();
+        let first = lowering.b.ins().uextend(types::I64, lane);
         let lanes = [0, 1, 2, 3].map(|index| {
-            let number = self.b.ins().iadd_imm_s(first, index);
-            self.lane_with_local(number)
+            let number = lowering.b.ins().iadd_imm_s(first, index);
+            lowering.lane_with_local(number)
         });
-        let home_base = self.home_bases(lanes[0].number);
-        let count = self.program.regs.len();
-        self.with_body(FourLanes {
+        let home_base = lowering.home_bases(lanes[0].number);
+        let count = lowering.program.regs.len();
+        Self {
             rows,
             view: View::Lane(0),
             lanes,
@@ -126,13 +79,7 @@ impl<'a> Lowering<'a, OneLane> {
             vectors: vec![[None; 2]; count],
             summaries: vec![None; count],
             results: Vec::new(),
-        })
-    }
-}
-
-impl<'a, B> Lowering<'a, B> {
-    pub(super) fn shape(&self, reg: Reg) -> Shape {
-        self.shapes.map_or(Shape::Any, |shapes| shapes.register(reg))
+        }
     }
 }
 
@@ -348,7 +295,7 @@ impl<'a> Lowering<'a, FourLanes> {
                 continue;
             }
             done.push(*reg);
-            // The last that was set.
+            // A lane may have set it several times: the last value counts.
             let of =
                 |lane: u32| results.iter().rev().find(|(r, l, _)| r == reg && *l == lane).map(|(.., value)| *value);
             let Some(first) = of(0) else { continue };

@@ -143,7 +143,7 @@ impl<'a> Lowering<'a, FourLanes> {
             }
             return;
         }
-        // A float stays the one that it is.
+        // A float stays as it is.
         let value = if self.classes.float[from as usize] && self.classes.float[dst as usize] {
             self.four_float(Val::Reg(from))
         } else {

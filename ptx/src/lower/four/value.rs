@@ -57,7 +57,7 @@ impl<'a> Lowering<'a, FourLanes> {
         self.summary_variables(reg).map(|variable| self.b.use_var(variable))
     }
 
-    /// Puts one lane's new value to the others' old ones.
+    /// Sets one lane's value; the others keep theirs.
     pub(super) fn define_one_lane(&mut self, reg: Reg, lane: u32, value: Value) {
         let kind = self.vector_type(reg);
         let per_vector = kind.lane_count();
@@ -74,7 +74,7 @@ impl<'a> Lowering<'a, FourLanes> {
         self.b.use_var(variable)
     }
 
-    /// The first lane's value of a register in steps.
+    /// Sets a register in steps by its first lane's value.
     pub(super) fn define_first(&mut self, reg: Reg, value: Value) {
         self.define_vector(reg, 0, value);
     }
@@ -129,7 +129,7 @@ impl<'a> Lowering<'a, FourLanes> {
         let Shape::Steps { step, .. } = self.shape_of(value, bits) else {
             let reg = match value {
                 Val::Reg(reg) if self.shape(reg) == Shape::Any => reg,
-                // A number in steps can be none when it is wider.
+                // A number in steps need not be in steps any more when it is zero-extended.
                 _ => {
                     let lanes = [0, 1, 2, 3].map(|lane| self.with_lane(lane, |this| this.int(value, bits)));
                     return self.together(types::I32X4, lanes);
@@ -185,7 +185,7 @@ impl<'a> Lowering<'a, FourLanes> {
         }
     }
 
-    /// Two lanes of 64 bits; narrower registers zero-extended.
+    /// An operand as two lanes of 64 bits; narrower registers are zero-extended.
     pub(super) fn half_int(&mut self, value: Val, half: usize) -> Value {
         if let Val::Reg(reg) = value
             && self.shape(reg) == Shape::Any
@@ -221,7 +221,7 @@ impl<'a> Lowering<'a, FourLanes> {
         self.cast(types::F64X2, bits)
     }
 
-    /// A predicate for two lanes of 64 bits.
+    /// A predicate as a mask for two lanes of 64 bits.
     pub(super) fn half_mask(&mut self, value: Val, half: usize) -> Value {
         let words = self.four_int(value, 1);
         self.widen(words, half, true)
@@ -229,7 +229,7 @@ impl<'a> Lowering<'a, FourLanes> {
 
     // ---- results ----
 
-    /// Words to a register: cut or zero-extended. For a predicate all ones or zero.
+    /// Sets a register to words, which are cut or zero-extended; those of a predicate are all ones or zero.
     pub(super) fn set_four(&mut self, reg: Reg, value: Value, arithmetic: bool) {
         if reg == SINK {
             return;
@@ -313,7 +313,7 @@ impl<'a> Lowering<'a, FourLanes> {
             self.set_four(reg, found, false);
             return None;
         }
-        // Not as a float's number: what is canonical differs.
+        // As bits, not as a float, for which a NaN could become canonical.
         let first = self.vector(reg, 0);
         let first = self.coerce(first, types::I32, false);
         let said = self.b.ins().splat(types::I32X4, first);

@@ -5,7 +5,7 @@ use crate::host::memory_ops::{Access, AddressSpace};
 use crate::host::tensor_map::{FIELDS, Field, TensorMap};
 use crate::runtime::state::{Context, TRAP_ILLEGAL, Warp};
 
-/// The blocks that a multicast writes to, and the bits that their shared addresses carry; (0) is this block.
+/// The blocks that a multicast writes to, as the bits that their shared addresses carry; without a multicast 0, which is this block.
 fn targets(context: &Context, mode: u64, mask: u64) -> Vec<u64> {
     if mode >> 3 & 1 == 0 {
         return vec![0];
@@ -129,7 +129,7 @@ pub(super) extern "C" fn tensor(context: &mut Context, warp: &mut Warp, mode: u6
                 if load {
                     std::ptr::copy_nonoverlapping(far, near, size as usize);
                 } else if reduce {
-                    // CUtensorMapDataType to the types of the instructions.
+                    // The map has a CUtensorMapDataType, the instructions have types of their own.
                     let Some(scalar) = super::thread::tensor_scalar(tensor.data_type) else {
                         return fail(context, TRAP_ILLEGAL, map);
                     };

@@ -70,7 +70,7 @@ pub(super) extern "C" fn stream(context: &mut Context, warp: &mut Warp, _mode: u
     }
 }
 
-/// Kernels launched in it still run.
+/// Destroys a stream; the kernels that were launched in it still run.
 pub(super) extern "C" fn end_stream(context: &mut Context, _warp: &mut Warp, _mode: u64) {
     context.result = 0;
 }

@@ -8,16 +8,16 @@ use crate::runtime::state::{Context, Images, TRAP_ILLEGAL, TrapAccess, Warp};
 /// Queries of an image: surfaces have the first five, textures all but `memory_layout`, and texture levels the first three.
 pub(crate) const QUERIES: [&str; 7] =
     ["width", "height", "depth", "array_size", "memory_layout", "normalized_coords", "num_mipmap_levels"];
-/// In the mode of a query: it is about a surface.
+/// A bit in the mode of a query: it is about a surface.
 pub(crate) const OF_SURFACE: u64 = 1 << 3;
 
-/// In the mode of an access: the image has layers, or is a cube.
+/// Bits in the mode of an access: the image has layers, or is a cube.
 pub(crate) const LAYERS: u64 = 1 << 20;
 pub(crate) const CUBE: u64 = 1 << 21;
-/// In the mode of a fetch: coordinates are integers, or four texels are gathered (of a component, from bit 8 on).
+/// Bits in the mode of a fetch: coordinates are integers, or four texels are gathered (the component is in the bits from 8 on).
 pub(crate) const INTEGERS: u64 = 1 << 4;
 pub(crate) const GATHER: u64 = 1 << 5;
-/// In the mode of a fetch: after the layer comes a level of detail, or two gradients of three numbers.
+/// Bits in the mode of a fetch: after the layer comes a level of detail, or two gradients of three numbers.
 pub(crate) const DETAIL: u64 = 1 << 6;
 pub(crate) const GRADIENTS: u64 = 1 << 7;
 
@@ -54,13 +54,13 @@ pub(super) fn surface(context: &mut Context, handle: u64) -> Option<Texels> {
     Some(found)
 }
 
-/// The handle does not belong to an image, or to one with other dimensions.
+/// Stops the kernel, because the handle belongs to no image, or to one with other dimensions.
 pub(super) fn no_image(context: &mut Context, handle: u64) {
     fail(context, TRAP_ILLEGAL, handle);
     context.trap_access = TrapAccess::of_image("image", Access::Read, 0);
 }
 
-/// `tex` and `tld4`: the object, three coordinates and a layer to four numbers of 32 bits. The mode has the dimensions.
+/// `tex` and `tld4`: takes the object, three coordinates and a layer, and gives four numbers of 32 bits. The mode has the dimensions.
 pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
     let handle = context.args[0] as u64;
@@ -141,7 +141,8 @@ pub(super) extern "C" fn fetch(context: &mut Context, warp: &mut Warp, mode: u64
     context.result = words.iter().rev().fold(0, |all, word| all << 32 | u128::from(*word));
 }
 
-/// `txq` and `suq`: the object, and a level, to a number. The mode: the place in [`QUERIES`], and whether it is of a surface.
+/// `txq` and `suq`: takes the object and a level, and gives a number. The mode has the place in [`QUERIES`], and whether it is
+/// about a surface.
 pub(super) extern "C" fn query(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
     let handle = context.args[0] as u64;
@@ -164,7 +165,7 @@ pub(super) extern "C" fn query(context: &mut Context, warp: &mut Warp, mode: u64
             "array_size" => (!texels.is_cube).then_some(texels.layers),
             "normalized_coords" => Some(u32::from(is_normalized)),
             "num_mipmap_levels" => Some(mipmap.map_or(0, |mipmap| mipmap.levels)),
-            // Arrays are not linear.
+            // Anything else is whether memory is linear, which arrays are not.
             _ => Some(0),
         }
     });

@@ -22,11 +22,11 @@ macro_rules! helpers {
         pub(crate) enum Helper { $($name),* }
 
         impl Helper {
-            /// All, with the names that `Debug` prints.
+            /// All functions, with the names that `Debug` prints.
             pub(crate) const NAMES: &'static [(&'static str, Self)] = &[$((stringify!($name), Self::$name)),*];
         }
 
-        /// Addresses, in the order of `Helper`.
+        /// The addresses of the functions, in the order of `Helper`.
         pub(crate) fn table() -> Vec<usize> {
             vec![$($function as *const () as usize),*]
         }
@@ -34,7 +34,7 @@ macro_rules! helpers {
 }
 
 helpers! {
-    // Pure: up to four numbers of 64 bits to one.
+    // Pure functions make one number of up to four, all of 64 bits.
     Soft = crate::number::arithmetic,
     Convert = crate::number::convert,
     F16ToF32 = number::f16_to_f32,
@@ -59,11 +59,11 @@ helpers! {
     VideoMad = video::multiply_add,
     CvtPack = number::pack,
     Clock = thread::clock,
-    // With the context: the slow path of an access.
+    // These get the context: the slow path of an access.
     Resolve = thread::resolve,
     ResolveRow = thread::resolve_row,
     Track = thread::track,
-    // With the thread: operands and result are in the context.
+    // These see the thread; operands and result are in the context.
     Atomic = thread::atomic,
     IsSpace = thread::is_space,
     MapAddress = thread::map_address,

@@ -1,4 +1,4 @@
-//! Integers and approximations, on bit patterns.
+//! Operations on integers and approximations of functions, on the bits of numbers.
 
 use crate::number::Convert;
 
@@ -77,7 +77,7 @@ fn single(x: f64, function: u64) -> f64 {
 fn double_approximate(a: u64, function: u64, ftz: bool) -> u64 {
     let mut bits = a;
     if ftz {
-        // Only the upper half of the source counts.
+        // Only the upper half of the source matters.
         bits &= 0xffff_ffff_0000_0000;
         if bits >> 52 & 0x7ff == 0 {
             bits &= 1 << 63;
@@ -99,7 +99,7 @@ pub(super) extern "C" fn divide_approximately(a: u64, b: u64, mode: u64, _: u64)
     if mode & 1 != 0 {
         (x, y) = (flush(x), flush(y));
     }
-    // a * (1 / b): the reciprocal of the largest divisors is flushed.
+    // The quotient is a * (1 / b), and the reciprocal of the largest divisors is flushed to zero.
     let mut result = if y.abs() > f32::from_bits(0x7e80_0000) && y.is_finite() { x * 0f32.copysign(y) } else { x / y };
     if mode & 1 != 0 {
         result = flush(result);
@@ -120,7 +120,7 @@ pub(super) extern "C" fn test(a: u64, mode: u64, _: u64, _: u64) -> u64 {
     })
 }
 
-/// By zero: all ones, as GPUs return for unsigned numbers; the remainder is the dividend.
+/// Division of integers. By zero it gives all ones, as GPUs return for unsigned numbers, and the dividend as the remainder.
 pub(super) extern "C" fn divide(a: u64, b: u64, mode: u64, _: u64) -> u64 {
     let (signed, remainder) = (mode & 1 != 0, mode & 2 != 0);
     match (b, signed, remainder) {

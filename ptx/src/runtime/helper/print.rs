@@ -38,7 +38,7 @@ pub(super) extern "C" fn vprintf(context: &mut Context, warp: &mut Warp, _mode: 
     context.result = u128::from(count as u32);
 }
 
-/// The text, and how many arguments it took.
+/// The text that a format makes of its arguments, and how many of them it took.
 fn print(context: &mut Context, format: &[u8], mut at: u64) -> Option<(Vec<u8>, usize)> {
     let mut out = Vec::new();
     let mut count = 0;
@@ -75,7 +75,7 @@ fn print(context: &mut Context, format: &[u8], mut at: u64) -> Option<(Vec<u8>, 
                 }
                 b'l' | b'j' | b'z' | b't' => long += 1,
                 b'h' => long -= 1,
-                // Drops everything that would make C look for arguments other than the one it gets.
+                // Everything that would make C look for arguments other than the one it gets is dropped.
                 b'0'..=b'9' | b'-' | b'+' | b' ' | b'#' | b'.' | b'%' => plain.push(*byte),
                 _ => {}
             }

@@ -7,7 +7,7 @@ use crate::host::texture::{Component, Texels};
 use crate::number::Scalar;
 use crate::runtime::state::{Context, TRAP_ILLEGAL, TRAP_MISALIGNED, TrapAccess, Warp};
 
-/// Outside the surface: the kernel stops, the nearest bytes inside are taken, or reads give 0 and writes are dropped.
+/// What happens outside the surface: the kernel stops, the nearest bytes inside are taken, or reads give 0 and writes are dropped.
 pub(crate) const OUTSIDE: [&str; 3] = ["trap", "clamp", "zero"];
 
 const CLAMP: u64 = 1;
@@ -16,18 +16,18 @@ const ZERO: u64 = 2;
 /// An access to a surface; compiled code passes its bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SurfaceMode {
-    /// Dimensions and layers, as for textures.
+    /// The dimensions and whether there are layers, as for textures.
     pub(crate) geometry: u64,
     /// Bytes of an element: 1, 2, 4 or 8.
     pub(crate) element: u64,
-    /// Elements: 1, 2 or 4.
+    /// How many elements: 1, 2 or 4.
     pub(crate) count: u64,
-    /// Place in [`OUTSIDE`].
+    /// The place in [`OUTSIDE`].
     pub(crate) outside: u64,
     pub(crate) stores: bool,
-    /// The first coordinate counts texels, not bytes, and what is stored is converted.
+    /// Whether the first coordinate counts texels, not bytes, and what is stored is converted.
     pub(crate) by_texels: bool,
-    /// Of a reduction: its operation and type, as those of atomics.
+    /// The operation and type of a reduction, numbered as those of atomics.
     pub(crate) op: u64,
     pub(crate) scalar: u64,
 }
@@ -100,7 +100,7 @@ fn place(context: &mut Context, mode: SurfaceMode, texels: &Texels, bytes: u64, 
 /// The surface of an access, if it has the instruction's dimensions; else the kernel stops.
 fn texels_of(context: &mut Context, mode: SurfaceMode) -> Option<Texels> {
     let handle = context.args[0] as u64;
-    // Faces of cubes are layers.
+    // The faces of cubes count as layers.
     let has_layers = mode.geometry & LAYERS != 0;
     let found = surface(context, handle).filter(|texels: &Texels| {
         u64::from(texels.dimensions) == mode.geometry & 3 && (texels.layers > 0) == has_layers
@@ -111,7 +111,7 @@ fn texels_of(context: &mut Context, mode: SurfaceMode) -> Option<Texels> {
     found
 }
 
-/// `suld.b`, `sust.b` and `sust.p`: the object, three coordinates, a layer, and the values to store. One-byte elements are in
+/// `suld.b`, `sust.b` and `sust.p`: takes the object, three coordinates, a layer, and the values to store. One-byte elements are in
 /// two-byte words.
 pub(super) extern "C" fn access(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
@@ -157,7 +157,7 @@ fn converted(component: Component, word: u32) -> Option<[u8; 4]> {
     Some(word.to_le_bytes())
 }
 
-/// `sust.p`: words to the components of a texel.
+/// `sust.p`: stores words as the components of a texel.
 fn store_texel(context: &mut Context, mode: SurfaceMode, texels: &Texels) {
     let size = texels.component.bytes() as usize;
     let bytes = u64::from(texels.texel_bytes());
@@ -177,7 +177,7 @@ fn store_texel(context: &mut Context, mode: SurfaceMode, texels: &Texels) {
     unsafe { std::ptr::copy_nonoverlapping(texel.as_ptr(), address as *mut u8, bytes as usize) };
 }
 
-/// `sured`: the object, three coordinates, no layer, and the value.
+/// `sured`: takes the object, three coordinates, no layer, and the value.
 pub(super) extern "C" fn reduce(context: &mut Context, warp: &mut Warp, mode: u64) {
     context.warp = warp;
     let mode = SurfaceMode::decode(mode);

@@ -214,7 +214,7 @@ pub(super) extern "C" fn resolve(context: &mut Context, address: u64, mode: u64,
     place as u64
 }
 
-/// The same for lanes whose accesses follow each other, from the context's lane on: the first one's place.
+/// As [`resolve`], for lanes whose accesses follow each other, from the context's lane on. Returns the first one's place.
 pub(super) extern "C" fn resolve_row(context: &mut Context, address: u64, mode: u64, site: u64) -> u64 {
     let first = context.lane;
     let mut places = [0; LANES as usize];
@@ -236,7 +236,7 @@ const ADD: u64 = 0;
 const MIN: u64 = 1;
 const MAX: u64 = 2;
 
-/// One element: what is stored, from what was there.
+/// What an operation stores, made of what was there and its operand.
 fn combine(op: u64, scalar: Scalar, old: u64, b: u64) -> u64 {
     let signed = scalar.signed();
     let wide = scalar.bits() == 64;
@@ -329,7 +329,7 @@ pub(super) extern "C" fn atomic(context: &mut Context, warp: &mut Warp, mode: u6
         if bytes < 16 {
             u128::from(update(place, bytes, next))
         } else {
-            // No 16-byte atomics in the language: one lock for all of them.
+            // The language has no 16-byte atomics, so one lock serves all of them.
             let _guard = WIDE.lock();
             let cell = place.cast::<u128>();
             let old = *cell;
@@ -371,7 +371,7 @@ pub(super) fn reduction(op: u64, scalar: u64) -> Option<(u64, impl Fn(u64, u64) 
     (matches!(bytes, 2 | 4 | 8)).then_some((bytes, move |old, b| combine(op, scalar, old, b)))
 }
 
-/// A `CUtensorMapDataType` that can be reduced.
+/// The type of a reduction for a `CUtensorMapDataType`, if there is one.
 pub(super) fn tensor_scalar(data_type: u8) -> Option<u64> {
     Some(match data_type {
         2 => Scalar::U32,
@@ -430,7 +430,7 @@ fn state_of(pending: u64, expected: u64, phase: u64, bytes: u64) -> u64 {
     pending | expected << 20 | phase << 40 | (bytes & 0x7f_ffff) << 41
 }
 
-/// Changes an mbarrier; false, with the trap set, if there is none.
+/// Changes an mbarrier; false, with the trap set, if there is none at this address.
 pub(super) fn change(context: &mut Context, address: u64, space: AddressSpace, by: impl Fn(u64) -> u64) -> Option<u64> {
     let place = resolve_any(context, address, 8, 8, space, Access::Object)?;
     let place = place.cast::<u64>();
@@ -452,7 +452,7 @@ pub(super) fn complete(context: &mut Context, address: u64, bytes: u64) {
 
 /// Orders what the thread has done so far before whoever finds that a phase of the mbarrier is over.
 fn release(context: &mut Context, address: u64) {
-    // SAFETY: as in `see`.
+    // SAFETY: as in `show`.
     unsafe {
         if let Some(watch) = context.watch.as_mut() {
             watch.release((*context.warp).index * 32 + context.lane as u32, address & 0xff_ffff);
@@ -462,7 +462,7 @@ fn release(context: &mut Context, address: u64) {
 
 /// The thread has seen that a phase of the mbarrier is over.
 fn acquire(context: &mut Context, address: u64) {
-    // SAFETY: as in `see`.
+    // SAFETY: as in `show`.
     unsafe {
         if let Some(watch) = context.watch.as_mut() {
             if context.cluster_size > 1 {

@@ -3,18 +3,18 @@
 /// What a video instruction on words does; compiled code passes its bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WholeMode {
-    /// Place in `decode::video::NAMES`.
+    /// The place in `decode::video::NAMES`.
     pub(crate) op: u64,
     pub(crate) signed_result: bool,
     pub(crate) signed_a: bool,
     pub(crate) signed_b: bool,
     pub(crate) saturate: bool,
     pub(crate) wrap: bool,
-    /// 0 none, 1 add, 2 min, 3 max with the third operand.
+    /// What is done with the third operand: 0 nothing, 1 add, 2 min, 3 max.
     pub(crate) second: u64,
-    /// The result's part goes into the third operand.
+    /// Whether the result's part goes into the third operand.
     pub(crate) merge: bool,
-    /// Place in `decode::video::COMPARISONS`.
+    /// The place in `decode::video::COMPARISONS`.
     pub(crate) compare: u64,
     /// Parts of a, b and the result: 0 is all, 1 to 4 a byte, 5 and 6 a half.
     pub(crate) parts: [u64; 3],
@@ -130,7 +130,7 @@ pub(crate) struct MadMode {
     pub(crate) saturate: bool,
     /// Bits by which the sum is shifted to the right: 0, 7 or 15.
     pub(crate) shift: u64,
-    /// Of a and b, as in [`WholeMode`].
+    /// The parts of a and b, as in [`WholeMode`].
     pub(crate) parts: [u64; 2],
 }
 
@@ -168,21 +168,21 @@ pub(super) extern "C" fn multiply_add(a: u64, b: u64, c: u64, mode: u64) -> u64 
 /// What a video instruction on halves or bytes does.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LanesMode {
-    /// Place in `decode::video::NAMES`.
+    /// The place in `decode::video::NAMES`.
     pub(crate) op: u64,
     pub(crate) signed_result: bool,
     pub(crate) signed_a: bool,
     pub(crate) signed_b: bool,
     pub(crate) saturate: bool,
-    /// The lanes are added to the third operand, instead of put into it.
+    /// Whether the lanes are added to the third operand, instead of put into it.
     pub(crate) add: bool,
-    /// Four bytes instead of two halves.
+    /// Whether there are four bytes instead of two halves.
     pub(crate) bytes: bool,
-    /// Place in `decode::video::COMPARISONS`.
+    /// The place in `decode::video::COMPARISONS`.
     pub(crate) compare: u64,
     /// Lanes of the result that are written or added.
     pub(crate) mask: u64,
-    /// For each lane which one of a's and b's, the lowest in the lowest three bits.
+    /// Which lane of a's and b's each lane takes; that of the lowest lane is in the lowest three bits.
     pub(crate) chosen: [u64; 2],
 }
 

@@ -9,12 +9,12 @@ mod variable;
 
 use crate::number::Scalar;
 use crate::text::ast::*;
-use crate::text::error::{ParseError, Source, Span};
+use crate::text::error::{ParseError, SourceText, Span};
 use crate::text::lexer::{Kind, Token, lex};
 
 type Result<T> = std::result::Result<T, ParseError>;
 
-pub(crate) fn parse(source: &Source) -> Result<Ast> {
+pub(crate) fn parse(source: &SourceText) -> Result<Ast> {
     let tokens = lex(source)?;
     let mut parser = Parser { source, tokens, at: 0, origin: None, ast: Ast { address_size: 32, ..Ast::default() } };
     parser.module()?;
@@ -22,7 +22,7 @@ pub(crate) fn parse(source: &Source) -> Result<Ast> {
 }
 
 struct Parser<'a> {
-    source: &'a Source,
+    source: &'a SourceText,
     tokens: Vec<Token>,
     at: usize,
     origin: Option<Origin>,
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Ast> {
-        parse(&Source::new(text))
+        parse(&SourceText::new(text))
     }
 
     #[test]

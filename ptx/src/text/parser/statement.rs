@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         let mut operands = Vec::new();
         while !self.is(";") {
             operands.push(self.operand()?);
-            // A call's parts are separated by commas like operands.
+            // The parts of a call are separated by commas, as operands are.
             if !self.is(";") {
                 self.expect(",")?;
             }

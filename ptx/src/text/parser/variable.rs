@@ -3,7 +3,7 @@
 use super::*;
 
 impl<'a> Parser<'a> {
-    /// Space, alignment, type and one declarator; and whether there can be more.
+    /// A variable from its space, alignment, type and declarator, and whether more declarators may follow.
     pub(super) fn variable_head(&mut self, linking: Linking) -> Result<(Variable, bool)> {
         let token = self.next();
         let space = match &self.text(token)[1..] {
