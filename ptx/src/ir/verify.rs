@@ -2,6 +2,7 @@
 
 use super::program::*;
 use crate::number::Scalar;
+use crate::runtime::helper::Helper;
 
 /// What is wrong with a program, by block and operation.
 pub(crate) fn verify(program: &Program) -> Result<(), String> {
@@ -87,6 +88,7 @@ impl Checker<'_> {
             Op::Pack => results == 1 && operands >= 1,
             Op::Load(_) => results >= 1 && operands == 1,
             Op::Store(_) => results == 0 && operands >= 2,
+            Op::Pure(Helper::Prmt) => results == 1 && operands == 4,
             Op::Pure(_) => results == 1 && operands <= 4,
             // The context has room for 16 operands.
             Op::System(..) => results <= 1 && operands <= 16,
@@ -183,6 +185,11 @@ mod tests {
                 vec![inst(setp, vec![2], two())],
                 Terminator::Exit,
                 "b0: `%2 = setp.lt.u32 %2, 1`: its result is no predicate",
+            ),
+            (
+                vec![inst(Op::Pure(Helper::Prmt), vec![2], two())],
+                Terminator::Exit,
+                "b0: `%2 = pure.Prmt %2, 1`: 1 results of 2 operands",
             ),
             (vec![], Terminator::Jump(7), "b0: `jump b7`: there is no block b7"),
             (vec![], Terminator::Sync(0), "b0: `sync s0`: there is no synchronization s0"),
