@@ -16,7 +16,7 @@ const CRATES: [(&str, usize); 12] = [
     ("real_cuda", 0),
     ("real_nccl", 0),
     ("runner", 72),
-    ("shim", 40),
+    ("shim", 17),
     ("smi", 22),
     ("xtask", 0),
 ];

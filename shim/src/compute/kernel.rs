@@ -21,7 +21,7 @@ use super::watch::Watch;
 use super::{exception, sums, view};
 use crate::boundary::gap;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::{self, calls, running};
+use crate::device::{self, calls, running, stream};
 
 /// The object that libtorch passes to [`compute`]: a `c10::OperatorKernel` followed by the operator.
 #[repr(C)]
@@ -391,7 +391,7 @@ fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
 /// Pending work of the GPU's current stream happens first.
 fn wait_for_streams(index: i8) {
     let Ok(device) = device::get(i32::from(index)) else { return };
-    if device.streams.is_quiet() && device.alive().is_ok() {
+    if stream::is_quiet(device) && device.alive().is_ok() {
         return;
     }
     if let Some(stream) = current::stream(index) {

@@ -44,7 +44,7 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
     if flags == 1 {
         device.flags.store(device_flags, Ordering::Relaxed);
     }
-    context::Primary::activate(device);
+    context::activate_primary(device);
     Ok(())
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn reset() -> CudaResult {
     mipmap::reset(device);
     array::reset(device);
     memory::reset(device)?;
-    context::Primary::reset(device);
+    context::reset_primary(device);
     Ok(())
 }
 
@@ -88,10 +88,10 @@ pub(crate) fn enable_peer(peer: c_int, flags: c_uint) -> CudaResult {
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    device.peers.enable(device, peer)
+    context::enable_peer(device, peer)
 }
 
 pub(crate) fn disable_peer(peer: c_int) -> CudaResult {
     let (device, peer) = (context::enter()?, device::get(peer)?);
-    device.peers.disable(peer)
+    device.peers.disable(peer.ordinal)
 }

@@ -1,110 +1,61 @@
-//! Contexts: a device's primary context, the peers it may access, its limits.
+//! Contexts: the calling thread's, a device's primary context, and which devices may access each other.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use abi::cuda::{CudaError, CudaResult};
 use abi::handle::Handles;
-use dataplane::lock::Mutex;
 
-use super::{Device, all, make_current, neighbors};
+use super::state::device::{self, Device, all, make_current};
 
-/// Number of `cudaLimit` values.
-pub(crate) const LIMITS: usize = 8;
-
-/// CUDA's limits before a program sets any: stack, printf buffer, malloc heap, sync depth, pending launches, L2 fetch
-/// granularity, persisting L2, (unused). Defaults of the CUDA C++ Programming Guide.
-pub(crate) fn default_limits() -> [AtomicUsize; LIMITS] {
-    [1024, 7_340_032, 8_388_608, 2, 2048, 128, 0, 0].map(AtomicUsize::new)
-}
-
-/// A device's primary context.
-#[derive(Debug, Default)]
-pub(crate) struct Primary {
-    active: AtomicBool,
-    retained: AtomicU32,
-}
-
-impl Primary {
-    /// True once it exists.
-    pub(crate) fn is_active(&self) -> bool {
-        self.active.load(Ordering::Acquire) || self.retained.load(Ordering::Acquire) > 0
-    }
-
-    /// The runtime creates it when first needed and keeps it.
-    pub(crate) fn activate(device: &Device) {
-        let primary = &device.primary;
-        if !primary.active.load(Ordering::Relaxed) && !primary.active.swap(true, Ordering::AcqRel) {
-            neighbors::publish(device, device.memory.taken());
-        }
-    }
-
-    /// One more user.
-    pub(crate) fn retain(device: &Device) {
-        if device.primary.retained.fetch_add(1, Ordering::AcqRel) == 0 {
-            neighbors::publish(device, device.memory.taken());
-        }
-    }
-
-    /// One user less.
-    ///
-    /// # Errors
-    /// `INVALID_CONTEXT` if it is not retained.
-    pub(crate) fn release(device: &Device) -> CudaResult {
-        let primary = &device.primary;
-        let less = primary.retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
-        less.map_err(|_| CudaError::INVALID_CONTEXT)?;
-        if !primary.is_active() {
-            neighbors::withdraw(device);
-        }
-        Ok(())
-    }
-
-    /// As after `cudaDeviceReset`.
-    pub(crate) fn reset(device: &Device) {
-        device.primary.active.store(false, Ordering::Release);
-        if !device.primary.is_active() {
-            neighbors::withdraw(device);
-        }
+/// Makes the device's primary context, which the runtime keeps.
+pub(crate) fn activate_primary(device: &Device) {
+    if device.primary.activate() {
+        device.share.publish(device.taken());
     }
 }
 
-/// The peers whose memory a device may access.
-#[derive(Debug, Default)]
-pub(crate) struct Peers(Mutex<BTreeSet<u32>>);
-
-impl Peers {
-    /// Lets the device access `peer`.
-    ///
-    /// # Errors
-    /// `INVALID_DEVICE` for the device itself, `PEER_ACCESS_ALREADY_ENABLED`, `PEER_ACCESS_UNSUPPORTED`.
-    pub(crate) fn enable(&self, device: &Device, peer: &Device) -> CudaResult {
-        if device.ordinal == peer.ordinal {
-            return Err(CudaError::INVALID_DEVICE);
-        }
-        if !can_reach(device, peer) {
-            return Err(CudaError::PEER_ACCESS_UNSUPPORTED);
-        }
-        let added = self.0.lock().insert(peer.ordinal);
-        if added { Ok(()) } else { Err(CudaError::PEER_ACCESS_ALREADY_ENABLED) }
+/// One more user of the device's primary context.
+pub(crate) fn retain_primary(device: &Device) {
+    if device.primary.retain() {
+        device.share.publish(device.taken());
     }
+}
 
-    /// The opposite.
-    ///
-    /// # Errors
-    /// `PEER_ACCESS_NOT_ENABLED`.
-    pub(crate) fn disable(&self, peer: &Device) -> CudaResult {
-        let removed = self.0.lock().remove(&peer.ordinal);
-        if removed { Ok(()) } else { Err(CudaError::PEER_ACCESS_NOT_ENABLED) }
+/// One user less.
+///
+/// # Errors
+/// `INVALID_CONTEXT` if it is not retained.
+pub(crate) fn release_primary(device: &Device) -> CudaResult {
+    device.primary.release()?;
+    if !device.primary.is_active() {
+        device.share.withdraw();
     }
+    Ok(())
+}
 
-    /// Whether the device may access `peer`.
-    pub(crate) fn has(&self, peer: &Device) -> bool {
-        self.0.lock().contains(&peer.ordinal)
+/// As after `cudaDeviceReset`.
+pub(crate) fn reset_primary(device: &Device) {
+    device.primary.deactivate();
+    if !device.primary.is_active() {
+        device.share.withdraw();
     }
+}
+
+/// Lets the device access `peer`.
+///
+/// # Errors
+/// `INVALID_DEVICE` for the device itself, `PEER_ACCESS_ALREADY_ENABLED`, `PEER_ACCESS_UNSUPPORTED`.
+pub(crate) fn enable_peer(device: &Device, peer: &Device) -> CudaResult {
+    if device.ordinal == peer.ordinal {
+        return Err(CudaError::INVALID_DEVICE);
+    }
+    if !can_reach(device, peer) {
+        return Err(CudaError::PEER_ACCESS_UNSUPPORTED);
+    }
+    device.peers.enable(peer.ordinal)
 }
 
 /// True if one device can read another's memory: two devices of one node.
@@ -251,8 +202,8 @@ pub(crate) fn is_initialized() -> bool {
 /// # Errors
 /// `NO_DEVICE`.
 pub(crate) fn enter() -> CudaResult<&'static Device> {
-    let device = super::current()?;
-    Primary::activate(device);
+    let device = device::current()?;
+    activate_primary(device);
     if current() == 0 {
         STACK.with_borrow_mut(|stack| stack.push(primary_of(device)));
     }
@@ -277,7 +228,7 @@ pub(crate) fn required() -> CudaResult<&'static Device> {
 /// `cudaSetDevice`: the device's primary context replaces the current one.
 pub(crate) fn select(device: &'static Device) {
     make_current(device);
-    Primary::activate(device);
+    activate_primary(device);
     let primary = primary_of(device);
     STACK.with_borrow_mut(|stack| {
         stack.pop();

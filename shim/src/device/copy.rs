@@ -7,8 +7,8 @@ use abi::cuda::{CudaError, CudaResult};
 use super::address::{self, Known};
 use super::graph::undo::Undo;
 use super::memory::{self, HostKind};
+use super::misuse;
 use super::stream::Stream;
-use super::{misuse, neighbors};
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
@@ -410,11 +410,11 @@ fn count(source: Known, target: Known, bytes: u64) {
         }
         (Known::Device(from), _) => {
             from.counters.device_to_host.add(bytes);
-            neighbors::copied(from, bytes, false);
+            from.share.copied(bytes, false);
         }
         (_, Known::Device(to)) => {
             to.counters.host_to_device.add(bytes);
-            neighbors::copied(to, bytes, true);
+            to.share.copied(bytes, true);
         }
         _ => HOST_COPIES.add(bytes),
     }

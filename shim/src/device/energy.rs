@@ -8,7 +8,7 @@ use protocol::gpu_event::Throttle;
 /// The use of one GPU by all processes of the machine, since one first used or queried it. Times in microseconds.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     /// Which GPU; 0 means none, and that the ledger is free.
     gpu: AtomicU32,
     _unused: u32,

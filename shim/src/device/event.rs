@@ -1,7 +1,7 @@
 //! Events: a point in a stream, with the time when the stream reached it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
 use abi::cuda::{CudaError, CudaResult};
@@ -9,10 +9,11 @@ use abi::handle::Handles;
 use abi::library::Library;
 use dataplane::lock::Mutex;
 
-use super::Device;
 use super::graph::captured::Captured;
 use super::stream::{self, Point, Stream};
+use super::{Device, all};
 use crate::boundary::gap;
+use crate::report::left;
 use crate::sanitizer::races::{self, Clock};
 use crate::settings::{self, EventClock};
 
@@ -57,6 +58,8 @@ static EVENTS: Handles<Event> = Handles::new(2);
 
 /// Makes an event and returns its handle.
 pub(crate) fn create(device: &Device, purpose: Use) -> usize {
+    static COUNTED: Once = Once::new();
+    COUNTED.call_once(|| left::count_with(|left| left.events += EVENTS.all().len() as u64));
     let event = Arc::new(Event {
         device: device.ordinal,
         handle: AtomicUsize::new(0),
@@ -93,11 +96,6 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
 /// Destroys all events of the device, as `cudaDeviceReset` does.
 pub(crate) fn destroy_all(device: &Device) {
     EVENTS.remove_all(|event| event.device == device.ordinal);
-}
-
-/// Number of events that the program created and did not destroy.
-pub(crate) fn count() -> usize {
-    EVENTS.all().len()
 }
 
 impl Event {
@@ -197,7 +195,7 @@ impl Event {
         if let Some(point) = self.ahead() {
             point.wait();
         }
-        super::all()[self.device as usize].output.flush();
+        all()[self.device as usize].output.flush();
     }
 
     /// Makes later work of `stream` wait for the event's latest record so far.

@@ -1,5 +1,6 @@
 //! What a running kernel can access: the memory that its device may touch, the device's heap, and its output.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -35,7 +36,7 @@ impl Grid<'_> {
         match location.kind {
             Kind::Mapped => mapping::access(location.base, (mapping::ON_DEVICE, own as i32)).is_none_or(|may| may > 0),
             _ if location.device.ordinal == own => true,
-            Kind::Plain | Kind::Internal => self.device.peers.has(location.device),
+            Kind::Plain | Kind::Internal => self.device.peers.has(location.device.ordinal),
             // Memory outlives its pool.
             Kind::Pool(pool) => pool::resolve(pool).map_or(true, |pool| pool.access(own) > 0),
             Kind::Graph(_) | Kind::Managed | Kind::Imported => true,
@@ -127,7 +128,8 @@ impl Host for Grid<'_> {
     fn malloc(&self, bytes: u64) -> u64 {
         let limit = self.device.limits[2].load(Ordering::Relaxed);
         let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| (1..=limit).contains(bytes)) else { return 0 };
-        let mut heap = self.device.heap.0.lock();
+        let mut heaps = HEAPS.lock();
+        let heap = heaps.entry(self.device.ordinal).or_default();
         let held: usize = heap.iter().map(|block| block.1).sum();
         if held + bytes > limit {
             return 0;
@@ -138,7 +140,8 @@ impl Host for Grid<'_> {
     }
 
     fn free(&self, address: u64) {
-        let mut heap = self.device.heap.0.lock();
+        let mut heaps = HEAPS.lock();
+        let heap = heaps.entry(self.device.ordinal).or_default();
         if let Some(index) = heap.iter().position(|block| block.0 as u64 == address) {
             let (address, _) = heap.swap_remove(index);
             memory::free_internal(address);
@@ -146,6 +149,5 @@ impl Host for Grid<'_> {
     }
 }
 
-/// Memory that kernels allocated and did not free (address and bytes): it persists between launches.
-#[derive(Debug, Default)]
-pub(crate) struct Heap(Mutex<Vec<(usize, usize)>>);
+/// Memory that kernels allocated and did not free (address and bytes), by device: it persists between launches.
+static HEAPS: Mutex<BTreeMap<u32, Vec<(usize, usize)>>> = Mutex::new(BTreeMap::new());

@@ -12,7 +12,7 @@ use protocol::gpu::Gpu;
 use protocol::gpu_event::{GpuEvent, GpuHealth, Repairs, Throttle};
 
 use super::meter;
-use super::neighbors::{self, Times};
+use super::state::board::{self, Times};
 use crate::settings;
 
 /// The GPU events of this case.
@@ -27,7 +27,7 @@ pub(crate) fn is_watched() -> bool {
         if events().is_empty() {
             return false;
         }
-        let start = &neighbors::times().start;
+        let start = &board::times().start;
         let _ = start.compare_exchange(0, meter::now(), Ordering::AcqRel, Ordering::Relaxed);
         dataplane::gpu::listen(happens);
         true
@@ -36,7 +36,7 @@ pub(crate) fn is_watched() -> bool {
 
 /// Called when an event that waited for a collective happens.
 fn happens(event: &GpuEvent) {
-    let times = neighbors::times();
+    let times = board::times();
     let Some(slot) = times.happened.get(event.slot as usize) else { return };
     if slot.compare_exchange(0, meter::now(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
         times.changes.fetch_add(1, Ordering::AcqRel);
@@ -62,7 +62,7 @@ fn so_far(gpu: &Gpu, now: u64) -> (Vec<(u64, &'static GpuEvent)>, Option<u64>) {
     if !is_watched() {
         return (Vec::new(), None);
     }
-    let times = neighbors::times();
+    let times = board::times();
     let own = events().iter().filter_map(|fault| Some((fault, fault.action.gpu()?)));
     let own = own.filter(|(_, event)| (event.node, event.local) == (gpu.node, gpu.local));
     let known = own.filter_map(|(fault, event)| Some((due(fault, times)?, event)));
@@ -73,7 +73,7 @@ fn so_far(gpu: &Gpu, now: u64) -> (Vec<(u64, &'static GpuEvent)>, Option<u64>) {
 
 /// When a process got its context on a device.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     since: AtomicU64,
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn notices(gpu: &Gpu, now: u64) -> (Vec<(u64, u32, Notice)>, Option<u
 
 /// Changes whenever something happens at a collective.
 pub(crate) fn changes() -> &'static AtomicU32 {
-    &neighbors::times().changes
+    &board::times().changes
 }
 
 #[cfg(test)]

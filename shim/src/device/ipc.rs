@@ -13,7 +13,7 @@ use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::memory::{self, Kind, Location};
-use super::{Device, all, arena_of, event};
+use super::{Device, all, event};
 use crate::sanitizer::init;
 
 /// Bytes of a `cudaIpcMemHandle_t` and a `cudaIpcEventHandle_t`.
@@ -55,7 +55,7 @@ pub(crate) fn export(address: usize) -> CudaResult<Handle> {
     if location.kind != Kind::Plain {
         return Err(CudaError::INVALID_VALUE);
     }
-    let arena = arena_of(location.device)?;
+    let arena = memory::arena_of(location.device)?;
     let offset = location.base - arena.base() as usize;
     let owner = u64::from(std::process::id()) << 32 | arena.fd() as u64;
     let device = u64::from(location.device.ordinal);

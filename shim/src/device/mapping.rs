@@ -12,7 +12,7 @@ use dataplane::refusal;
 
 use super::allocator::PAGE;
 use super::memory::{self, HostKind, Kind, Location};
-use super::{Device, all, arena_of, stream};
+use super::{Device, all, stream};
 
 /// Where physical memory is.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ enum Backing {
 impl Drop for Physical {
     fn drop(&mut self) {
         if let Backing::Device(device, offset) = self.backing
-            && let Ok(arena) = arena_of(device)
+            && let Ok(arena) = memory::arena_of(device)
         {
             memory::free_internal(arena.base() as usize + offset);
         }
@@ -90,7 +90,7 @@ pub(crate) fn create(residence: Residence, size: usize) -> CudaResult<usize> {
     let backing = match residence {
         Residence::Device(device) => {
             let address = memory::allocate(device, size, Kind::Internal)?;
-            Backing::Device(device, address - arena_of(device)?.base() as usize)
+            Backing::Device(device, address - memory::arena_of(device)?.base() as usize)
         }
         Residence::Host | Residence::HostNode => {
             Backing::Host(Arena::create("fakegpu-host", size).map_err(|error| {
@@ -195,7 +195,7 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
         return Err(CudaError::INVALID_VALUE);
     }
     let (arena, start) = match &physical.backing {
-        Backing::Device(device, start) => (arena_of(device)?, *start),
+        Backing::Device(device, start) => (memory::arena_of(device)?, *start),
         Backing::Host(file) => (file, 0),
     };
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;

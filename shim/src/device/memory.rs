@@ -1,30 +1,29 @@
 //! A device's memory and the host memory known to CUDA: allocation, release, and what a pointer points into.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, Once, OnceLock};
 
 use abi::cuda::{CudaError, CudaResult};
 use dataplane::arena::Arena;
 use dataplane::lock::{Mutex, RwLock};
 use dataplane::refusal;
+use protocol::device_report::Left;
 use protocol::ids::SiteId;
 use protocol::profile::context_bytes;
 
 use super::allocator::{Allocator, PAGE};
 use super::freed::{Freed, Was};
-use super::{Device, all, fresh, neighbors};
+use super::{Device, all, fresh};
+use crate::report::left;
 use crate::sanitizer::{init, owner, races};
 
 /// One device's memory.
 #[derive(Debug)]
-pub(crate) struct DeviceMemory {
-    capacity: u64,
+struct DeviceMemory {
     arena: OnceLock<Arena>,
     making: Mutex<()>,
     book: Mutex<Book>,
-    /// Pages in use, bytes; read without the lock, even by NVML in a forked child.
-    pages: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -100,76 +99,86 @@ static HOST: RwLock<BTreeMap<usize, HostRange>> = RwLock::new(BTreeMap::new());
 static FREED_HOST: Mutex<Freed> = Mutex::new(Freed::new());
 
 impl DeviceMemory {
-    pub(crate) fn new(capacity: u64) -> Self {
+    fn new(device: &Device) -> Self {
+        let capacity = device.capacity();
         let limit = (capacity - context_bytes(capacity)) as usize;
+        let allocator = Allocator::new(limit, arena_length(capacity));
         Self {
-            capacity,
             arena: OnceLock::new(),
             making: Mutex::new(()),
             book: Mutex::new(Book {
-                allocator: Allocator::new(limit, arena_length(capacity)).with_gaps(if owner::is_exact() {
-                    GAP
-                } else {
-                    0
-                }),
+                allocator: allocator.with_gaps(if owner::is_exact() { GAP } else { 0 }),
                 kinds: BTreeMap::new(),
                 freed: Freed::new(),
             }),
-            pages: AtomicU64::new(0),
         }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock()
     }
+}
 
-    /// The memory file, created at first use.
-    ///
-    /// # Errors
-    /// `OPERATING_SYSTEM` if the system refuses it; reported on stderr.
-    pub(crate) fn arena(&self, device: &Device) -> CudaResult<&Arena> {
-        if let Some(arena) = self.arena.get() {
-            return Ok(arena);
-        }
-        let _making = self.making.lock();
-        if let Some(arena) = self.arena.get() {
-            return Ok(arena);
-        }
-        let length = arena_length(self.capacity);
-        let arena = Arena::create(&format!("fakegpu-device{}", device.ordinal), length).map_err(|error| {
-            let what = format!("device {} cannot have a memory file of {length} bytes", device.ordinal);
-            eprintln!("fakegpu: {}", refusal::explain(&what, &error));
-            CudaError::OPERATING_SYSTEM
-        })?;
-        // As on a GPU, a forked child does not inherit device memory, and a core file does not hold it.
-        for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
-            // SAFETY: the range is the mapping just made.
-            unsafe { libc::madvise(arena.base().cast(), length, advice) };
-        }
-        let mut arenas = ARENAS.write();
-        arenas.push((arena.base() as usize, length, device.ordinal));
-        arenas.sort_unstable();
-        Ok(self.arena.get_or_init(|| arena))
-    }
+/// The memory of a device.
+fn memory_of(device: &Device) -> &'static DeviceMemory {
+    static MEMORY: OnceLock<Vec<DeviceMemory>> = OnceLock::new();
+    let memory = MEMORY.get_or_init(|| {
+        left::count_with(count_left);
+        all().iter().map(DeviceMemory::new).collect()
+    });
+    &memory[device.ordinal as usize]
+}
 
-    /// (free, total) as reported by `cudaMemGetInfo`, if others hold `elsewhere` bytes.
-    pub(crate) fn info(&self, elsewhere: u64) -> (u64, u64) {
-        let book = self.book();
-        let left = (book.allocator.limit() - book.allocator.used()) as u64;
-        (left.saturating_sub(elsewhere), self.capacity)
+fn count_left(left: &mut Left) {
+    for device in all() {
+        let (allocations, bytes) = allocated(device);
+        left.allocations += allocations;
+        left.bytes += bytes;
     }
+}
 
-    /// Allocations that the program has not freed, and their bytes.
-    pub(crate) fn allocated(&self) -> (u64, u64) {
-        let book = self.book();
-        let own = book.allocator.sizes().filter(|(offset, _)| book.kinds.get(offset) != Some(&Kind::Internal));
-        own.fold((0, 0), |(count, bytes), (_, size)| (count + 1, bytes + size as u64))
+/// The memory file of a device, created at first use.
+///
+/// # Errors
+/// `OPERATING_SYSTEM` if the system refuses it; reported on stderr.
+pub(crate) fn arena_of(device: &Device) -> CudaResult<&'static Arena> {
+    let memory = memory_of(device);
+    if let Some(arena) = memory.arena.get() {
+        return Ok(arena);
     }
+    let _making = memory.making.lock();
+    if let Some(arena) = memory.arena.get() {
+        return Ok(arena);
+    }
+    let length = arena_length(device.capacity());
+    let arena = Arena::create(&format!("fakegpu-device{}", device.ordinal), length).map_err(|error| {
+        let what = format!("device {} cannot have a memory file of {length} bytes", device.ordinal);
+        eprintln!("fakegpu: {}", refusal::explain(&what, &error));
+        CudaError::OPERATING_SYSTEM
+    })?;
+    // As on a GPU, a forked child does not inherit device memory, and a core file does not hold it.
+    for advice in [libc::MADV_DONTFORK, libc::MADV_DONTDUMP] {
+        // SAFETY: the range is the mapping just made.
+        unsafe { libc::madvise(arena.base().cast(), length, advice) };
+    }
+    let mut arenas = ARENAS.write();
+    arenas.push((arena.base() as usize, length, device.ordinal));
+    arenas.sort_unstable();
+    Ok(memory.arena.get_or_init(|| arena))
+}
 
-    /// Bytes taken from the device by a process that has a context on it; what NVML shows.
-    pub(crate) fn taken(&self) -> u64 {
-        self.pages.load(Ordering::Relaxed) + context_bytes(self.capacity)
-    }
+/// (free, total) as reported by `cudaMemGetInfo`, if others hold `elsewhere` bytes.
+pub(crate) fn info(device: &Device, elsewhere: u64) -> (u64, u64) {
+    let book = memory_of(device).book();
+    let left = (book.allocator.limit() - book.allocator.used()) as u64;
+    (left.saturating_sub(elsewhere), device.capacity())
+}
+
+/// Allocations that the program has not freed, and their bytes.
+fn allocated(device: &Device) -> (u64, u64) {
+    let book = memory_of(device).book();
+    let own = book.allocator.sizes().filter(|(offset, _)| book.kinds.get(offset) != Some(&Kind::Internal));
+    own.fold((0, 0), |(count, bytes), (_, size)| (count + 1, bytes + size as u64))
 }
 
 /// Gap between allocations in bytes, if kernels are checked for out-of-bounds accesses.
@@ -189,21 +198,21 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     if size == 0 {
         return Ok(0);
     }
-    let arena = device.memory.arena(device)?;
-    let mut book = device.memory.book();
+    let arena = arena_of(device)?;
+    let mut book = memory_of(device).book();
     let before = book.allocator.used();
     let Some(offset) = book.allocator.allocate(size) else {
         device.counters.refused.add(size as u64);
         return Err(CudaError::MEMORY_ALLOCATION);
     };
     let used = book.allocator.used();
-    let context = context_bytes(device.memory.capacity);
-    if used > before && !neighbors::take(device, used as u64 + context, device.memory.capacity) {
+    let capacity = device.capacity();
+    if used > before && !device.share.take(used as u64 + context_bytes(capacity), capacity) {
         book.allocator.free(offset);
         device.counters.refused.add(size as u64);
         return Err(CudaError::MEMORY_ALLOCATION);
     }
-    device.memory.pages.store(used as u64, Ordering::Relaxed);
+    device.pages.store(used as u64, Ordering::Relaxed);
     device.counters.most_pages.fetch_max(used as u64, Ordering::Relaxed);
     if kind != Kind::Plain {
         book.kinds.insert(offset, kind);
@@ -229,8 +238,8 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
 /// `INVALID_VALUE` if no allocation starts there, or it is already freed.
 pub(crate) fn free(address: usize) -> CudaResult {
     let Some((device, offset)) = arena_at(address) else { return Err(CudaError::INVALID_VALUE) };
-    let arena = device.memory.arena(device)?;
-    let mut book = device.memory.book();
+    let arena = arena_of(device)?;
+    let mut book = memory_of(device).book();
     if book.kinds.get(&offset) == Some(&Kind::Internal) {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -242,8 +251,9 @@ pub(crate) fn free(address: usize) -> CudaResult {
 /// # Errors
 /// `OPERATING_SYSTEM`.
 pub(crate) fn reset(device: &Device) -> CudaResult {
-    let Some(arena) = device.memory.arena.get() else { return Ok(()) };
-    let mut book = device.memory.book();
+    let memory = memory_of(device);
+    let Some(arena) = memory.arena.get() else { return Ok(()) };
+    let mut book = memory.book();
     for offset in book.allocator.starts() {
         if book.kinds.get(&offset) != Some(&Kind::Internal) {
             release(device, arena, &mut book, offset, true)?;
@@ -255,18 +265,18 @@ pub(crate) fn reset(device: &Device) -> CudaResult {
 /// Releases memory of kind `Internal`.
 pub(crate) fn free_internal(address: usize) {
     if let Some((device, offset)) = arena_at(address)
-        && let Ok(arena) = device.memory.arena(device)
+        && let Ok(arena) = arena_of(device)
     {
-        let _ = release(device, arena, &mut device.memory.book(), offset, false);
+        let _ = release(device, arena, &mut memory_of(device).book(), offset, false);
     }
 }
 
 /// Releases memory of this kind, which belongs to a graph, unless a reset already did.
 pub(crate) fn free_graph(address: usize, kind: Kind) {
     if let Some((device, offset)) = arena_at(address)
-        && let Ok(arena) = device.memory.arena(device)
+        && let Ok(arena) = arena_of(device)
     {
-        let mut book = device.memory.book();
+        let mut book = memory_of(device).book();
         if book.kinds.get(&offset) == Some(&kind) {
             let _ = release(device, arena, &mut book, offset, false);
         }
@@ -281,9 +291,9 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_re
     if book.kinds.remove(&offset) != Some(Kind::Internal) {
         book.freed.add(offset, freed.size, by_reset, site);
     }
-    device.memory.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
+    device.pages.store(book.allocator.used() as u64, Ordering::Relaxed);
     if freed.pages.is_some() {
-        neighbors::publish(device, device.memory.taken());
+        device.share.publish(device.taken());
     }
     // Under the lock: these pages must not be given out before they are empty.
     if let Some((start, length)) = freed.pages
@@ -306,7 +316,7 @@ fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
 /// What `address` points into in this process's arenas: `None` outside them, `Some(None)` if nothing is allocated there.
 pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
     let (device, offset) = arena_at(address)?;
-    let book = device.memory.book();
+    let book = memory_of(device).book();
     let found = book.allocator.find(offset).map(|(start, size)| {
         let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
         Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind }
@@ -328,7 +338,7 @@ pub(crate) enum Trace {
 /// What used to be at `address`, in an arena of this process.
 pub(crate) fn trace(address: usize) -> Option<Trace> {
     let (found, offset) = arena_at(address)?;
-    let (device, book) = (found.ordinal, found.memory.book());
+    let (device, book) = (found.ordinal, memory_of(found).book());
     if let Some(was) = book.freed.find(offset) {
         return Some(Trace::Freed { device, at: offset - was.start, was });
     }
@@ -351,11 +361,11 @@ pub(crate) fn locate_host(address: usize) -> Option<HostRange> {
     (address - range.base < range.size).then_some(*range)
 }
 
-/// Allocations of host memory that the program has not freed, and their bytes.
-pub(crate) fn allocated_on_host() -> (u64, u64) {
-    let host = HOST.read();
-    let own = host.values().filter(|range| range.kind == HostKind::Allocated);
-    own.fold((0, 0), |(count, bytes), range| (count + 1, bytes + range.size as u64))
+fn count_left_on_host(left: &mut Left) {
+    for range in HOST.read().values().filter(|range| range.kind == HostKind::Allocated) {
+        left.pinned += 1;
+        left.pinned_bytes += range.size as u64;
+    }
 }
 
 /// Allocates host memory known to CUDA (page-locked on real hardware).
@@ -363,6 +373,8 @@ pub(crate) fn allocated_on_host() -> (u64, u64) {
 /// # Errors
 /// `MEMORY_ALLOCATION` if the system has none.
 pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32) -> CudaResult<usize> {
+    static COUNTED: Once = Once::new();
+    COUNTED.call_once(|| left::count_with(count_left_on_host));
     crate::report::used();
     if size == 0 {
         return Ok(0);

@@ -1,21 +1,21 @@
 //! Kernels that run on a device: monitors see it as busy, and it draws power.
 
-use super::{Device, health, neighbors};
+use super::{Device, health};
 
 /// A kernel runs on a device, until this is dropped.
 pub(crate) struct Running(&'static Device);
 
 /// A kernel starts.
 pub(crate) fn start(device: &'static Device) -> Running {
-    neighbors::begin(device);
+    device.share.begin();
     Running(device)
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let busy = neighbors::end(self.0);
+        let busy = self.0.share.end();
         if busy > 0
-            && let Some(ledger) = neighbors::ledger(self.0)
+            && let Some(ledger) = self.0.share.ledger()
         {
             ledger.ran(busy, health::condition(self.0.gpu).throttle());
         }

@@ -44,7 +44,7 @@ pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
 }
 
 fn in_arena(device: &'static Device, offset: usize) -> Option<Place> {
-    let arena = device::arena_of(device).ok()?;
+    let arena = device::memory::arena_of(device).ok()?;
     Some(Place {
         file_id: arena.file_id(),
         length: arena.length() as u64,

@@ -8,7 +8,7 @@ use abi::cuda::{CudaError, CudaResult};
 use crate::device::allocator::ALIGNMENT;
 use crate::device::graph::{allocation, capture};
 use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};
+use crate::device::{Device, address, all, context, misuse, pool, stream};
 use crate::report::finding;
 
 /// Allocates device memory on `device`; shared with the driver's calls.
@@ -134,7 +134,7 @@ pub(crate) fn host_flags(out: Out<c_uint>, address: usize) -> CudaResult {
 
 pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> CudaResult {
     let device = context::enter()?;
-    let (left, all) = device.memory.info(neighbors::held_by_others(device));
+    let (left, all) = memory::info(device, device.share.held_by_others());
     free.required()?.set(left as usize)?;
     Ok(total.set(all as usize)?)
 }

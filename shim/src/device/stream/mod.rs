@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, Once, OnceLock};
 use std::time::Duration;
 
 use abi::cuda::{CudaError, CudaResult};
@@ -19,6 +19,7 @@ use dataplane::threads;
 
 use super::{Device, all, context, current};
 use crate::process::delay::{self, Moment};
+use crate::report::left;
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
 
@@ -108,7 +109,7 @@ impl std::fmt::Debug for Queue {
 
 /// A device's streams.
 #[derive(Debug, Default)]
-pub(crate) struct Streams {
+struct Streams {
     /// Number of unfinished tasks in the queues of all its streams.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
@@ -173,11 +174,15 @@ impl Point {
     }
 }
 
-impl Streams {
-    /// True if every stream of the device is idle.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.unfinished.load(Ordering::Acquire) == 0
-    }
+/// The streams of a device.
+fn streams(device: u32) -> &'static Streams {
+    static ALL: OnceLock<Vec<Streams>> = OnceLock::new();
+    &ALL.get_or_init(|| all().iter().map(|_| Streams::default()).collect())[device as usize]
+}
+
+/// True if every stream of the device is idle.
+pub(crate) fn is_quiet(device: &Device) -> bool {
+    streams(device.ordinal).unfinished.load(Ordering::Acquire) == 0
 }
 
 impl Stream {
@@ -236,7 +241,7 @@ impl Stream {
 
     /// The unfinished points that the next piece of work on this stream has to wait for.
     pub(crate) fn pending(self: &Arc<Self>) -> Vec<Point> {
-        let streams = &self.device().streams;
+        let streams = streams(self.device);
         if streams.unfinished.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
@@ -297,7 +302,7 @@ impl Stream {
 
     fn count_done(&self, queue: &mut MutexGuard<'_, Queue>) {
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
-        self.device().streams.unfinished.fetch_sub(1, Ordering::Release);
+        streams(self.device).unfinished.fetch_sub(1, Ordering::Release);
         if queue.awaited.is_some_and(|least| done >= least) {
             self.call_waiters(queue);
         }
@@ -373,7 +378,7 @@ impl Stream {
     }
 
     fn push(self: &Arc<Self>, queue: &mut MutexGuard<'_, Queue>, item: Item) {
-        let streams = &self.device().streams;
+        let streams = streams(self.device);
         streams.unfinished.fetch_add(1, Ordering::Release);
         // Before the flag, and read after it in `Streams::busy`.
         self.issued.fetch_add(1, Ordering::SeqCst);
@@ -470,7 +475,7 @@ impl Streams {
 
 /// The device's legacy default stream.
 pub(crate) fn legacy(device: &Device) -> Arc<Stream> {
-    Arc::clone(device.streams.legacy.get_or_init(|| Stream::new(device, 0, Kind::Legacy, 0)))
+    Arc::clone(streams(device.ordinal).legacy.get_or_init(|| Stream::new(device, 0, Kind::Legacy, 0)))
 }
 
 /// The calling thread's default stream on `device` (`cudaStreamPerThread`). A thread that is exiting (exit handlers of the
@@ -520,6 +525,8 @@ pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Stream>> {
 
 /// Makes a stream on `device` and returns its handle.
 pub(crate) fn create(device: &Device, kind: Kind, priority: i32) -> usize {
+    static COUNTED: Once = Once::new();
+    COUNTED.call_once(|| left::count_with(|left| left.streams += STREAMS.all().len() as u64));
     STREAMS.insert(Stream::new(device, context::current(), kind, priority))
 }
 
@@ -548,16 +555,11 @@ pub(crate) fn destroy_all(device: &Device) {
     STREAMS.remove_all(|stream| stream.device == device.ordinal).iter().for_each(Stream::end);
 }
 
-/// Number of streams that the program created and did not destroy.
-pub(crate) fn count() -> usize {
-    STREAMS.all().len()
-}
-
 /// Waits for all work of the device.
 pub(crate) fn synchronize_device(device: &Device) {
     races::host_waited_for_device(device.ordinal);
-    if !device.streams.is_quiet() {
-        for stream in device.streams.busy() {
+    if !is_quiet(device) {
+        for stream in streams(device.ordinal).busy() {
             stream.tail().wait();
         }
     }

@@ -81,7 +81,7 @@ fn a_waiter_does_the_work_that_nobody_began() {
     hold_up(&first, second.tail());
     first.synchronize();
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [(0, here), (1, here)]);
-    assert_eq!(first.device().streams.unfinished.load(Ordering::Acquire), 0);
+    assert_eq!(streams(first.device).unfinished.load(Ordering::Acquire), 0);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_threads_own_stream_ends_with_it_and_finishes_its_work() {
     let mut words: Vec<_> = std::iter::from_fn(|| receiver.recv_timeout(DEADLINE).ok()).collect();
     words.sort_unstable();
     assert_eq!(words, [["done"; THREADS], ["ended"; THREADS]].concat());
-    assert!(device(7).streams.is_quiet());
+    assert!(is_quiet(device(7)));
 }
 
 #[test]
