@@ -20,8 +20,10 @@ use super::views::Views;
 use super::watch::Watch;
 use super::{exception, sums, view};
 use crate::boundary::gap;
+use crate::device;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::{self, calls, running, stream};
+use crate::device::state::error_names;
+use crate::device::work::{running, stream};
 
 /// The object that libtorch passes to [`compute`]: a `c10::OperatorKernel` followed by the operator.
 #[repr(C)]
@@ -398,6 +400,6 @@ fn wait_for_streams(index: i8) {
         stream.synchronize();
     }
     if let Err(error) = device.alive() {
-        exception::fail(&format!("CUDA error: {}", calls::error::text(error.0)));
+        exception::fail(&format!("CUDA error: {}", error_names::text(error.0)));
     }
 }

@@ -7,7 +7,10 @@ use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
 use crate::device::graph::capture;
-use crate::device::{self, array, calls, context, memory, mipmap, stream, texture};
+use crate::device::memory::{self, array, mipmap, texture};
+use crate::device::state::context;
+use crate::device::work::stream;
+use crate::device::{self, calls};
 use crate::process::delay::{self, Moment};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {

@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
+use crate::device;
 use crate::device::graph::capture;
-use crate::device::{self, array, context, event, memory, mipmap, stream, texture, version};
+use crate::device::memory::{self, array, mipmap, texture};
+use crate::device::state::{context, version};
+use crate::device::work::{event, stream};
 use crate::process::delay::{self, Moment};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {

@@ -1,42 +1,12 @@
-//! The simulated GPU inside a process: memory, streams, events, contexts, kernels. Shared by runtime, driver and NCCL.
+//! The simulated GPU inside a process, in rooms of which each uses only those listed before it in ARCHITECTURE.md. Shared by
+//! runtime, driver and NCCL.
 
-pub(crate) mod address;
-pub(crate) mod allocator;
-pub(crate) mod array;
-pub(crate) mod attribute;
 pub(crate) mod calls;
-mod children;
-pub(crate) mod context;
-pub(crate) mod copy;
-pub(crate) mod energy;
-pub(crate) mod event;
-mod freed;
-pub(crate) mod fresh;
 pub(crate) mod graph;
-mod grid;
-pub(crate) mod health;
-pub(crate) mod image;
-pub(crate) mod ipc;
 pub(crate) mod kernel;
-pub(crate) mod launch;
-pub(crate) mod mapping;
 pub(crate) mod memory;
-pub(crate) mod meter;
-pub(crate) mod mipmap;
-pub(crate) mod misuse;
-pub(crate) mod neighbors;
-pub(crate) mod occupancy;
-pub(crate) mod output;
-pub(crate) mod pool;
-pub(crate) mod program;
-pub(crate) mod running;
-mod state;
-pub(crate) mod stream;
-pub(crate) mod submit;
-pub(crate) mod symbol;
-pub(crate) mod texture;
-pub(crate) mod version;
-pub(crate) mod view;
+pub(crate) mod state;
+pub(crate) mod work;
 
 pub(crate) use state::device::{Device, all, current, get};
 pub(crate) use state::failure::{answer_before_failure, current_alive};

@@ -4,9 +4,9 @@ use dataplane::call::{Buffer, Place};
 
 use super::communicator::Communicator;
 use super::error::{NcclError, NcclResult};
-use crate::device::address::{self, Known};
-use crate::device::memory::Kind;
-use crate::device::{self, Device, misuse};
+use crate::device::memory::address::{self, Known};
+use crate::device::memory::{Kind, misuse};
+use crate::device::{self, Device};
 
 /// Where `bytes` at `address` are. Refuses memory that a kernel on the communicator's device could not access, and memory of
 /// its peers, which NCCL does not take.

@@ -5,10 +5,12 @@ use std::ffi::c_uint;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
-use crate::device::allocator::ALIGNMENT;
-use crate::device::graph::{allocation, capture};
-use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, address, all, context, misuse, pool, stream};
+use crate::device::graph::capture;
+use crate::device::memory::allocator::ALIGNMENT;
+use crate::device::memory::{self, HostKind, Kind, address, graph_memory, misuse, pool};
+use crate::device::state::context;
+use crate::device::work::stream;
+use crate::device::{Device, all};
 use crate::report::finding;
 
 /// Allocates device memory on `device`; shared with the driver's calls.
@@ -39,7 +41,7 @@ fn release_at(address: usize) -> CudaResult {
         return Err(CudaError::INVALID_VALUE);
     }
     if let Kind::Graph(_) = location.kind {
-        return allocation::free(address);
+        return graph_memory::free(address);
     }
     stream::synchronize_device(location.device);
     memory::free(address)?;

@@ -16,8 +16,8 @@ use dataplane::refusal;
 use protocol::gpu::Gpu;
 use protocol::gpu_event::board as layout;
 
-use crate::device::energy::Ledger;
-use crate::device::meter::{self, Meter};
+use super::energy::Ledger;
+use super::meter::{self, Meter};
 use crate::settings::hybrid;
 
 /// Number of entries: processes times the GPUs that each uses.
@@ -27,7 +27,7 @@ const ALLOCATION: i64 = 0;
 
 /// What one process uses of one GPU.
 #[repr(C)]
-pub(crate) struct Entry {
+pub(super) struct Entry {
     /// 0 if free, else the GPU.
     pub(crate) gpu: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -44,7 +44,7 @@ const LENGTH: usize = ENTRIES_AT + ENTRIES * size_of::<Entry>();
 /// When events happened to the GPUs, at the start of the file: [`layout`] defines the offsets.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Times {
+pub(super) struct Times {
     /// When a process first called; us of [`meter::now`].
     pub(crate) start: AtomicU64,
     /// Changes when an event happens, for waiters.
@@ -67,13 +67,13 @@ impl Times {
 }
 
 /// The times of the machine, or of this process if processes do not share a machine.
-pub(crate) fn times() -> &'static Times {
+pub(super) fn times() -> &'static Times {
     static OWN: Times = Times::new();
     board().map_or(&OWN, Board::times)
 }
 
 /// The file, mapped.
-pub(crate) struct Board {
+pub(super) struct Board {
     file: File,
     /// Where the file is mapped: [`Times`], the ledgers, then the entries.
     base: NonNull<u8>,
@@ -87,12 +87,12 @@ unsafe impl Send for Board {}
 unsafe impl Sync for Board {}
 
 /// The number of a GPU among those of all simulated machines.
-pub(crate) fn number(gpu: &Gpu) -> u32 {
+pub(super) fn number(gpu: &Gpu) -> u32 {
     (gpu.node << 16 | gpu.local) + 1
 }
 
 /// The machine's board; `None` if processes do not share a machine.
-pub(crate) fn board() -> Option<&'static Board> {
+pub(super) fn board() -> Option<&'static Board> {
     static BOARD: OnceLock<Option<Board>> = OnceLock::new();
     let board = BOARD.get_or_init(|| {
         let path = PathBuf::from(hybrid::variable(protocol::env::GPUS.name).filter(|path| !path.is_empty())?);
@@ -137,25 +137,25 @@ impl Board {
     }
 
     /// The entries that were ever used. The first one only holds their number.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[Entry] {
         let most = self.all()[0].pid.load(Ordering::Acquire) as usize;
         &self.all()[..(most + 1).min(ENTRIES)]
     }
 
     /// All entries, used or not.
-    pub(crate) fn all(&self) -> &[Entry] {
+    pub(super) fn all(&self) -> &[Entry] {
         // SAFETY: the mapping has so many entries, is never unmapped, and is only reached through atomics.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(ENTRIES_AT).cast::<Entry>(), ENTRIES) }
     }
 
     /// The ledgers of the GPUs.
-    pub(crate) fn ledgers(&self) -> &[Ledger] {
+    pub(super) fn ledgers(&self) -> &[Ledger] {
         // SAFETY: as for the entries, which follow them.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(LEDGERS_AT).cast::<Ledger>(), LEDGERS) }
     }
 
     /// Records in the ledger of a GPU whether some process has an entry for it. Call it under the lock.
-    pub(crate) fn note_use(&self, gpu: u32) {
+    pub(super) fn note_use(&self, gpu: u32) {
         if let Some(ledger) = Ledger::find(self.ledgers(), gpu, meter::now) {
             let is_used = self.entries()[1..].iter().any(|entry| entry.gpu.load(Ordering::Acquire) == gpu);
             ledger.set_used(is_used, meter::now());
@@ -187,14 +187,14 @@ impl Board {
     }
 
     /// While held, no other thread allocates, in this process or another. The holder does nothing that waits.
-    pub(crate) fn lock(&self) -> io::Result<AllocationLock<'_>> {
+    pub(super) fn lock(&self) -> io::Result<AllocationLock<'_>> {
         let guard = self.allocation.lock();
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
         Ok(AllocationLock { board: self, _guard: guard })
     }
 
     /// [`Board::lock`], unless another thread has it.
-    pub(crate) fn lock_if_free(&self) -> io::Result<Option<AllocationLock<'_>>> {
+    pub(super) fn lock_if_free(&self) -> io::Result<Option<AllocationLock<'_>>> {
         let Some(guard) = self.allocation.try_lock() else { return Ok(None) };
         self.fcntl(libc::F_SETLKW, libc::F_WRLCK, ALLOCATION)?;
         Ok(Some(AllocationLock { board: self, _guard: guard }))
@@ -211,7 +211,7 @@ impl Board {
     }
 
     /// Indices of the living entries of a GPU; those of the dead are freed.
-    pub(crate) fn living(&self, gpu: u32) -> Vec<usize> {
+    pub(super) fn living(&self, gpu: u32) -> Vec<usize> {
         let of_gpu = |index: &usize| self.entries()[*index].gpu.load(Ordering::Acquire) == gpu;
         let (alive, dead): (Vec<_>, Vec<_>) =
             (1..self.entries().len()).filter(of_gpu).partition(|index| self.is_alive(*index));
@@ -228,7 +228,7 @@ impl Board {
     }
 
     /// Claims a free entry for this process. Call it under the lock.
-    pub(crate) fn claim(&self, gpu: u32) -> Option<usize> {
+    pub(super) fn claim(&self, gpu: u32) -> Option<usize> {
         let entries = self.all();
         let index = (1..ENTRIES).find(|index| entries[*index].gpu.load(Ordering::Acquire) == 0)?;
         self.fcntl(libc::F_SETLK, libc::F_WRLCK, byte_of(index)).ok()?;
@@ -242,13 +242,13 @@ impl Board {
     }
 
     /// Frees an entry of this process.
-    pub(crate) fn give_back(&self, index: usize) {
+    pub(super) fn give_back(&self, index: usize) {
         self.entries()[index].gpu.store(0, Ordering::Release);
         let _ = self.fcntl(libc::F_SETLK, libc::F_UNLCK, byte_of(index));
     }
 
     /// Bytes of a GPU held by others, judging by the entries alone.
-    pub(crate) fn others(&self, gpu: u32) -> u64 {
+    pub(super) fn others(&self, gpu: u32) -> u64 {
         let own = std::process::id();
         let of_others =
             |entry: &&Entry| entry.gpu.load(Ordering::Acquire) == gpu && entry.pid.load(Ordering::Relaxed) != own;
@@ -261,7 +261,7 @@ fn byte_of(index: usize) -> i64 {
 }
 
 /// The lock that serializes allocations, until dropped.
-pub(crate) struct AllocationLock<'a> {
+pub(super) struct AllocationLock<'a> {
     board: &'a Board,
     _guard: MutexGuard<'a, ()>,
 }

@@ -9,11 +9,11 @@ use abi::cuda::{CudaError, CudaResult};
 use protocol::gpu::Gpu;
 use protocol::profile::context_bytes;
 
+use super::health::Watch;
+use super::output::Output;
 use super::peers::Peers;
 use super::primary::Primary;
 use super::share::Share;
-use crate::device::health::Watch;
-use crate::device::output::Output;
 use crate::report::counters::{self, Counters};
 use crate::settings::visible::{self, Visible};
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use abi::cuda::{CudaError, CudaResult};
 
 use super::device::{Device, current};
-use crate::device::health;
+use super::health;
 
 /// Whether some device failed; calls check this first.
 static ANY_FAILED: AtomicBool = AtomicBool::new(false);

@@ -14,7 +14,7 @@ impl Peers {
     ///
     /// # Errors
     /// `PEER_ACCESS_ALREADY_ENABLED`
-    pub(crate) fn enable(&self, peer: u32) -> CudaResult {
+    pub(super) fn enable(&self, peer: u32) -> CudaResult {
         let added = self.0.lock().insert(peer);
         if added { Ok(()) } else { Err(CudaError::PEER_ACCESS_ALREADY_ENABLED) }
     }

@@ -18,12 +18,12 @@ impl Primary {
     }
 
     /// The runtime needs it; whether that is new.
-    pub(crate) fn activate(&self) -> bool {
+    pub(super) fn activate(&self) -> bool {
         !self.active.load(Ordering::Relaxed) && !self.active.swap(true, Ordering::AcqRel)
     }
 
     /// One more user; whether it is the first.
-    pub(crate) fn retain(&self) -> bool {
+    pub(super) fn retain(&self) -> bool {
         self.retained.fetch_add(1, Ordering::AcqRel) == 0
     }
 
@@ -31,13 +31,13 @@ impl Primary {
     ///
     /// # Errors
     /// `INVALID_CONTEXT` if it is not retained.
-    pub(crate) fn release(&self) -> CudaResult {
+    pub(super) fn release(&self) -> CudaResult {
         let less = self.retained.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
         less.map(drop).map_err(|_| CudaError::INVALID_CONTEXT)
     }
 
     /// The runtime no longer needs it.
-    pub(crate) fn deactivate(&self) {
+    pub(super) fn deactivate(&self) {
         self.active.store(false, Ordering::Release);
     }
 }

@@ -6,8 +6,8 @@ use dataplane::lock::Mutex;
 use protocol::gpu::Gpu;
 
 use super::board::{self, Board, number};
-use crate::device::energy::Ledger;
-use crate::device::meter::{self, Meter};
+use super::energy::Ledger;
+use super::meter::{self, Meter};
 
 /// This process's entry for one GPU.
 #[derive(Debug)]
@@ -18,13 +18,13 @@ pub(crate) struct Share {
     /// Number of kernels running now, on any stream.
     running: Mutex<u32>,
     /// Used for counting if this process has no entry, or there is no board.
-    pub(crate) meter: Meter,
+    pub(super) meter: Meter,
     ledger: [Ledger; 1],
 }
 
 impl Share {
     /// A share without an entry.
-    pub(crate) fn new(gpu: &'static Gpu) -> Self {
+    pub(super) fn new(gpu: &'static Gpu) -> Self {
         Self {
             gpu,
             index: AtomicUsize::new(0),
