@@ -119,6 +119,36 @@ fn an_import_against_the_order_of_the_stages_is_a_violation() {
 }
 
 #[test]
+fn the_rooms_of_a_directory_have_an_order_too() {
+    let stages = &Stages::of_page("```stages house/src/hall\nlow   the first\nhigh  the second\n```\n")[0];
+    assert_eq!(stages.source(), "house/src");
+    let (_directory, right) = read(&[
+        ("lib.rs", "mod hall; mod low;"),
+        ("low.rs", "use crate::hall::high::High;"),
+        ("hall/mod.rs", "mod low; mod high; pub use high::High;"),
+        ("hall/low.rs", "pub struct Low;"),
+        ("hall/high.rs", "use super::low::Low; pub struct High;"),
+    ]);
+    assert_eq!(stages.check(&right), [], "a file elsewhere may have the name of a room");
+    let (_directory, wrong) = read(&[
+        ("lib.rs", "mod hall;"),
+        ("hall/mod.rs", "mod low; mod other;"),
+        ("hall/low.rs", "use crate::hall::other::Other;"),
+        ("hall/other.rs", "pub struct Other;"),
+    ]);
+    let found = stages.check(&wrong);
+    assert_eq!(found, [Violation::Unlisted("hall/other.rs".to_owned()), Violation::Empty("high".to_owned())]);
+    let (_directory, upward) = read(&[
+        ("lib.rs", "mod hall;"),
+        ("hall/mod.rs", "mod low; mod high;"),
+        ("hall/low.rs", "use super::high::High;"),
+        ("hall/high.rs", "pub struct High;"),
+    ]);
+    let found = stages.check(&upward);
+    assert!(matches!(&found[..], [Violation::Upward(import)] if import.from == Path::new("hall/low.rs")), "{found:?}");
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("lib.rs"), "mod gone;").unwrap();

@@ -17,7 +17,7 @@ const CRATES: [(&str, usize); 13] = [
     ("real_cuda", 0),
     ("real_nccl", 0),
     ("runner", 69),
-    ("shim", 40),
+    ("shim", 17),
     ("smi", 22),
     ("xtask", 0),
 ];

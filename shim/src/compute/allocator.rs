@@ -15,7 +15,7 @@ use super::symbols::Allocator;
 use super::{current, returned};
 use crate::boundary::gap;
 use crate::device::graph::capture;
-use crate::device::{address, fresh};
+use crate::device::memory::{address, fresh};
 use crate::sanitizer::{averaged, init, owner, races};
 
 thread_local! {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::libtorch::torch;
-use crate::device::stream::{self, Stream};
+use crate::device::work::stream::{self, Stream};
 
 /// PyTorch's current stream of a GPU, which must be the current one.
 pub(super) fn stream(index: i8) -> Option<Arc<Stream>> {

@@ -24,11 +24,12 @@ use super::waits::host_waits;
 use super::watch::{Captured, Replay};
 use super::{exception, view};
 use crate::boundary::gap;
-use crate::device::calls::error::string;
+use crate::device;
 use crate::device::graph::capture::{self, Capture, Hidden};
 use crate::device::graph::structure::{Operation, Work};
-use crate::device::stream::Stream;
-use crate::device::{self, running};
+use crate::device::state::error_names::string;
+use crate::device::work::running;
+use crate::device::work::stream::Stream;
 
 /// An operator being added to the graph that the current stream captures.
 pub(super) struct Recording {

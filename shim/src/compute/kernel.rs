@@ -20,8 +20,10 @@ use super::views::Views;
 use super::watch::Watch;
 use super::{exception, sums, view};
 use crate::boundary::gap;
+use crate::device;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::{self, calls, running};
+use crate::device::state::error_names;
+use crate::device::work::{running, stream};
 
 /// The object that libtorch passes to [`compute`]: a `c10::OperatorKernel` followed by the operator.
 #[repr(C)]
@@ -121,62 +123,29 @@ pub(super) unsafe extern "C-unwind" fn compute(
     let Functor { operator, method, .. } = unsafe { &*functor.cast::<Functor>() };
     let _inside = Inside::begin();
     // SAFETY: the stack is the caller's and ours until we return.
-    let values = unsafe { (*stack).items() };
+    let values: &[IValue] = unsafe { (*stack).items() };
     let below = values.len() - operator.schema().arguments.len();
-    let placement = place(operator, &values[below..]);
-    if let Method::Gap = method {
-        missing(operator);
-    }
-    if placement.has_special {
-        special(operator);
-    }
-    let recording = Recording::begin(placement.device);
-    if let Some(recording) = &recording {
-        recording.admit(operator, &values[below..]);
-    }
-    if placement.is_mixed && !matches!(method, Method::Filled(_)) {
-        let _hidden = recording.is_some().then(Hidden::begin);
-        check(operator, handle, keys, &values[below..], *method);
-    }
-    if let (Some(generator), Some(cuda)) = (given_generator(operator, &values[below..]), operator.cuda)
-        && !Drawing::is_cuda(generator, placement.device)
-    {
-        // Throws PyTorch's own error.
-        trial(cuda, handle, keys, &values[below..]);
-        missing(operator);
-    }
+    let arguments = &values[below..];
+    let placement = place(operator, arguments);
     let target = Device { kind: Device::CUDA, index: placement.device };
+    let call = Call { operator, method: *method, handle, keys, target };
+    let recording = call.admit(arguments, placement);
     let _device = CurrentDevice::become_(target.index);
-    if recording.is_some() {
-        // The stream has nothing: what it is given goes into the graph.
-    } else if placement.is_mixed {
-        wait_for_all(operator, &values[below..]);
-    } else {
-        wait_for_streams(target.index);
-    }
+    // What the stream of a recording is given goes into the graph: there is nothing to wait for.
     if recording.is_none() {
-        sums::follow(operator, &values[below..]);
+        call.wait(arguments, placement.is_mixed);
+        sums::follow(operator, arguments);
     }
-    if let (Method::Copy, Some(cuda)) = (method, operator.cuda)
-        && is_copy_of_bytes(&values[below..])
-    {
+    if let Some(cuda) = call.copies_bytes(arguments) {
         // SAFETY: PyTorch's kernel, with its own arguments.
         return unsafe { cuda.call(handle, keys, stack) };
     }
-    let call = Call { operator, method: *method, handle, keys, target };
-    if let Some(recording) = recording {
-        let kept = recording.keep(operator, &values[below..]);
-        // SAFETY: the stack is the caller's and ours until we return.
-        drop(unsafe { call.perform(stack, below) });
+    match recording {
+        // SAFETY: the stack ends with the arguments.
+        Some(recording) => unsafe { call.record(recording, stack, below) },
         // SAFETY: as above.
-        return recording.add(operator, *method, kept, unsafe { &(*stack).items()[below..] });
+        None => unsafe { call.run(stack, below, placement.is_mixed) },
     }
-    let watch = Watch::begin(operator, &values[below..], target.index, placement.is_mixed);
-    // SAFETY: as above. What it gives keeps the arguments.
-    let _views = unsafe { call.perform(stack, below) };
-    // SAFETY: as above.
-    watch.end(unsafe { &(*stack).items()[below..] });
-    operator.calls.fetch_add(1, Ordering::Relaxed);
 }
 
 /// An operator being called.
@@ -189,6 +158,76 @@ struct Call {
 }
 
 impl Call {
+    /// Throws for what cannot be computed, or what PyTorch refuses; returns the recording if the current stream captures.
+    fn admit(&self, arguments: &[IValue], placement: Placement) -> Option<Recording> {
+        let Self { operator, method, handle, keys, .. } = *self;
+        if let Method::Gap = method {
+            missing(operator);
+        }
+        if placement.has_special {
+            special(operator);
+        }
+        let recording = Recording::begin(placement.device);
+        if let Some(recording) = &recording {
+            recording.admit(operator, arguments);
+        }
+        if placement.is_mixed && !matches!(method, Method::Filled(_)) {
+            let _hidden = recording.is_some().then(Hidden::begin);
+            check(operator, handle, keys, arguments, method);
+        }
+        if let (Some(generator), Some(cuda)) = (given_generator(operator, arguments), operator.cuda)
+            && !Drawing::is_cuda(generator, placement.device)
+        {
+            // Throws PyTorch's own error.
+            trial(cuda, handle, keys, arguments);
+            missing(operator);
+        }
+        recording
+    }
+
+    /// Pending work of the GPUs that it uses happens first.
+    fn wait(&self, arguments: &[IValue], is_mixed: bool) {
+        if is_mixed {
+            wait_for_all(self.operator, arguments);
+        } else {
+            wait_for_streams(self.target.index);
+        }
+    }
+
+    /// PyTorch's own kernel, if the operator copies bytes and needs no other.
+    fn copies_bytes(&self, arguments: &[IValue]) -> Option<Kernel> {
+        let cuda = self.operator.cuda.filter(|_| matches!(self.method, Method::Copy))?;
+        is_copy_of_bytes(arguments).then_some(cuda)
+    }
+
+    /// Computes once and adds it to the graph that the stream captures.
+    ///
+    /// # Safety
+    /// The stack ends with the operator's arguments, from `below` up.
+    unsafe fn record(&self, recording: Recording, stack: *mut Stack, below: usize) {
+        // SAFETY: by the caller.
+        let kept = recording.keep(self.operator, unsafe { &(*stack).items()[below..] });
+        // SAFETY: by the caller.
+        drop(unsafe { self.perform(stack, below) });
+        // SAFETY: the results are where the arguments were.
+        recording.add(self.operator, self.method, kept, unsafe { &(*stack).items()[below..] });
+    }
+
+    /// Computes under the eyes of the sanitizers.
+    ///
+    /// # Safety
+    /// The stack ends with the operator's arguments, from `below` up.
+    unsafe fn run(&self, stack: *mut Stack, below: usize, is_mixed: bool) {
+        // SAFETY: by the caller.
+        let arguments = unsafe { &(*stack).items()[below..] };
+        let watch = Watch::begin(self.operator, arguments, self.target.index, is_mixed);
+        // SAFETY: by the caller. What it gives keeps the arguments.
+        let _views = unsafe { self.perform(stack, below) };
+        // SAFETY: the results are where the arguments were.
+        watch.end(unsafe { &(*stack).items()[below..] });
+        self.operator.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Computes: takes the arguments off the stack, from `below` up, and puts the results there.
     ///
     /// # Safety
@@ -391,13 +430,13 @@ fn wait_for_all(operator: &Operator, arguments: &[IValue]) {
 /// Pending work of the GPU's current stream happens first.
 fn wait_for_streams(index: i8) {
     let Ok(device) = device::get(i32::from(index)) else { return };
-    if device.streams.is_quiet() && device.alive().is_ok() {
+    if stream::is_quiet(device) && device.alive().is_ok() {
         return;
     }
     if let Some(stream) = current::stream(index) {
         stream.synchronize();
     }
     if let Err(error) = device.alive() {
-        exception::fail(&format!("CUDA error: {}", calls::error::text(error.0)));
+        exception::fail(&format!("CUDA error: {}", error_names::text(error.0)));
     }
 }

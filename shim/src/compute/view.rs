@@ -8,7 +8,7 @@ use super::mapping::names;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator;
 use super::value::Value;
-use crate::device::address;
+use crate::device::memory::address;
 
 /// Makes a CPU tensor over the bytes of a CUDA tensor; the caller owns it. `twin` is the CPU storage over them.
 pub(super) fn on_twin(tensor: Tensor, twin: Storage) -> Tensor {

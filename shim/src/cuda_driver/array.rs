@@ -7,13 +7,12 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 
 use crate::boundary::gap;
-use crate::device::array::{self, Format};
 use crate::device::calls::copy::stream_of;
-use crate::device::context;
-use crate::device::copy::{Direction, Extent, Layout, When};
-use crate::device::graph::capture;
-use crate::device::mipmap;
-use crate::device::submit;
+use crate::device::graph::{capture, submit};
+use crate::device::memory::array::{self, Format};
+use crate::device::memory::copy::{Direction, Extent, Layout, When};
+use crate::device::memory::mipmap;
+use crate::device::state::context;
 
 /// `CUDA_ARRAY_DESCRIPTOR`
 #[repr(C)]

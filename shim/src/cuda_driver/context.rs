@@ -7,17 +7,20 @@ use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
 use crate::device::graph::capture;
-use crate::device::{self, array, calls, context, memory, mipmap, stream, texture};
+use crate::device::memory::{self, array, mipmap, texture};
+use crate::device::state::context;
+use crate::device::work::stream;
+use crate::device::{self, calls};
 use crate::process::delay::{self, Moment};
 
 pub(crate) fn retain_primary(out: Out<usize>, ordinal: c_int) -> CudaResult {
     let (device, out) = (device::get(ordinal)?, out.required()?);
-    context::Primary::retain(device);
+    context::retain_primary(device);
     Ok(out.set(context::primary_of(device))?)
 }
 
 pub(crate) fn release_primary(ordinal: c_int) -> CudaResult {
-    context::Primary::release(device::get(ordinal)?)
+    context::release_primary(device::get(ordinal)?)
 }
 
 pub(crate) fn reset_primary(ordinal: c_int) -> CudaResult {
@@ -27,7 +30,7 @@ pub(crate) fn reset_primary(ordinal: c_int) -> CudaResult {
     mipmap::reset(device);
     array::reset(device);
     memory::reset(device)?;
-    context::Primary::reset(device);
+    context::reset_primary(device);
     Ok(())
 }
 
@@ -121,12 +124,12 @@ pub(crate) fn enable_peer(handle: usize, flags: c_uint) -> CudaResult {
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    device.peers.enable(device, peer)
+    context::enable_peer(device, peer)
 }
 
 pub(crate) fn disable_peer(handle: usize) -> CudaResult {
     let (device, peer) = (context::required()?, device::get(context::resolve(handle)?.device as c_int)?);
-    device.peers.disable(peer)
+    device.peers.disable(peer.ordinal)
 }
 
 /// Runs a body shared with the runtime, which would create a context, only if there is one.

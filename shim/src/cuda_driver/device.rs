@@ -10,7 +10,8 @@ use abi::handle::Handles;
 use abi::library::Library;
 
 use crate::boundary::gap;
-use crate::device::{self, attribute, context, version};
+use crate::device;
+use crate::device::state::{attribute, context, version};
 
 /// `cuInit`; without a device it returns an error, as NVIDIA's does.
 pub(crate) fn init(flags: c_uint) -> CudaResult {

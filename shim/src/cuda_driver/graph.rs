@@ -9,8 +9,8 @@ use abi::library::Library;
 use crate::cuda_driver::memory::{Copy3D, described};
 use crate::device::calls::graph::{KernelParams, MemsetParams, add, copying, set, set_in};
 use crate::device::calls::graph_node::{self, NodeParams, Own};
-use crate::device::context;
 use crate::device::graph::structure::Operation;
+use crate::device::state::context;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]

@@ -7,8 +7,8 @@ use abi::cuda::CudaResult;
 
 use super::context::in_context;
 use crate::device::calls::ipc;
-use crate::device::context;
-use crate::device::ipc::Handle;
+use crate::device::memory::ipc::Handle;
+use crate::device::state::context;
 
 in_context! {
     memory_handle(out: Out<Handle>, address: usize) = ipc::memory_handle;

@@ -8,15 +8,16 @@ use abi::library::Library;
 
 use super::context::in_context;
 use crate::boundary::gap;
-use crate::device::address::locate;
+use crate::device;
 use crate::device::calls::header::{AccessDescription, MemLocation};
 use crate::device::calls::{self, pool};
-use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
-use crate::device::graph::capture;
-use crate::device::mapping::{self, ON_DEVICE, Residence};
-use crate::device::memory::{HostKind, Kind, locate_host};
-use crate::device::submit;
-use crate::device::{self, array, context, stream};
+use crate::device::graph::{capture, submit};
+use crate::device::memory::address::locate;
+use crate::device::memory::copy::{BoxCopy, Direction, Extent, Layout, When};
+use crate::device::memory::mapping::{self, ON_DEVICE, Residence};
+use crate::device::memory::{HostKind, Kind, array, locate_host};
+use crate::device::state::context;
+use crate::device::work::stream;
 
 in_context! {
     allocate(out: Out<usize>, size: usize) = alloc;

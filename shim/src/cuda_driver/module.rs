@@ -10,10 +10,12 @@ use crate::device::calls::header::Dim3;
 use crate::device::calls::kernel::{figures, one_attribute, set_attribute};
 use crate::device::calls::module::{self, Options};
 use crate::device::calls::occupancy::{self, SharedBytesOf};
+use crate::device::graph::submit;
+use crate::device::kernel::launch::{Arguments, Launch};
 use crate::device::kernel::{self, Kernel};
-use crate::device::launch::{Arguments, Launch};
-use crate::device::submit;
-use crate::device::{self, Device, context, stream};
+use crate::device::state::context;
+use crate::device::work::stream;
+use crate::device::{self, Device};
 
 const DRIVER: Library = Library::CudaDriver;
 

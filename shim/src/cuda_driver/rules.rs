@@ -4,7 +4,8 @@ use abi::cuda::CudaError;
 use abi::library::Library;
 
 use crate::boundary::guard::{self, Rules};
-use crate::device::{self, context};
+use crate::device;
+use crate::device::state::context;
 
 pub(crate) const RULES: Rules = Rules {
     arrive: guard::outside_host_function,

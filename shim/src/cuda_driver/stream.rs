@@ -6,10 +6,11 @@ use abi::argument::Out;
 use abi::cuda::CudaResult;
 
 use super::context::in_context;
+use crate::device::all;
 use crate::device::calls::{stream, stream_attribute};
-use crate::device::stream::attribute::Value;
-use crate::device::stream::resolve;
-use crate::device::{all, context};
+use crate::device::state::context;
+use crate::device::work::stream::attribute::Value;
+use crate::device::work::stream::resolve;
 
 in_context! {
     create(out: Out<usize>, flags: c_uint) = stream::create_with_flags;

@@ -7,9 +7,9 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 
 use super::array::format;
-use crate::device::context;
-use crate::device::texture::{self, Resource, Sampling};
-use crate::device::view::View;
+use crate::device::memory::texture::{self, Resource, Sampling};
+use crate::device::memory::view::View;
+use crate::device::state::context;
 
 /// `CUDA_RESOURCE_DESC`
 #[repr(C)]

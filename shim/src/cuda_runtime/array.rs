@@ -9,14 +9,13 @@ use abi::library::Library;
 
 use super::header::{ChannelFormat, Three};
 use crate::boundary::gap;
-use crate::device::array::{self, Array, Format};
 use crate::device::calls::copy::{default_stream, stream_of};
-use crate::device::context;
-use crate::device::copy::{Direction, Extent, Layout, When};
-use crate::device::graph::capture;
-use crate::device::mipmap;
-use crate::device::stream::Stream;
-use crate::device::submit;
+use crate::device::graph::{capture, submit};
+use crate::device::memory::array::{self, Array, Format};
+use crate::device::memory::copy::{Direction, Extent, Layout, When};
+use crate::device::memory::mipmap;
+use crate::device::state::context;
+use crate::device::work::stream::Stream;
 
 /// The format that a descriptor describes.
 ///

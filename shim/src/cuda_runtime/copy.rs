@@ -10,13 +10,14 @@ use abi::library::Library;
 use super::array;
 use super::header::{Copy3D, Copy3DPeer, PitchedPtr, Three};
 use crate::boundary::gap;
-use crate::device::array::Array;
+use crate::device;
 use crate::device::calls::copy::{default_stream, linear, linear_async, stream_of};
-use crate::device::copy::{BoxCopy, Direction, Extent, Layout, When};
-use crate::device::stream::Stream;
-use crate::device::submit::{copy, fill};
-use crate::device::symbol::{self, Symbol};
-use crate::device::{self, context};
+use crate::device::graph::submit::{copy, fill};
+use crate::device::kernel::symbol::{self, Symbol};
+use crate::device::memory::array::Array;
+use crate::device::memory::copy::{BoxCopy, Direction, Extent, Layout, When};
+use crate::device::state::context;
+use crate::device::work::stream::Stream;
 
 pub(crate) fn peer(to: usize, to_device: c_int, from: usize, from_device: c_int, bytes: usize) -> CudaResult {
     device::get(to_device)?;

@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
+use crate::device;
 use crate::device::graph::capture;
-use crate::device::{self, array, context, event, memory, mipmap, stream, texture, version};
+use crate::device::memory::{self, array, mipmap, texture};
+use crate::device::state::{context, version};
+use crate::device::work::{event, stream};
 use crate::process::delay::{self, Moment};
 
 pub(crate) fn runtime_version(out: Out<c_int>) -> CudaResult {
@@ -44,7 +47,7 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
     if flags == 1 {
         device.flags.store(device_flags, Ordering::Relaxed);
     }
-    context::Primary::activate(device);
+    context::activate_primary(device);
     Ok(())
 }
 
@@ -65,7 +68,7 @@ pub(crate) fn reset() -> CudaResult {
     mipmap::reset(device);
     array::reset(device);
     memory::reset(device)?;
-    context::Primary::reset(device);
+    context::reset_primary(device);
     Ok(())
 }
 
@@ -88,10 +91,10 @@ pub(crate) fn enable_peer(peer: c_int, flags: c_uint) -> CudaResult {
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    device.peers.enable(device, peer)
+    context::enable_peer(device, peer)
 }
 
 pub(crate) fn disable_peer(peer: c_int) -> CudaResult {
     let (device, peer) = (context::enter()?, device::get(peer)?);
-    device.peers.disable(peer)
+    device.peers.disable(peer.ordinal)
 }

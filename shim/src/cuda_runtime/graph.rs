@@ -11,9 +11,9 @@ use super::copy::{self, part};
 use super::header::{Copy3D, PitchedPtr, Three};
 use crate::device::calls::graph::{self, KernelParams, MemsetParams, add, copying, look, set, set_in};
 use crate::device::calls::graph_node::{self, NodeParams, Own};
-use crate::device::copy::{BoxCopy, Direction, Extent, Layout};
 use crate::device::graph::structure::Operation;
-use crate::device::version;
+use crate::device::memory::copy::{BoxCopy, Direction, Extent, Layout};
+use crate::device::state::version;
 
 fn kernel(params: Out<KernelParams>, call: &'static str) -> CudaResult<Operation> {
     params.get()?.operation(Library::CudaRuntime, call)

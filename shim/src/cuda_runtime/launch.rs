@@ -14,10 +14,12 @@ use crate::compute;
 use crate::device::calls::header::Dim3;
 use crate::device::calls::kernel::{figures, set_attribute as set_attribute_on};
 use crate::device::calls::module::{self, Options};
-use crate::device::kernel::{self, Kernel};
-use crate::device::launch::{Arguments, Launch};
-use crate::device::submit;
-use crate::device::{context, memory, program, stream, symbol};
+use crate::device::graph::submit;
+use crate::device::kernel::launch::{Arguments, Launch};
+use crate::device::kernel::{self, Kernel, program, symbol};
+use crate::device::memory;
+use crate::device::state::context;
+use crate::device::work::stream;
 
 /// Fat binaries of libraries that were closed.
 static CLOSED: Mutex<Vec<usize>> = Mutex::new(Vec::new());

@@ -7,8 +7,8 @@ use abi::cuda::{CudaError, CudaResult};
 
 use super::header::{PitchedPtr, PointerAttributes, Three};
 use crate::device::calls::memory::{allocate, pitch_of, release};
-use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{address, context, version};
+use crate::device::memory::{self, HostKind, Kind, address};
+use crate::device::state::{context, version};
 
 pub(crate) fn free(address: usize) -> CudaResult {
     context::enter()?;

@@ -8,8 +8,8 @@ use abi::library::Library;
 
 use crate::device::calls::kernel::figures;
 use crate::device::calls::occupancy::{available_shared, blocks};
-use crate::device::context;
 use crate::device::kernel::Kernel;
+use crate::device::state::context;
 
 pub(crate) fn max_active(out: Out<c_int>, function: usize, threads: c_int, dynamic_shared: usize) -> CudaResult {
     let (device, out) = (context::enter()?, out.required()?);

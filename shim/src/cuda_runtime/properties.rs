@@ -5,7 +5,8 @@ use std::ffi::c_int;
 use abi::argument::Out;
 use abi::cuda::CudaResult;
 
-use crate::device::{self, Device, attribute, version};
+use crate::device::state::{attribute, version};
+use crate::device::{self, Device};
 
 /// Size of the structure in CUDA 12 and in CUDA 13.
 const SIZE_12: usize = 1032;

@@ -5,7 +5,8 @@ use abi::library::Library;
 use super::error;
 use crate::boundary::guard::{self, Rules};
 use crate::compute;
-use crate::device::{self, context, version};
+use crate::device;
+use crate::device::state::{context, version};
 
 /// `cudaErrorInsufficientDriver`
 const INSUFFICIENT_DRIVER: u32 = 35;

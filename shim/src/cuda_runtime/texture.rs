@@ -8,9 +8,9 @@ use abi::library::Library;
 
 use super::array::{description, format};
 use super::header::ChannelFormat;
-use crate::device::context;
-use crate::device::texture::{self, Resource, Sampling};
-use crate::device::view::View;
+use crate::device::memory::texture::{self, Resource, Sampling};
+use crate::device::memory::view::View;
+use crate::device::state::context;
 
 /// The first 64 bytes of `cudaResourceDesc`, which is all of it in CUDA 12; the rest in 13 is reserved.
 #[repr(C)]

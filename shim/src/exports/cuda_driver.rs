@@ -10,7 +10,6 @@ use crate::cuda_driver::graph::{self, KernelParamsV2};
 use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
 use crate::cuda_driver::module::LaunchConfig;
 use crate::cuda_driver::{context, device, ipc, memory, module, stream, tensor_map, texture};
-use crate::device::calls::capture;
 use crate::device::calls::graph::{
     self as shared, HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo,
 };
@@ -19,11 +18,12 @@ use crate::device::calls::graph_node::NodeParams;
 use crate::device::calls::header::{AccessDescription, MemLocation, PoolProperties};
 use crate::device::calls::occupancy::SharedBytesOf;
 use crate::device::calls::stream::{Callback, HostFunction};
-use crate::device::calls::{self, error, pool};
-use crate::device::ipc::Handle;
-use crate::device::stream::attribute::Value;
-use crate::device::stream::per_thread_default as per_thread;
-use crate::device::view::View;
+use crate::device::calls::{self, capture, pool};
+use crate::device::memory::ipc::Handle;
+use crate::device::memory::view::View;
+use crate::device::state::error_names;
+use crate::device::work::stream::attribute::Value;
+use crate::device::work::stream::per_thread_default as per_thread;
 use crate::exports::entry_point;
 use crate::nccl::replicas::capturing;
 
@@ -405,8 +405,8 @@ exports! {
         fn cuLogsRegisterCallback(function: usize, data: usize, out: Out<usize>) = device::register_log;
         fn cuLogsUnregisterCallback(handle: usize) = device::unregister_log;
         fn cuDriverGetVersion(out: Out<c_int>) = device::driver_version;
-        fn cuGetErrorName(code: c_uint, out: Out<*const c_char>) = error::driver_name;
-        fn cuGetErrorString(code: c_uint, out: Out<*const c_char>) = error::driver_string;
+        fn cuGetErrorName(code: c_uint, out: Out<*const c_char>) = error_names::driver_name;
+        fn cuGetErrorString(code: c_uint, out: Out<*const c_char>) = error_names::driver_string;
         fn cuGetExportTable(table: Out<usize>, id: Out<[u8; 16]>) = device::export_table;
         fn cuGetProcAddress(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong) = entry_point::proc_address_v1;
         fn cuGetProcAddress_v2(symbol: Text, out: Out<usize>, wanted: c_int, flags: c_ulonglong, status: Out<c_uint>) = entry_point::proc_address;

@@ -18,11 +18,12 @@ use crate::device::calls::graph_node::{self, NodeParams};
 use crate::device::calls::header::{AccessDescription, Dim3, MemLocation, PoolProperties};
 use crate::device::calls::stream::{Callback, HostFunction};
 use crate::device::calls::{self, ipc, pool, stream_attribute};
-use crate::device::ipc::Handle;
-use crate::device::stream::attribute::Value;
-use crate::device::stream::per_thread_default as per_thread;
-use crate::device::texture::Sampling;
-use crate::device::view::View;
+use crate::device::memory::ipc::Handle;
+use crate::device::memory::texture::Sampling;
+use crate::device::memory::view::View;
+use crate::device::state::error_names;
+use crate::device::work::stream::attribute::Value;
+use crate::device::work::stream::per_thread_default as per_thread;
 use crate::exports::entry_point;
 use crate::nccl::replicas::capturing;
 
@@ -355,8 +356,8 @@ exports! {
         fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, format: c_uint) -> ChannelFormat = |x, y, z, w, format| ChannelFormat { bits: [x, y, z, w], format };
         fn cudaGetLastError() -> u32 = error::get_last;
         fn cudaPeekAtLastError() -> u32 = error::peek;
-        fn cudaGetErrorName(code: u32) -> *const c_char = calls::error::name;
-        fn cudaGetErrorString(code: u32) -> *const c_char = calls::error::string;
+        fn cudaGetErrorName(code: u32) -> *const c_char = error_names::name;
+        fn cudaGetErrorString(code: u32) -> *const c_char = error_names::string;
         fn __cudaRegisterFatBinary(image: *const c_void) -> *mut *mut c_void = launch::register_fat_binary;
         fn __cudaRegisterFatBinaryEnd(handle: *mut *mut c_void) = launch::registered;
         fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) = launch::unregister_fat_binary;

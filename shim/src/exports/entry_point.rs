@@ -9,7 +9,7 @@ use abi::table::Export;
 use protocol::cuda_history;
 
 use super::find as find_export;
-use crate::device::version;
+use crate::device::state::version;
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`, `_VERSION_NOT_SUFFICIENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use protocol::hybrid::Facts;
 
-use crate::device::neighbors;
+use crate::device::state::neighbors;
 use crate::settings::{self, hybrid};
 
 /// Called before any other function of this library.

@@ -9,7 +9,8 @@ use dataplane::lock::Mutex;
 use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
 use super::release;
 use crate::boundary::table::exports;
-use crate::device::{self, version};
+use crate::device;
+use crate::device::state::version;
 
 /// CUDNN_STATUS_BAD_PARAM, and the same with "null pointer" for an argument.
 const REFUSALS: Refusals = Refusals { handle: 2000, value: 2002 };

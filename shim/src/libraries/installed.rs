@@ -13,7 +13,7 @@ use dataplane::lock::Mutex;
 
 use super::objects::{Answer, Code};
 use crate::boundary::gap;
-use crate::device::version;
+use crate::device::state::version;
 
 /// Files that the program opened by path, for which it got our functions instead.
 static ASKED_FOR: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());

@@ -13,8 +13,8 @@ use super::objects::{Answer, Code, Objects, Refusals, kind};
 use super::release;
 use crate::boundary::gap;
 use crate::boundary::table::exports;
-use crate::device::image::{self, Code as Found};
-use crate::device::program::{Invalid, Program};
+use crate::device::kernel::image::{self, Code as Found};
+use crate::device::kernel::program::{Invalid, Program};
 
 /// NVJITLINK_ERROR_INVALID_INPUT.
 const REFUSALS: Refusals = Refusals { handle: 3, value: 3 };

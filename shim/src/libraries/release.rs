@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use crate::device::version;
+use crate::device::state::version;
 
 /// Major, minor and patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use dataplane::call::{Buffer, Place};
 
 use super::communicator::Communicator;
 use super::error::{NcclError, NcclResult};
-use crate::device::address::{self, Known};
-use crate::device::memory::Kind;
-use crate::device::{self, Device, misuse};
+use crate::device::memory::address::{self, Known};
+use crate::device::memory::{Kind, misuse};
+use crate::device::{self, Device};
 
 /// Where `bytes` at `address` are. Refuses memory that a kernel on the communicator's device could not access, and memory of
 /// its peers, which NCCL does not take.
@@ -44,7 +44,7 @@ pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
 }
 
 fn in_arena(device: &'static Device, offset: usize) -> Option<Place> {
-    let arena = device::arena_of(device).ok()?;
+    let arena = device::memory::arena_of(device).ok()?;
     Some(Place {
         file_id: arena.file_id(),
         length: arena.length() as u64,

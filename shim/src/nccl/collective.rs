@@ -12,7 +12,7 @@ use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction};
 use crate::call_site;
-use crate::device::stream::{self, Stream};
+use crate::device::work::stream::{self, Stream};
 
 /// The arguments common to all collectives.
 struct Arguments {

@@ -485,7 +485,7 @@ pub(crate) fn process() -> NcclResult<Arc<Process>> {
 /// # Errors
 /// If the device cannot get memory.
 pub(crate) fn participant(device: &'static Device, one_rank: bool) -> NcclResult<Participant> {
-    let arena = device::arena_of(device)?;
+    let arena = device::memory::arena_of(device)?;
     let global_rank = crate::process::rank().filter(|_| one_rank).unwrap_or(device.gpu.rank.0);
     let arena = SharedFile { fd: arena.fd(), length: arena.length() as u64 };
     let (domain, bus) = device.gpu.pci();

@@ -8,7 +8,7 @@ use protocol::plan::ClusterPlan;
 
 use super::communicator::Communicator;
 use super::log::{self, Subsystem, info};
-use crate::device::version;
+use crate::device::state::version;
 
 /// The sizes up to which the ring uses a protocol, as in NCCL's tuning without NVLS: LL, then LL128 if it has NVLink.
 const LL_BYTES: usize = 64 << 10;

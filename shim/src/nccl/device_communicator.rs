@@ -15,7 +15,7 @@ use super::header::CONFIG_MAGIC;
 use super::info::version_number;
 use super::{team, window};
 use crate::boundary::gap;
-use crate::device::mapping::GRANULARITY;
+use crate::device::memory::mapping::GRANULARITY;
 use crate::device::memory::{self, Kind};
 
 /// The unit of resource buffer handles, bytes.

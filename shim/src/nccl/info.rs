@@ -7,7 +7,7 @@ use abi::argument::Out;
 use super::communicator::{COMMUNICATORS, resolve};
 use super::error::{self, NcclResult};
 use super::header::{VERSION_NEWEST, VERSION_TWELVE};
-use crate::device::version;
+use crate::device::state::version;
 
 /// Body of `ncclGetVersion`: the NCCL version that PyTorch's wheels ship with the process's CUDA major version.
 pub(crate) fn version(out: Out<c_int>) -> NcclResult {

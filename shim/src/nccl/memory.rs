@@ -10,8 +10,9 @@ use abi::handle::Handles;
 use super::buffer::place;
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
-use crate::device::memory::{self, Kind};
-use crate::device::{context, current, misuse};
+use crate::device::current;
+use crate::device::memory::{self, Kind, misuse};
+use crate::device::state::context;
 use crate::report::finding;
 
 /// Registered with `ncclCommRegister`.

@@ -22,7 +22,7 @@ use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::graph::{capture, exec};
-use crate::device::stream::{self, Stream};
+use crate::device::work::stream::{self, Stream};
 use crate::process::fork;
 use crate::sanitizer::averaged;
 

@@ -16,7 +16,8 @@ use super::communicator::{Communicator, process, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{memory, team};
 use crate::boundary::gap;
-use crate::device::{self, ipc};
+use crate::device;
+use crate::device::memory::ipc;
 use crate::sanitizer::init;
 
 static WINDOWS: Handles<Window> = Handles::new(15);

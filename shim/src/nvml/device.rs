@@ -8,7 +8,7 @@ use protocol::profile::Architecture;
 use super::error::{NvmlError, NvmlResult};
 use super::header::{self, PciInfo, PciInfoV1};
 use super::system::{gpus, put};
-use crate::device::health;
+use crate::device::state::health;
 use protocol::gpu::Gpu;
 
 /// Distance between handles, and their mark: no handle is a valid address or a handle of another library.

@@ -17,8 +17,8 @@ use super::error::{NvmlError, NvmlResult};
 use super::header::EventData;
 use super::model;
 use super::system::gpus;
-use crate::device::health::{self, Notice};
-use crate::device::meter;
+use crate::device::state::health::{self, Notice};
+use crate::device::state::meter;
 use protocol::gpu::Gpu;
 
 /// `nvmlEventType*`.

@@ -8,7 +8,7 @@ use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::header::FieldValue;
 use super::{hybrid, link, model, sensors};
-use crate::device::health::{self, Condition};
+use crate::device::state::health::{self, Condition};
 use protocol::gpu::Gpu;
 
 /// A value and its `NVML_VALUE_TYPE_*`.

@@ -14,8 +14,8 @@ use super::error::{NvmlError, NvmlResult};
 use super::header::{GpmMetric, GpmMetrics, Versioned};
 use super::model::Market;
 use super::system::gpus;
-use crate::device::energy::Work;
-use crate::device::{meter, neighbors};
+use crate::device::state::energy::Work;
+use crate::device::state::{meter, neighbors};
 
 /// `NVML_GPM_METRICS_GET_VERSION` and `NVML_GPM_SUPPORT_VERSION`: unlike other versions, without the size.
 const VERSION: c_uint = 1;

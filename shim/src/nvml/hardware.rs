@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
-use crate::device::health;
+use crate::device::state::health;
 use abi::argument::Out;
 use protocol::gpu::Gpu;
 

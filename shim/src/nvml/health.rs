@@ -9,7 +9,7 @@ use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::header::{self, EccErrorCounts, EccSramErrorStatus};
 use super::model;
-use crate::device::health;
+use crate::device::state::health;
 
 /// Succeeds if error correction is on.
 fn corrected(device: Handle) -> NvmlResult {

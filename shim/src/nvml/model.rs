@@ -5,7 +5,7 @@ use protocol::gpu_event::Throttle;
 pub(crate) use protocol::market::{Market, ecc, remaps_rows, retires_pages};
 use protocol::profile::{Architecture, GpuProfile};
 
-use crate::device::energy::Spent;
+use crate::device::state::energy::Spent;
 
 /// The load of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

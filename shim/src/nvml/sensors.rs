@@ -10,7 +10,7 @@ use super::device::Handle;
 use super::error::{NvmlError, NvmlResult};
 use super::header::{self, Temperature, ThermalSensor, ThermalSettings, Utilization, Versioned, ViolationTime};
 use super::model::{self, Load, Market};
-use crate::device::{health, meter, neighbors};
+use crate::device::state::{health, meter, neighbors};
 use protocol::gpu::Gpu;
 
 /// The load of the GPU from all processes of the machine.

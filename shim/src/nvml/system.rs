@@ -8,7 +8,7 @@ use super::hybrid;
 use abi::argument::Out;
 use protocol::gpu::Gpu;
 
-use crate::device::version;
+use crate::device::state::version;
 use crate::settings;
 
 static USERS: AtomicU32 = AtomicU32::new(0);

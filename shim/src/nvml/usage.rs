@@ -13,7 +13,7 @@ use super::header::{
 };
 use super::model::{self, Load};
 use super::{hybrid, sensors};
-use crate::device::neighbors::{self, Holder};
+use crate::device::state::neighbors::{self, Holder};
 
 /// (total, used) bytes.
 fn memory(device: Handle) -> NvmlResult<(u64, u64)> {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::files::{Crate, Import};
 
-/// The stages of one crate, lowest first: each may use those before it, and itself.
+/// The stages of one crate, or of a directory in it, lowest first: each may use those before it, and itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stages {
-    /// The crate's directory, from the root of the repository.
+    /// The directory that the stages are in, from the root of the repository: a crate's `src`, or one below it.
     pub directory: String,
     names: Vec<String>,
 }
@@ -54,16 +54,16 @@ impl Stages {
         lists
     }
 
-    /// The violations of the order in `krate`.
+    /// The violations of the order in `krate`, to which the directory belongs.
     pub fn check(&self, krate: &Crate) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for file in krate.files().filter(|file| !is_root(file)) {
-            if self.stage(file).is_none() {
+        for file in krate.files() {
+            if self.inside(file).is_some_and(|inside| !is_root(inside)) && self.stage(file).is_none() {
                 violations.push(Violation::Unlisted(file.display().to_string()));
             }
         }
         for name in &self.names {
-            if !krate.files().any(|file| top(file) == *name) {
+            if !krate.files().any(|file| self.inside(file).is_some_and(|inside| top(inside) == *name)) {
                 violations.push(Violation::Empty(name.clone()));
             }
         }
@@ -83,14 +83,32 @@ impl Stages {
         self.names.iter().map(String::as_str)
     }
 
+    /// The crate's `src`, from the root of the repository.
+    pub fn source(&self) -> &str {
+        self.split().0
+    }
+
+    /// `src` of the crate, and the directory's path from it.
+    fn split(&self) -> (&str, &str) {
+        self.directory.find("/src/").map_or((&self.directory, ""), |at| {
+            let (source, below) = self.directory.split_at(at + "/src".len());
+            (source, &below[1..])
+        })
+    }
+
+    /// The path, from the directory, of a file of the crate; none for one outside.
+    fn inside<'a>(&self, file: &'a Path) -> Option<&'a Path> {
+        file.strip_prefix(self.split().1).ok()
+    }
+
     fn stage(&self, file: &Path) -> Option<usize> {
-        let top = top(file);
+        let top = top(self.inside(file)?);
         self.names.iter().position(|name| *name == top)
     }
 }
 
 fn is_root(file: &Path) -> bool {
-    matches!(file.to_str(), Some("lib.rs" | "main.rs"))
+    matches!(file.to_str(), Some("lib.rs" | "main.rs" | "mod.rs"))
 }
 
 /// The first part of a file's path: a directory, or the name of a file without a directory.

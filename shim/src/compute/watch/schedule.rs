@@ -15,7 +15,7 @@ use crate::compute::cxx::{Device, IValue};
 use crate::compute::object::Tensor;
 use crate::compute::operator::Operator;
 use crate::compute::waits::host_waits;
-use crate::device::stream::{self, Stream};
+use crate::device::work::stream::{self, Stream};
 use crate::process::delay;
 
 /// A tensor in more pieces is not tracked.

@@ -6,7 +6,8 @@ use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
 use crate::device::graph::capture::{self, Info, Mode};
-use crate::device::{context, stream, version};
+use crate::device::state::{context, version};
+use crate::device::work::stream;
 
 pub(crate) fn begin(handle: usize, mode: c_uint) -> CudaResult {
     context::enter()?;

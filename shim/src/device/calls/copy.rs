@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use abi::cuda::CudaResult;
 
-use crate::device::context;
-use crate::device::copy::{Direction, Extent, Layout, When};
-use crate::device::stream::{self, Stream};
-use crate::device::submit::copy;
+use crate::device::graph::submit::copy;
+use crate::device::memory::copy::{Direction, Extent, Layout, When};
+use crate::device::state::context;
+use crate::device::work::stream::{self, Stream};
 
 /// The default stream of the call under way, on the current device.
 ///

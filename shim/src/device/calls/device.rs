@@ -7,8 +7,9 @@ use abi::argument::{Out, Text};
 use abi::cuda::{CudaError, CudaResult};
 use protocol::gpu;
 
-use crate::device::stream::PRIORITIES;
-use crate::device::{self, attribute, context};
+use crate::device;
+use crate::device::state::{attribute, context};
+use crate::device::work::stream::PRIORITIES;
 
 pub(crate) fn get_attribute(out: Out<c_int>, number: c_int, ordinal: c_int) -> CudaResult {
     let value = attribute::get(device::get(ordinal)?, number).ok_or(CudaError::INVALID_VALUE)?;

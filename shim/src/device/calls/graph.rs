@@ -10,14 +10,14 @@ use abi::library::Library;
 use super::header::Dim3;
 use super::stream::HostFunction;
 use crate::boundary::gap;
-use crate::device::copy::{BoxCopy, BoxFill, Extent, Layout};
 use crate::device::graph::exec::{self, Difference};
-use crate::device::graph::structure::{self, Entry, Graph, graph_of, resolve};
-use crate::device::graph::structure::{HostCall, Operation};
+use crate::device::graph::structure::{self, Entry, Graph, HostCall, Operation, graph_of, resolve};
 use crate::device::graph::user_object;
 use crate::device::kernel::Kernel;
-use crate::device::launch::{self, Arguments, Launch};
-use crate::device::{context, event, stream};
+use crate::device::kernel::launch::{self, Arguments, Launch};
+use crate::device::memory::copy::{BoxCopy, BoxFill, Extent, Layout};
+use crate::device::state::context;
+use crate::device::work::{event, stream};
 
 pub(crate) fn create(out: Out<usize>, flags: c_uint) -> CudaResult {
     if flags != 0 {

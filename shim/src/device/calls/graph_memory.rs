@@ -6,8 +6,8 @@ use abi::cuda::CudaResult;
 use super::graph::{add, look};
 use super::header::{AccessDescription, PoolProperties};
 use super::pool;
-use crate::device::graph::allocation;
 use crate::device::graph::structure::{Operation, resolve};
+use crate::device::memory::graph_memory;
 
 /// `cudaMemAllocNodeParams`, `CUDA_MEM_ALLOC_NODE_PARAMS`
 #[repr(C)]
@@ -40,7 +40,7 @@ pub(crate) fn add_allocation(
 }
 
 pub(crate) fn add_free(out: Out<usize>, graph: usize, after: Out<usize>, count: usize, address: usize) -> CudaResult {
-    add(out, graph, after, count, || Ok(Operation::Free(allocation::find(address)?)))
+    add(out, graph, after, count, || Ok(Operation::Free(graph_memory::find(address)?)))
 }
 
 /// The pool is described as at creation: pinned memory of the device.

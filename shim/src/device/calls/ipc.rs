@@ -5,8 +5,9 @@ use std::ffi::c_uint;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
-use crate::device::ipc::{self, Handle};
-use crate::device::{context, stream};
+use crate::device::memory::ipc::{self, Handle};
+use crate::device::state::context;
+use crate::device::work::stream;
 
 /// `cudaIpcMemLazyEnablePeerAccess`, the only flag, which must be given.
 const LAZY_PEER_ACCESS: c_uint = 1;

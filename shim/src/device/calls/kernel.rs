@@ -6,8 +6,9 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 
 use crate::boundary::gap;
+use crate::device::Device;
 use crate::device::kernel::Kernel;
-use crate::device::{Device, attribute};
+use crate::device::state::attribute;
 
 /// Assumed for a kernel without code here: a medium register count and no static shared memory.
 const ASSUMED_REGISTERS: u32 = 32;

@@ -11,9 +11,9 @@ use dataplane::lock::Mutex;
 
 use super::module::Options;
 use crate::boundary::gap;
-use crate::device::image::{self, Code};
-use crate::device::program::{Invalid, Program};
-use crate::device::{attribute, context};
+use crate::device::kernel::image::{self, Code};
+use crate::device::kernel::program::{Invalid, Program};
+use crate::device::state::{attribute, context};
 
 /// One link under way.
 #[derive(Debug, Default)]

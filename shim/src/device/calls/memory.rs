@@ -5,10 +5,12 @@ use std::ffi::c_uint;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
-use crate::device::allocator::ALIGNMENT;
-use crate::device::graph::{allocation, capture};
-use crate::device::memory::{self, HostKind, Kind};
-use crate::device::{Device, address, all, context, misuse, neighbors, pool, stream};
+use crate::device::graph::capture;
+use crate::device::memory::allocator::ALIGNMENT;
+use crate::device::memory::{self, HostKind, Kind, address, graph_memory, misuse, pool};
+use crate::device::state::context;
+use crate::device::work::stream;
+use crate::device::{Device, all};
 use crate::report::finding;
 
 /// Allocates device memory on `device`; shared with the driver's calls.
@@ -39,7 +41,7 @@ fn release_at(address: usize) -> CudaResult {
         return Err(CudaError::INVALID_VALUE);
     }
     if let Kind::Graph(_) = location.kind {
-        return allocation::free(address);
+        return graph_memory::free(address);
     }
     stream::synchronize_device(location.device);
     memory::free(address)?;
@@ -134,7 +136,7 @@ pub(crate) fn host_flags(out: Out<c_uint>, address: usize) -> CudaResult {
 
 pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> CudaResult {
     let device = context::enter()?;
-    let (left, all) = device.memory.info(neighbors::held_by_others(device));
+    let (left, all) = memory::info(device, device.share.held_by_others());
     free.required()?.set(left as usize)?;
     Ok(total.set(all as usize)?)
 }

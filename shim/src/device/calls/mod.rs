@@ -4,7 +4,6 @@
 pub(crate) mod capture;
 pub(crate) mod copy;
 pub(crate) mod device;
-pub(crate) mod error;
 pub(crate) mod graph;
 pub(crate) mod graph_memory;
 pub(crate) mod graph_node;

@@ -7,10 +7,11 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 
 use crate::boundary::gap;
-use crate::device::image::{self, Code, Unusable};
+use crate::device::kernel::image::{self, Code, Unusable};
+use crate::device::kernel::program::{self, NotLoaded};
 use crate::device::kernel::{self, Kernel};
-use crate::device::program::{self, NotLoaded};
-use crate::device::{self, Device, attribute, context};
+use crate::device::state::{attribute, context};
+use crate::device::{self, Device};
 use crate::settings::GapPolicy;
 
 /// `CUjit_option`: the buffer for error messages, and its size in bytes.

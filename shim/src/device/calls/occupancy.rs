@@ -5,8 +5,9 @@ use std::ffi::c_int;
 use abi::cuda::{CudaError, CudaResult};
 
 use super::kernel::Figures;
-use crate::device::occupancy::{self, Need};
-use crate::device::{Device, attribute};
+use crate::device::Device;
+use crate::device::kernel::occupancy::{self, Need};
+use crate::device::state::attribute;
 
 const WARP: u32 = 32;
 

@@ -8,9 +8,12 @@ use abi::library::Library;
 
 use super::header::{AccessDescription, MemLocation, PoolProperties};
 use crate::boundary::gap;
-use crate::device::graph::{allocation, capture};
-use crate::device::pool::{self, Value};
-use crate::device::{self, Device, context, stream};
+use crate::device::graph::capture;
+use crate::device::memory::graph_memory;
+use crate::device::memory::pool::{self, Value};
+use crate::device::state::context;
+use crate::device::work::stream;
+use crate::device::{self, Device};
 
 pub(crate) fn malloc_async(out: Out<usize>, size: usize, handle: usize) -> CudaResult {
     context::enter()?;
@@ -135,7 +138,7 @@ pub(crate) fn get_access(out: Out<c_uint>, pool: usize, location: Out<MemLocatio
 
 /// Memory of graphs. Freed memory is not kept back, so reserved equals used.
 pub(crate) fn graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<u64>) -> CudaResult {
-    let (now, most) = allocation::used(device::get(ordinal)?.ordinal);
+    let (now, most) = graph_memory::used(device::get(ordinal)?.ordinal);
     Ok(value.set(match attribute {
         0 | 2 => now,
         1 | 3 => most,
@@ -149,7 +152,7 @@ pub(crate) fn set_graph_attribute(ordinal: c_int, attribute: c_uint, value: Out<
     if !matches!((attribute, value.get()?), (1 | 3, 0)) {
         return Err(CudaError::INVALID_VALUE);
     }
-    allocation::reset_most(device.ordinal);
+    graph_memory::reset_most(device.ordinal);
     Ok(())
 }
 

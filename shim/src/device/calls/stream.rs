@@ -9,9 +9,10 @@ use abi::cuda::{CudaError, CudaResult};
 use crate::boundary::guard;
 use crate::device::graph::capture;
 use crate::device::graph::structure::{HostCall, Operation};
-use crate::device::stream::{self, Kind, PRIORITIES, Stream};
-use crate::device::submit::submit;
-use crate::device::{context, event};
+use crate::device::graph::submit::submit;
+use crate::device::state::context;
+use crate::device::work::event;
+use crate::device::work::stream::{self, Kind, PRIORITIES, Stream};
 use crate::process::delay::{self, Moment};
 use crate::sanitizer::races;
 

@@ -5,9 +5,9 @@ use std::ffi::c_uint;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
-use crate::device::memory::{self, HostKind, Kind};
-use crate::device::stream::{self, attribute};
-use crate::device::{address, context};
+use crate::device::memory::{self, HostKind, Kind, address};
+use crate::device::state::context;
+use crate::device::work::stream::{self, attribute};
 
 pub(crate) fn get(handle: usize, id: c_uint, out: Out<attribute::Value>) -> CudaResult {
     context::enter()?;

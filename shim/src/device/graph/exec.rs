@@ -8,12 +8,12 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
-use super::allocation::Balance;
 use super::capture;
-use super::condition::Condition;
 use super::structure::{Choice, Conditional, Entry, Graph, Operation, Sequence};
 use crate::device;
-use crate::device::stream::{self, Kind, Stream};
+use crate::device::kernel::condition::Condition;
+use crate::device::memory::graph_memory::Balance;
+use crate::device::work::stream::{self, Kind, Stream};
 use crate::sanitizer::branch::Branches;
 use crate::sanitizer::owner::Replay;
 use crate::sanitizer::races;

@@ -20,7 +20,7 @@ use dataplane::lock::Mutex;
 
 use self::object::{Object, Runtime};
 use crate::cuda_runtime::error;
-use crate::device::version;
+use crate::device::state::version;
 use crate::libraries::installed;
 
 /// An object that was looked at.

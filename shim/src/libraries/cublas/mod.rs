@@ -29,7 +29,7 @@ use handle::{
 };
 
 use crate::boundary::table::exports;
-use crate::device::version;
+use crate::device::state::version;
 use abi::table::Export;
 
 exports! {

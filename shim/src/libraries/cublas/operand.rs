@@ -2,7 +2,7 @@
 
 use super::element::{Element, Wide};
 use super::number::Number;
-use crate::device::address::{self, Known};
+use crate::device::memory::address::{self, Known};
 
 /// The elements of a vector or matrix, as columns of consecutive elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use product::Heuristic;
 use super::cublas::handle::text;
 use super::release;
 use crate::boundary::table::exports;
-use crate::device::version;
+use crate::device::state::version;
 
 exports! {
     library CublasLt;

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use abi::cuda::{CudaError, CudaResult};
 use dataplane::lock::Mutex;
 
-use super::allocation;
-use super::captured::Captured;
 use super::structure::{self, GRAPHS, Graph, Operation};
-use super::undo::Undo;
 use crate::device::Device;
-use crate::device::stream::{Kind, Stream};
+use crate::device::memory::graph_memory;
+use crate::device::memory::undo::Undo;
+use crate::device::work::captured::Captured;
+use crate::device::work::stream::{Kind, Stream};
 
 /// `cudaStreamCaptureMode`: what the program promises not to call during a capture, and in which threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -519,7 +519,7 @@ impl Capture {
     /// As [`Capture::add`]; `INVALID_VALUE` for memory that does not belong to a graph, or is already freed. The capture is then
     /// invalid.
     pub(crate) fn free(&self, stream: &Arc<Stream>, address: usize) -> CudaResult {
-        let added = allocation::find(address).and_then(|allocation| self.add(&[stream], Operation::Free(allocation)));
+        let added = graph_memory::find(address).and_then(|allocation| self.add(&[stream], Operation::Free(allocation)));
         added.inspect_err(|_| self.invalidate())
     }
 

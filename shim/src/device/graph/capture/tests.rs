@@ -1,6 +1,6 @@
 use super::*;
-use crate::device::event::{self, Event, Use};
-use crate::device::stream;
+use crate::device::work::event::{self, Event, Use};
+use crate::device::work::stream;
 
 /// Held by tests, because they look at all captures of the process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -40,7 +40,7 @@ impl Streams {
 }
 
 fn empty(stream: &Arc<Stream>) -> CudaResult {
-    crate::device::submit::submit(Operation::Empty, stream)
+    crate::device::graph::submit::submit(Operation::Empty, stream)
 }
 
 /// What a step of a program does to a capture in `one`.

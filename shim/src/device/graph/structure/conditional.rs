@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Graph;
-use crate::device::graph::condition::Condition;
 use crate::device::graph::user_object::Held;
+use crate::device::kernel::condition::Condition;
 
 /// How often the bodies of a conditional node run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

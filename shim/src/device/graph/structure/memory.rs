@@ -6,7 +6,7 @@ use abi::cuda::{CudaError, CudaResult};
 
 use super::{Graph, Operation};
 use crate::device::Device;
-use crate::device::graph::allocation::Allocation;
+use crate::device::memory::graph_memory::Allocation;
 
 impl Graph {
     /// For operations that CUDA does not allow on a graph with nodes that allocate or free.

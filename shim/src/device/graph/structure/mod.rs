@@ -15,15 +15,15 @@ use protocol::ids::SiteId;
 
 pub(crate) use conditional::{Choice, Conditional};
 
-use super::allocation::Allocation;
-use super::condition::Condition;
-use super::undo::Undo;
 use super::user_object::Held;
 use crate::call_site;
-use crate::device::copy::{BoxCopy, BoxFill};
-use crate::device::event::Event;
-use crate::device::launch::KernelCall;
-use crate::device::stream::Stream;
+use crate::device::kernel::condition::Condition;
+use crate::device::kernel::launch::KernelCall;
+use crate::device::memory::copy::{BoxCopy, BoxFill};
+use crate::device::memory::graph_memory::Allocation;
+use crate::device::memory::undo::Undo;
+use crate::device::work::event::Event;
+use crate::device::work::stream::Stream;
 use crate::sanitizer::races;
 
 /// Work of a library, which is issued again at every launch of its graph.

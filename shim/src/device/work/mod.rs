@@ -1,0 +1,6 @@
+//! Work in order: streams, events, and kernels while they run.
+
+pub(crate) mod captured;
+pub(crate) mod event;
+pub(crate) mod running;
+pub(crate) mod stream;
