@@ -177,6 +177,29 @@ fn a_killed_agent_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn of_a_rank_whose_agent_is_lost_before_it_answers_nobody_says_that_it_never_started() {
+    let place = tempfile::tempdir_in("/tmp").unwrap();
+    // The agent stands still when it is told to start its rank.
+    fs::write(
+        place.path().join("s.yaml"),
+        "ftest: 1\nsuite: s\nfixtures:\n  still: { setup: { argv: [sh, -c, 'until kill -STOP $(cat agent); do sleep 0.01; done'] } }\n\
+         cases:\n- id: a\n  cluster: { nodes: 2, gpus_per_node: 1, profile: a100 }\n  coordinator: false\n  uses: [still]\n  \
+         launch: { argv: [sh, -c, 'echo > rank.$RANK; exec sleep 987'], ranks: 2 }\n",
+    )
+    .unwrap();
+    let run = Run::start(place.path());
+    let mut agent = run.agent(place.path(), TOKEN);
+    fs::write(place.path().join("agent"), agent.id().to_string()).unwrap();
+    until("rank 0 runs", || place.path().join("rank.0").exists().then_some(()));
+    kill(&agent);
+    agent.wait().unwrap();
+    let (code, printed) = run.finish();
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("got:      node1 was lost with its machine, "), "{printed}");
+    assert!(!printed.contains("never started"), "{printed}");
+}
+
+#[test]
 fn when_ftest_is_killed_its_agent_leaves_nothing() {
     let place = tempfile::tempdir_in("/tmp").unwrap();
     write(place.path(), "coordinator: false", SLEEPERS);

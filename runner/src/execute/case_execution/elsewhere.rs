@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::CaseExecution;
 use crate::execute::launch::holder_cache;
-use crate::execute::machines::{self, Holders};
+use crate::execute::machines::{self, Holders, StartError};
 use crate::execute::process_tree::ProcessPlan;
 use crate::execute::python::Python;
 use crate::observation::{Hang, Role};
@@ -57,7 +57,7 @@ impl CaseExecution<'_> {
     }
 
     /// Starts a process on the machine of its node, if that is not this one. `None`: it is.
-    pub(super) async fn start_elsewhere(&mut self, process: &ProcessPlan) -> Option<Result<(), String>> {
+    pub(super) async fn start_elsewhere(&mut self, process: &ProcessPlan) -> Option<Result<(), StartError>> {
         let elsewhere = self.elsewhere.as_mut()?;
         let node = machines::node_of(self.case, process.role);
         if node == 0 {

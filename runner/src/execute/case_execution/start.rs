@@ -11,6 +11,7 @@ use crate::execute::launch::environment::{Endpoint, Environment};
 use crate::execute::launch::placement::Shared;
 use crate::execute::launch::port::HeldPort;
 use crate::execute::launch::{no_capture, ranks};
+use crate::execute::machines::StartError;
 use crate::execute::srun::{self, Tasks};
 use crate::execute::{coordinator, warm};
 use crate::observation::{Execution, Exit, ProcessObservation};
@@ -73,18 +74,24 @@ impl CaseExecution<'_> {
                 (_, Some(started)) => started,
                 (Some(Ok(server)), None) if process.leads_session() => {
                     let started = self.tree.start_warm(&process, (&self.scratch, watched), server, &notes).await;
-                    started.map_err(|error| error.to_string())
+                    started.map_err(|error| StartError::NotStarted(error.to_string()))
                 }
                 (warm, None) => {
                     if let Some(Err(why)) = warm {
                         warm::cold(&notes, process.role, why);
                     }
-                    self.tree.start(&process, &self.scratch, watched).map_err(|error| error.to_string())
+                    let started = self.tree.start(&process, &self.scratch, watched);
+                    started.map_err(|error| StartError::NotStarted(error.to_string()))
                 }
             };
             if let Err(error) = started {
-                let error = format!("{}: {error}", process.role);
-                let exit = Exit::NotStarted(error.clone());
+                let (error, exit) = match error {
+                    StartError::NotStarted(why) => {
+                        let why = format!("{}: {why}", process.role);
+                        (why.clone(), Exit::NotStarted(why))
+                    }
+                    StartError::Unanswered(why) => (why, Exit::Unknown),
+                };
                 let (stdout, stderr) = Default::default();
                 self.observation.processes.push(ProcessObservation { role: process.role, exit, stdout, stderr });
                 // Others may run already.

@@ -43,6 +43,17 @@ struct Part {
     going: u32,
 }
 
+/// Why a process does not run, one sentence each.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::execute) enum StartError {
+    /// It was not started.
+    #[error("{0}")]
+    NotStarted(String),
+    /// Its machine was lost, or did not answer: it may have started.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
 impl Elsewhere {
     pub(super) fn new(case: u64) -> Elsewhere {
         Elsewhere { case, parts: BTreeMap::new() }
@@ -63,16 +74,17 @@ impl Elsewhere {
     /// Starts `plan` on the machine of `node`, in `tree`. Its streams go to files below `scratch`.
     ///
     /// # Errors
-    /// It was not started: one sentence.
+    /// It was not started, or nobody knows.
     pub(in crate::execute) async fn start(
         &mut self,
         node: u32,
         plan: &ProcessPlan,
         (scratch, watched): (&Path, bool),
         tree: &mut ProcessTree,
-    ) -> Result<(), String> {
+    ) -> Result<(), StartError> {
         let (case, role) = (self.case, plan.role);
-        let part = self.parts.get_mut(&node).ok_or_else(|| format!("no machine has joined for node {node}"))?;
+        let part = self.parts.get_mut(&node);
+        let part = part.ok_or_else(|| StartError::NotStarted(format!("no machine has joined for node {node}")))?;
         let ((output, from_output), (error, from_error)) = (tokio::io::duplex(PIECE), tokio::io::duplex(PIECE));
         part.machine.follow(case, role, [output, error]);
         let start = Start {
@@ -89,17 +101,21 @@ impl Elsewhere {
             Answer::NotStarted(why) => Some(Err(why)),
             _ => None,
         });
-        match started.await.unwrap_or_else(Err) {
-            Ok(pid) => {
+        let started = started.await;
+        let place = format!("on {}, which is {}", part.name, part.machine);
+        let why = match started {
+            Ok(Ok(pid)) => {
                 let captures = plan.capture([from_output, from_error], (scratch, tree.events(), watched));
                 tree.adopt(role, pid, captures);
-                Ok(())
+                return Ok(());
             }
+            Ok(Err(why)) => StartError::NotStarted(format!("{place}: {why}")),
             Err(why) => {
-                part.machine.forget_role(case, role);
-                Err(format!("on {}, which is {}: {why}", part.name, part.machine))
+                StartError::Unanswered(part.machine.loss_of(&part.name).unwrap_or_else(|| format!("{place}: {why}")))
             }
-        }
+        };
+        part.machine.forget_role(case, role);
+        Err(why)
     }
 
     /// Sends the signal of kill number `kill` of `case` if its target is elsewhere; the event `Hit` says what happened.

@@ -106,6 +106,11 @@ impl Machine {
         self.state.lock().cases.remove(&case);
     }
 
+    /// How `node` was lost, if the machine is: one sentence.
+    pub(super) fn loss_of(&self, node: &str) -> Option<String> {
+        self.state.lock().lost.as_ref().map(|why| loss(node, &self.to_string(), why))
+    }
+
     /// Gives an order. A lost machine gets none.
     pub(super) fn order(&self, case: u64, order: Order) {
         let _ = self.orders.send(ToAgent::Case { case, order });
@@ -119,6 +124,11 @@ impl Machine {
             let _ = writing.await;
         }
     }
+}
+
+/// One sentence.
+fn loss(node: &str, machine: &str, why: &str) -> String {
+    format!("{node} was lost with its machine, {machine}: {why}")
 }
 
 async fn write(mut writer: Writer, mut orders: UnboundedReceiver<ToAgent>) {
@@ -144,8 +154,7 @@ async fn read(mut reader: Reader, state: Arc<Mutex<State>>, machine: String) {
     let mut state = state.lock();
     for (_, listener) in state.cases.drain() {
         // A receiver that is gone needs nothing any more.
-        let sentence = format!("{} was lost with its machine, {machine}: {why}", listener.node);
-        let _ = listener.events.send(Event::Lost(sentence));
+        let _ = listener.events.send(Event::Lost(loss(&listener.node, &machine, &why)));
         for role in listener.running {
             let _ = listener.events.send(Event::Ended(role, Exit::Unknown));
         }

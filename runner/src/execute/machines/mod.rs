@@ -18,7 +18,7 @@ mod gate;
 mod machine;
 mod message;
 
-pub(super) use elsewhere::{Elsewhere, node_of};
+pub(super) use elsewhere::{Elsewhere, StartError, node_of};
 pub use fit::{misfit, nodes_elsewhere};
 pub use gate::Gate;
 use machine::Machine;
