@@ -1,7 +1,7 @@
 //! The keys of the suite language, once: the reader knows no other, and the JSON Schema and docs/suites-reference.md are made from here.
 //!
-//! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, or the file of its name), its reading
-//! (`mapping.get("key")`), a use of it in `WHOLE` (the tests of `suite`), and `cargo xtask regen docs`.
+//! To add a key: one [`Key`] in its [`Section`] (`keys.rs`, or the file of its name) with what it [`Needs`], its reading
+//! (`mapping.get("key")`), a use of it in `WHOLE` or `REST` (the tests of `suite`), and `cargo xtask regen docs`.
 //! Tests fail for a key of a table that is never read, a key that is read without a table, and for outdated texts.
 
 pub(crate) mod cluster;
