@@ -16,6 +16,7 @@ use super::limits::{Resources, Timeout};
 use super::network::Network;
 use super::policy::{Retries, Xfail};
 use super::python::PythonNeed;
+use super::relation::Relations;
 use super::srun::{Program, Srun};
 use crate::check::Expectations;
 use crate::check::repeat::Deterministic;
@@ -86,6 +87,8 @@ pub struct Case {
     pub is_compared: bool,
     /// If set, the case runs twice and the two runs must not differ.
     pub deterministic: Option<Deterministic>,
+    /// Changes that must not change the result: the case runs again with each of them.
+    pub holds_under: Option<Relations>,
     /// The directory of the suite file.
     pub dir: PathBuf,
     /// Working directory of its processes.

@@ -11,9 +11,11 @@ pub mod network;
 pub mod outputs;
 pub mod policy;
 pub mod python;
+pub mod relation;
 pub mod requirement;
 pub mod srun;
 pub mod variables;
+pub mod variant;
 
 pub use condition::Requirement;
 pub use definition::Case;

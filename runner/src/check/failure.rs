@@ -98,6 +98,8 @@ kinds! {
     Perf = "perf",
     /// The interpreter lacks something that the case declares.
     Python = "python",
+    /// A change that must not matter changes the result.
+    Relation = "relation",
     /// A value of a report is not as expected.
     Report = "report",
     /// The cluster report does not match its schema.

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod cause;
+pub mod compared;
 pub mod exit;
 pub mod expectations;
 pub mod failure;
@@ -10,6 +11,7 @@ pub mod gap;
 pub mod hang;
 pub mod invariant;
 pub mod need;
+pub mod numbers;
 pub mod operator;
 pub mod output;
 pub mod perf;

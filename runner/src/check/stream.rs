@@ -116,6 +116,19 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// Every match with its groups, and the number of the line in which it starts; `None` if a part of the stream is missing.
+    pub fn matches<'t>(&'t self, regex: &'t Regex) -> Option<impl Iterator<Item = (usize, Captures<'t>)>> {
+        let (mut line, mut counted) = (1, 0);
+        self.cut.is_none().then(move || {
+            regex.captures_iter(&self.bytes).map(move |captures| {
+                let start = captures.get(0).map_or(0, |found| found.start());
+                line += memchr::memchr_iter(b'\n', &self.bytes[counted..start]).count();
+                counted = start;
+                (line, captures)
+            })
+        })
+    }
+
     /// A match that reaches the cut might differ if more of the stream were there.
     fn captures_before(&self, regex: &Regex, cut: usize) -> Option<Captures<'_>> {
         regex.captures(&self.bytes[..cut]).filter(|found| found.get(0).is_some_and(|found| found.end() < cut))
@@ -228,6 +241,17 @@ mod tests {
         let regex = Regex::new("e(..)").unwrap();
         assert_eq!(&text.first_captures(&regex).unwrap()[1], b"ad");
         assert!(text.first_captures(&Regex::new("z abc").unwrap()).is_none(), "one could have come before it");
+    }
+
+    #[test]
+    fn every_match_has_its_line_and_needs_the_whole_stream() {
+        let stream = Captured { head: b"a 1\n\na 2 a 3\n".to_vec(), ..Captured::default() };
+        let (text, regex) = (Text::from_captured(&stream), Regex::new(r"a (\d)").unwrap());
+        let found: Vec<(usize, Vec<u8>)> =
+            text.matches(&regex).unwrap().map(|(line, captures)| (line, captures[1].to_vec())).collect();
+        assert_eq!(found, [(1, b"1".to_vec()), (3, b"2".to_vec()), (3, b"3".to_vec())]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(Text::from_captured(&cut(&file)).matches(&regex).is_none());
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Observation {
     pub scratch: PathBuf,
     /// The observation of the second run of a `deterministic` case that passed the first time.
     pub again: Option<Box<Observation>>,
+    /// The observations of the variants of a case with `holds_under`, in the order of its relations.
+    pub variants: Vec<Observation>,
 }
 
 impl From<Execution> for Observation {

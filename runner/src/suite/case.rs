@@ -19,7 +19,7 @@ use crate::suite::matrix::{self, Combination};
 use crate::suite::reader::{EXTENSION, Mapping, Reader, did_you_mean};
 use crate::suite::{
     Shared, Span, cluster, directory, expect, explain, fault, fixture, gpu, honored, kill, launch, lint, network,
-    policy, requires, slug, template, variables,
+    policy, relation, requires, slug, template, variables,
 };
 
 /// The cases that one item expands to, each with the place of its id.
@@ -138,6 +138,17 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
             "when a signal arrives differs from run to run; end a rank with `faults: [{at: ..., do: kill}]`",
         );
     }
+    let holds_under = relation::read(
+        reader,
+        &case,
+        relation::Unchanged {
+            launch: launch.as_ref(),
+            cluster: cluster.as_ref(),
+            coordinator: coordinated.is_some(),
+            env: &common.env,
+            env_unset: &common.env_unset,
+        },
+    );
     let case_schedule = case.get("schedule").and_then(|node| policy::read_schedule(reader, node));
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     case.finish();
@@ -190,6 +201,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         schedule: case_schedule,
         is_compared: deterministic.is_some(),
         deterministic,
+        holds_under,
         dir: shared.dir.clone(),
         cwd,
     })

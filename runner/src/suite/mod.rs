@@ -33,6 +33,7 @@ mod policy;
 pub mod quantity;
 mod rank;
 mod reader;
+mod relation;
 mod report;
 pub mod requirements;
 mod requires;

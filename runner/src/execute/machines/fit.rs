@@ -25,6 +25,8 @@ pub fn misfit(case: &Case, machines: u32) -> Option<String> {
         "`network` simulates the links between its nodes, and with --machines they are real".to_owned()
     } else if case.deterministic.is_some() {
         "`deterministic` compares files, and with --machines those of a node stay on its machine".to_owned()
+    } else if case.holds_under.is_some() {
+        "`holds_under` changes what its nodes run, and with --machines a node stays on its machine".to_owned()
     } else {
         return None;
     };
@@ -37,7 +39,10 @@ mod tests {
     use protocol::plan::{ClusterPlan, FabricPlan, NodePlan};
 
     use super::*;
+    use crate::case::relation::Relations;
+    use crate::check::compared::Compared;
     use crate::check::repeat::Deterministic;
+    use crate::source::SourceLocation;
 
     fn case(launch: Launch) -> Case {
         let fabric = FabricPlan { kind: "nvlink".into(), bandwidth_gbps: 1.0, latency_us: 0.0, oversubscription: 1.0 };
@@ -82,6 +87,11 @@ mod tests {
         assert!(few.contains("on 3 nodes, and with --machines 1 there are 2; deselect it"), "{few}");
         let twice = Case { deterministic: Some(Deterministic::default()), ..ranks(Some(6)) };
         assert!(misfit(&twice, 2).unwrap().contains("`deterministic` compares files"));
+        let (numbers, tolerance) = (regex::bytes::Regex::new("(?P<loss>.*)").unwrap(), None);
+        let compared = Compared { numbers, rank: None, tolerance, place: SourceLocation::default() };
+        let related = Relations { relations: Vec::new(), compared };
+        let related = Case { holds_under: Some(related), ..ranks(Some(6)) };
+        assert!(misfit(&related, 2).unwrap().contains("`holds_under` changes"));
         let here = Case { deterministic: Some(Deterministic::default()), ..ranks(Some(2)) };
         assert_eq!(misfit(&here, 0), None);
     }

@@ -11,6 +11,7 @@ use crate::case::Case;
 use crate::case::outputs;
 use crate::case::policy::Retries;
 use crate::case::requirement;
+use crate::case::variant::variant;
 use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
 use crate::check::{Failure, FailureKind, finding};
@@ -167,23 +168,23 @@ impl Attempts<'_> {
             (case.schedule, case.is_compared) = (None, true);
         }
         // Without the fixture outputs of the first run.
-        let fresh = case.deterministic.is_some().then(|| case.clone());
+        let fresh = (case.deterministic.is_some() || case.holds_under.is_some()).then(|| case.clone());
         let limit = self.resources.execution.limits.for_case(&case).filter(|limit| limit.has_passed());
         let mut observation = match (limit, requirement::unmet(&case)) {
             (Some(limit), _) => Execution::OutOfTime(limit.whose).into(),
             (None, Some(reason)) => Execution::Skipped(reason).into(),
             (None, None) => self.observe(&mut case).await,
         };
-        if let Some(mut fresh) = fresh
-            && judge::judge(&case, &observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
-        {
-            observation.again = Some(Box::new(self.observe(&mut fresh).await));
+        if let Some(fresh) = fresh {
+            self.repeat(&case, &fresh, &mut observation).await;
         }
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
-        // The second run's output and files are compared first.
-        if let Some(again) = observation.again.as_ref().filter(|_| !self.settings.keep) {
-            self.resources.execution.discard(again);
+        // The output and files of the other runs are compared first.
+        for other in observation.again.iter().map(AsRef::as_ref).chain(&observation.variants) {
+            if !self.settings.keep {
+                self.resources.execution.discard(other);
+            }
         }
         let perf = perf::measure(&case.expect.perf, &case.expect.output, &observation);
         let clean = matches!(verdict, Verdict::Passed | Verdict::Skipped { .. });
@@ -196,6 +197,33 @@ impl Attempts<'_> {
             self.resources.execution.discard(&observation);
         }
         Outcome { verdict, failures, perf, observation, slow, kept }
+    }
+
+    /// Runs a case that passed a second time if it is `deterministic`, and then with each change of `holds_under`. `fresh` is
+    /// the case without the fixture outputs of the first run.
+    async fn repeat(&self, case: &Case, fresh: &Case, observation: &mut Observation) {
+        if case.deterministic.is_some()
+            && judge::judge(case, observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
+        {
+            observation.again = Some(Box::new(self.observe(&mut Cow::Borrowed(fresh)).await));
+        }
+        let Some(relations) = &case.holds_under else { return };
+        // A snapshot that is accepted only later must not keep the variants from running.
+        let mut without_snapshots = case.clone();
+        without_snapshots.expect.snapshots.clear();
+        if judge::judge(&without_snapshots, observation, SnapshotMode::CompareOnly).0 != Verdict::Passed {
+            return;
+        }
+        for relation in &relations.relations {
+            let mut variant: Cow<'_, Case> = Cow::Owned(variant(fresh, relation));
+            self.resources.secrets.learn(variant.env.clone());
+            let seen = self.observe(&mut variant).await;
+            let is_interrupted = seen.execution.is_interrupted();
+            observation.variants.push(seen);
+            if is_interrupted {
+                break;
+            }
+        }
     }
 
     /// Runs the case with its fixtures and their outputs.

@@ -13,6 +13,8 @@ const TEXTS: Shape = Shape::List(0, &Shape::Text);
 const RANK: Shape = Shape::Integer(0, u32::MAX);
 /// Most attempts after the first.
 pub(crate) const MOST_RETRIES: u32 = 20;
+/// The relations that are one word.
+pub(crate) const RELATIONS: &[&str] = &["hash-seed", "time-zone"];
 
 pub(crate) static SUITE: Section = Section {
     name: "suite",
@@ -159,6 +161,12 @@ pub(crate) static CASE: Section = Section {
                 "`false`",
                 "it is [run twice](#deterministic), and what it prints and writes, its reports and its replicas must be the same",
             ).everywhere(),
+            optional(
+                "holds_under",
+                Shape::List(1, &Shape::Either(&[Shape::Choice(RELATIONS), Shape::Section(&RELATION)])),
+                "[changes that must not change the result](#holds_under); the case is run again with each of them",
+            ).everywhere(),
+            optional("compared", Shape::Section(&COMPARED), "what must not change under them").everywhere(),
             optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one").everywhere(),
             optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs").needs(Needs::Else("every case; one plain process counts as rank 0", "fails the case where it is never triggered")),
             optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL").needs(Needs::Coordinator("they hit NCCL operations")),
@@ -173,7 +181,7 @@ pub(crate) static CASE: Section = Section {
         ],
         COMMON,
     ],
-    rules: &[],
+    rules: &[Rule::With("holds_under", "compared"), Rule::With("compared", "holds_under")],
 };
 
 pub(crate) static TIMEOUT: Section = Section {
@@ -310,6 +318,48 @@ pub(crate) static DETERMINISTIC: Section = Section {
             "except_files",
             Shape::List(0, &Shape::Text),
             "globs of files that are not compared, by name or by path from `FTEST_SCRATCH`: `'*.log'`",
+        ),
+    ]],
+    rules: &[],
+};
+
+pub(crate) static RELATION: Section = Section {
+    name: "relation",
+    what: "a relation",
+    about: "A change that must not change the result; several keys are one change.",
+    keys: &[&[
+        optional(
+            "ranks",
+            Shape::Integer(1, MAX_RANKS),
+            "another number of ranks, on as few nodes of the launch as hold them",
+        ),
+        optional("gpu", Shape::Word, "another [profile](profiles.md), of every GPU"),
+        optional("args", Shape::List(1, &Shape::Word), "further arguments of the program, after its own"),
+        optional(
+            "env",
+            Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
+            "variable → another value, for every process; `~` removes it",
+        ),
+    ]],
+    rules: &[Rule::AnyOf(&["ranks", "gpu", "args", "env"])],
+};
+
+pub(crate) static COMPARED: Section = Section {
+    name: "compared",
+    what: "`compared`",
+    about: "The numbers that must not change.",
+    keys: &[&[
+        required(
+            "numbers",
+            Shape::Regex,
+            "finds them in stdout: each named group is a number, and a group `step` names the place; `^` and `$` are ends of lines",
+        ),
+        or("rank", Shape::Integer(0, u32::MAX), "every rank, or the one process", "the rank that prints them"),
+        or(
+            "tolerance",
+            Shape::NotNegative,
+            "`1e-5` for another number of ranks, else `0`",
+            "how far two may be apart, relative to the larger; `0`: equal as printed",
         ),
     ]],
     rules: &[],

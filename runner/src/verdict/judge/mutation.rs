@@ -86,6 +86,12 @@ fn runs_again_otherwise(seen: &mut Observation) {
     seen.again = Some(Box::new(again));
 }
 
+fn prints_otherwise_under_a_relation(seen: &mut Observation) {
+    let mut variant = observation(0);
+    write(&mut variant, 0, "loss 0.5");
+    seen.variants = vec![variant];
+}
+
 fn hang(seen: &mut Observation) {
     let sentence = "rank 0 waits for rank 1".to_owned();
     let hang = Hang { idle: true, sentence, missing: vec![1], ..Hang::default() };
@@ -469,6 +475,12 @@ const RULES: &[(FailureKind, &str, Change, Verdict)] = &[
     (FailureKind::Leak, "", |seen| seen.leaked = vec!["process 7".to_owned()], Verdict::Failed),
     (FailureKind::Exit, "", |seen| seen.processes[0].exit = Exit::Signal(11), Verdict::Failed),
     (FailureKind::Deterministic, "deterministic: true", runs_again_otherwise, Verdict::Failed),
+    (
+        FailureKind::Relation,
+        "holds_under: [hash-seed]\n  compared: {numbers: 'loss (?P<loss>.*)'}",
+        prints_otherwise_under_a_relation,
+        Verdict::Failed,
+    ),
 ];
 
 /// The kinds of failure that are about several attempts of a case, or about what surrounds them: no rule of one verdict.
@@ -486,9 +498,10 @@ fn every_rule_of_the_verdict_has_an_example_that_fails() {
     let mut made: BTreeSet<FailureKind> = KEYS.iter().map(|row| row.kind.clone()).collect();
     for (rule, lines, change, expected) in RULES {
         let case = case(Path::new("/"), lines);
-        let passes = judge(&case, &observation(0), SnapshotMode::CompareOnly);
-        assert_eq!(passes, (Verdict::Passed, vec![]), "{rule}");
         let mut seen = observation(0);
+        write(&mut seen, 0, "loss 0.25");
+        let passes = judge(&case, &seen, SnapshotMode::CompareOnly);
+        assert_eq!(passes, (Verdict::Passed, vec![]), "{rule}");
         change(&mut seen);
         let (verdict, failures) = judge(&case, &seen, SnapshotMode::CompareOnly);
         let kinds: Vec<&FailureKind> = failures.iter().map(|failure| &failure.kind).collect();

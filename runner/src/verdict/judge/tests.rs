@@ -52,6 +52,39 @@ fn verdict(case: &Case, observation: &Observation) -> (Verdict, Vec<String>) {
     (verdict, failures.iter().map(|failure| failure.kind.to_string()).collect())
 }
 
+/// The observation of a run in which rank 0 printed this.
+fn printed(text: &str, execution: Execution) -> Observation {
+    let mut seen = Observation { execution, ..observation(0) };
+    seen.processes[0].stdout.head = text.as_bytes().to_vec();
+    seen
+}
+
+#[test]
+fn a_variant_fails_or_breaks_its_case_by_what_became_of_it() {
+    let lines =
+        "holds_under: [hash-seed, {ranks: 1}]\n  compared: {numbers: 'loss (?P<loss>.*)'}\n  expect: {stdout: first}";
+    let case = case(Path::new("/"), lines);
+    let judged = |variants: Vec<Observation>| {
+        let seen = Observation { variants, ..printed("first loss 0.5", Execution::default()) };
+        verdict(&case, &seen)
+    };
+    let right = || printed("loss 0.5", Execution::default());
+    let near = || printed("loss 0.500001", Execution::default());
+    let relation = || vec!["relation".to_owned()];
+    assert_eq!(judged(vec![right(), near()]), (Verdict::Passed, vec![]), "the expected text is not the variant's");
+    assert_eq!(judged(vec![near(), right()]), (Verdict::Failed, relation()));
+    let mut ended = right();
+    ended.processes[0].exit = Exit::Code(1);
+    assert_eq!(judged(vec![right(), ended]), (Verdict::Failed, relation()));
+    let gap = Gap { library: "cudart".into(), name: "cudaX".into(), detail: String::new(), count: 1, rank: None };
+    let with_gap = Observation { gaps: vec![gap], ..right() };
+    assert_eq!(judged(vec![right(), with_gap]), (Verdict::Broken, relation()));
+    let late = printed("", Execution::OutOfTime("the run".to_owned()));
+    assert_eq!(judged(vec![right(), late]), (Verdict::Broken, relation()));
+    let skipped = Verdict::Skipped { reason: "the run was interrupted".to_owned() };
+    assert_eq!(judged(vec![right(), printed("", Execution::Interrupted)]), (skipped, vec![]));
+}
+
 #[test]
 fn what_is_left_on_a_gpu_is_a_leak_where_nothing_may_be_left() {
     let left = Left { rank: Some(1), allocations: 2, bytes: 1024, streams: 1, communicators: 1, ..Left::default() };
