@@ -103,6 +103,8 @@ fn under_relations(
             }
         }
     }
+    let missing = relations.relations.iter().skip(observation.variants.len());
+    broken.extend(missing.map(|relation| Compared::failed(relation.named(), "it was not run".to_owned())));
     Ok((broken, failures))
 }
 

@@ -73,6 +73,7 @@ fn a_variant_fails_or_breaks_its_case_by_what_became_of_it() {
     let relation = || vec!["relation".to_owned()];
     assert_eq!(judged(vec![right(), near()]), (Verdict::Passed, vec![]), "the expected text is not the variant's");
     assert_eq!(judged(vec![near(), right()]), (Verdict::Failed, relation()));
+    assert_eq!(judged(vec![right()]), (Verdict::Broken, relation()), "nobody knows whether the second holds");
     let mut ended = right();
     ended.processes[0].exit = Exit::Code(1);
     assert_eq!(judged(vec![right(), ended]), (Verdict::Failed, relation()));
