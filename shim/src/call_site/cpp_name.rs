@@ -21,6 +21,31 @@ pub(crate) fn of_kernel(symbol: &str) -> String {
     name.and_then(|name| without_arguments(&name)).unwrap_or_else(|| symbol.to_owned())
 }
 
+/// What a function of C++ is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// Its namespaces.
+    pub(crate) scope: String,
+    pub(crate) name: String,
+    /// Template arguments.
+    pub(crate) arguments: Vec<String>,
+    /// Types of its parameters, as they are listed.
+    pub(crate) parameters: String,
+}
+
+/// The function behind a symbol; `None` if it is not C++.
+pub(crate) fn signature(symbol: &str) -> Option<Signature> {
+    let text = parsed(symbol.as_bytes())?.demangle_with_options(&DemangleOptions::new().no_return_type()).ok()?;
+    let (whole, parameters) = text.strip_suffix(')')?.rsplit_once('(')?;
+    let (path, arguments) = match whole.split_once('<') {
+        Some((path, arguments)) => (path, arguments.strip_suffix('>')?.split(", ").map(str::to_owned).collect()),
+        None => (whole, Vec::new()),
+    };
+    let (scope, name) = path.rsplit_once("::").unwrap_or(("", path));
+    let (scope, name, parameters) = (scope.to_owned(), name.to_owned(), parameters.to_owned());
+    Some(Signature { scope, name, arguments, parameters })
+}
+
 /// `name` without template arguments; `None` if its angle brackets are not in pairs.
 fn without_arguments(name: &str) -> Option<String> {
     let mut depth = 0_usize;

@@ -312,6 +312,9 @@ pub(crate) struct AllocationProperties {
 
 const _: () = assert!(size_of::<AllocationProperties>() == 32);
 
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
+const POSIX_FD: c_uint = 1;
+
 /// Where the properties place physical memory. `CU_MEM_LOCATION_TYPE_HOST` ignores the id, and cannot be shared.
 fn residence(properties: Out<AllocationProperties>) -> CudaResult<Residence> {
     let AllocationProperties { kind, handle_types, location, .. } = properties.get()?;
@@ -335,7 +338,8 @@ pub(crate) fn create(
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    Ok(out.set(mapping::create(residence(properties)?, size)?)?)
+    let is_shareable = properties.get()?.handle_types & POSIX_FD != 0;
+    Ok(out.set(mapping::create(residence(properties)?, size, is_shareable)?)?)
 }
 
 pub(crate) fn release(handle: usize) -> CudaResult {
@@ -413,11 +417,34 @@ pub(crate) fn get_access(out: Out<c_ulonglong>, location: Out<MemLocation>, addr
     Ok(out.set(flags.into())?)
 }
 
-/// Sharing physical memory with other processes is not supported.
-pub(crate) fn export(_out: usize, handle: usize, _kind: c_uint, _flags: c_ulonglong) -> CudaResult {
+/// Physical memory for another process, as a descriptor. Handles of another kind are not supported.
+pub(crate) fn export(out: Out<c_int>, handle: usize, kind: c_uint, flags: c_ulonglong) -> CudaResult {
+    let out = out.required()?;
     mapping::physical(handle)?;
-    gap::record(Library::CudaDriver, "cuMemExportToShareableHandle", "");
-    Err(CudaError::NOT_SUPPORTED)
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    is_descriptor(kind, "cuMemExportToShareableHandle")?;
+    Ok(out.set(mapping::export(handle)?)?)
+}
+
+/// The descriptor is passed in the place of a pointer.
+pub(crate) fn import(out: Out<usize>, descriptor: usize, kind: c_uint) -> CudaResult {
+    let out = out.required()?;
+    is_descriptor(kind, "cuMemImportFromShareableHandle")?;
+    let descriptor = c_int::try_from(descriptor).map_err(|_| CudaError::INVALID_VALUE)?;
+    Ok(out.set(mapping::import(descriptor)?)?)
+}
+
+fn is_descriptor(kind: c_uint, call: &'static str) -> CudaResult {
+    match kind {
+        POSIX_FD => Ok(()),
+        2 | 4 | 8 => {
+            gap::record(Library::CudaDriver, call, "a handle that is not a file descriptor");
+            Err(CudaError::NOT_SUPPORTED)
+        }
+        _ => Err(CudaError::INVALID_VALUE),
+    }
 }
 
 pub(crate) fn write32(handle: usize, address: usize, value: c_uint, flags: c_uint) -> CudaResult {

@@ -165,7 +165,8 @@ exports! {
         fn cuMemUnmap(address: usize, size: usize) = memory::unmap;
         fn cuMemSetAccess(address: usize, size: usize, list: Out<AccessDescription>, count: usize) = memory::set_access;
         fn cuMemGetAccess(out: Out<c_ulonglong>, location: Out<MemLocation>, address: usize) = memory::get_access;
-        fn cuMemExportToShareableHandle(out: usize, handle: usize, kind: c_uint, flags: c_ulonglong) = memory::export;
+        fn cuMemExportToShareableHandle(out: Out<c_int>, handle: usize, kind: c_uint, flags: c_ulonglong) = memory::export;
+        fn cuMemImportFromShareableHandle(out: Out<usize>, descriptor: usize, kind: c_uint) = memory::import;
         fn cuStreamWriteValue32(stream: usize, address: usize, value: c_uint, flags: c_uint) = memory::write32;
         fn cuStreamWriteValue32_v2(stream: usize, address: usize, value: c_uint, flags: c_uint) = memory::write32;
         fn cuStreamWriteValue64(stream: usize, address: usize, value: c_ulonglong, flags: c_uint) = memory::write64;
@@ -481,7 +482,7 @@ exports! {
         cuMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync_ptsz cuMemDiscardBatchAsync
         cuMemDiscardBatchAsync_ptsz cuMemFree cuMemGetAddressRange cuMemGetDefaultMemPool
         cuMemGetHandleForAddressRange cuMemGetInfo cuMemGetLocationInfo cuMemGetMemPool
-        cuMemHostGetDevicePointer cuMemHostRegister cuMemImportFromShareableHandle cuMemMapArrayAsync
+        cuMemHostGetDevicePointer cuMemHostRegister cuMemMapArrayAsync
         cuMemMapArrayAsync_ptsz cuMemPoolExportPointer cuMemPoolExportToShareableHandle
         cuMemPoolImportFromShareableHandle cuMemPoolImportPointer cuMemPrefetchAsync cuMemPrefetchAsync_ptsz
         cuMemPrefetchAsync_v2 cuMemPrefetchAsync_v2_ptsz cuMemPrefetchBatchAsync cuMemPrefetchBatchAsync_ptsz

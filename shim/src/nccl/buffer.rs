@@ -5,7 +5,7 @@ use dataplane::call::{Buffer, Place};
 use super::communicator::Communicator;
 use super::error::{NcclError, NcclResult};
 use crate::device::memory::address::{self, Known};
-use crate::device::memory::{Kind, misuse};
+use crate::device::memory::misuse;
 use crate::device::{self, Device};
 
 /// Where `bytes` at `address` are. Refuses memory that a kernel on the communicator's device could not access, and memory of
@@ -36,11 +36,10 @@ pub(super) fn place(communicator: &Communicator, what: &str, address: *mut u8, b
 }
 
 /// Where a range of device memory is in its memory file. A range over several mappings is not contiguous there, so it
-/// travels like host memory. So does memory of another process, which is in no arena of this one.
+/// travels like host memory. So does memory that is in no arena of this process.
 pub(super) fn place_in_arena(address: usize, bytes: usize) -> Option<Place> {
-    let location =
-        address::locate(address).filter(|location| location.bytes_left >= bytes && location.kind != Kind::Imported)?;
-    in_arena(location.device, location.offset)
+    let location = address::locate(address).filter(|location| location.bytes_left >= bytes)?;
+    in_arena(location.device, location.offset?)
 }
 
 fn in_arena(device: &'static Device, offset: usize) -> Option<Place> {

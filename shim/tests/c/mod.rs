@@ -303,6 +303,11 @@ fn ipc() {
 }
 
 #[test]
+fn exported() {
+    check("exported");
+}
+
+#[test]
 fn stream() {
     check("stream");
 }

@@ -548,7 +548,10 @@ pub(super) extern "C" fn copy_async(context: &mut Context, warp: &mut Warp, size
     }
 }
 
-pub(super) extern "C" fn nanosleep(_context: &mut Context, _warp: &mut Warp, _mode: u64) {}
+/// Whoever sleeps waits for another, often a process that has no core of its own.
+pub(super) extern "C" fn nanosleep(_context: &mut Context, _warp: &mut Warp, _mode: u64) {
+    std::thread::yield_now();
+}
 
 pub(super) extern "C" fn stack_check(context: &mut Context, _warp: &mut Warp, _mode: u64) {
     if context.args[0] as u64 > context.local_bytes {

@@ -8,6 +8,7 @@ pub(crate) mod image;
 pub(crate) mod launch;
 pub(crate) mod occupancy;
 pub(crate) mod program;
+mod published;
 mod registry;
 pub(crate) mod symbol;
 

@@ -10,7 +10,7 @@ use abi::handle::Handles;
 use dataplane::lock::Mutex;
 
 use super::program::{self, Compiled, Found, Program};
-use super::symbol;
+use super::{published, symbol};
 use crate::device::Device;
 use crate::settings::{self, Compute};
 
@@ -139,7 +139,7 @@ impl Kernel {
         }
     }
 
-    /// Its PTX for `device`.
+    /// Its PTX for `device`, or ours in its place.
     ///
     /// # Errors
     /// Why there is none.
@@ -152,8 +152,10 @@ impl Kernel {
             Self::Registered { image: 0, .. } => Err(NoCode::Gap(name())),
             Self::Registered { image, .. } => match program::of_fat_binary(*image, device) {
                 Found::Program(program) => Ok(program),
-                Found::Gap(None) => Err(NoCode::Gap(name())),
-                Found::Gap(Some(why)) => Err(NoCode::Gap(format!("{}: {why}", name()))),
+                Found::Gap(why) => published::program(&name()).ok_or_else(|| match why {
+                    None => NoCode::Gap(name()),
+                    Some(why) => NoCode::Gap(format!("{}: {why}", name())),
+                }),
                 Found::Nothing => Err(NoCode::NotForDevice),
             },
             Self::Loaded(function) => function.program.clone().ok_or_else(|| NoCode::Gap(name())),

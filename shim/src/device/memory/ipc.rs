@@ -152,7 +152,7 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     let within = address - base;
     (within < known.size).then(|| Location {
         device: &all()[known.device as usize],
-        offset: 0,
+        offset: None,
         base: *base,
         size: known.size,
         bytes_left: known.size - within,

@@ -1,5 +1,5 @@
-//! Virtual memory management (`cuMemCreate`, `cuMemMap`, ...): parts of a device's memory file, or files of host memory, mapped where
-//! the program wants them.
+//! Virtual memory management (`cuMemCreate`, `cuMemMap`, ...): parts of a device's memory file, or files of their own (host memory,
+//! and what processes share), mapped where the program wants them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
@@ -11,6 +11,7 @@ use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::allocator::PAGE;
+use super::shareable::Shareable;
 use crate::device::memory::{self, HostKind, Kind, Location};
 use crate::device::work::stream;
 use crate::device::{Device, all};
@@ -30,25 +31,28 @@ pub(crate) enum Residence {
 #[derive(Debug)]
 pub(crate) struct Physical {
     pub(crate) residence: Residence,
-    backing: Backing,
+    backing: Mutex<Backing>,
+    is_shareable: bool,
     /// Bytes.
     pub(crate) size: usize,
 }
 
 #[derive(Debug)]
 enum Backing {
-    /// This offset in the memory file of a device.
+    /// This address in the memory of a device.
     Device(&'static Device, usize),
     /// A file of its own.
     Host(Arena),
+    /// Memory of a device that was exported, in a file of its own: it lives for as long as any process has it.
+    Shared(&'static Device, Shareable),
 }
 
 impl Drop for Physical {
     fn drop(&mut self) {
-        if let Backing::Device(device, offset) = self.backing
-            && let Ok(arena) = memory::arena_of(device)
+        if let Backing::Device(_, address) | Backing::Shared(_, Shareable { counted: Some(address), .. }) =
+            &*self.backing.lock()
         {
-            memory::free_internal(arena.base() as usize + offset);
+            memory::free_internal(*address);
         }
     }
 }
@@ -80,19 +84,16 @@ pub(crate) const ON_DEVICE: u32 = 1;
 /// What sizes and offsets must be multiples of, bytes.
 pub(crate) const GRANULARITY: usize = PAGE;
 
-/// Makes physical memory and returns its handle.
+/// Makes physical memory, which can be exported if it `is_shareable`, and returns its handle.
 ///
 /// # Errors
 /// `INVALID_VALUE` for a size that is 0 or not a multiple of the granularity, `MEMORY_ALLOCATION`.
-pub(crate) fn create(residence: Residence, size: usize) -> CudaResult<usize> {
+pub(crate) fn create(residence: Residence, size: usize, is_shareable: bool) -> CudaResult<usize> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(CudaError::INVALID_VALUE);
     }
     let backing = match residence {
-        Residence::Device(device) => {
-            let address = memory::allocate(device, size, Kind::Internal)?;
-            Backing::Device(device, address - memory::arena_of(device)?.base() as usize)
-        }
+        Residence::Device(device) => Backing::Device(device, memory::allocate(device, size, Kind::Internal)?),
         Residence::Host | Residence::HostNode => {
             Backing::Host(Arena::create("fakegpu-host", size).map_err(|error| {
                 refusal::explain("host memory cannot be created", &error);
@@ -100,7 +101,45 @@ pub(crate) fn create(residence: Residence, size: usize) -> CudaResult<usize> {
             })?)
         }
     };
-    Ok(PHYSICAL.insert(Arc::new(Physical { residence, backing, size })))
+    let backing = Mutex::new(backing);
+    Ok(PHYSICAL.insert(Arc::new(Physical { residence, backing, is_shareable, size })))
+}
+
+/// A descriptor for the memory behind a handle, which the program closes. The first call moves the memory to a file of its own:
+/// each has a descriptor, too many for all that could be exported.
+///
+/// # Errors
+/// `INVALID_VALUE` for memory that was not made to be shared.
+pub(crate) fn export(handle: usize) -> CudaResult<i32> {
+    let physical = physical(handle)?;
+    if !physical.is_shareable {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // Nothing may write to it meanwhile.
+    all().iter().for_each(stream::synchronize_device);
+    let space = space();
+    let mut backing = physical.backing.lock();
+    if let Backing::Device(device, address) = *backing {
+        let shareable = Shareable::from_memory(device, address, physical.size)?;
+        for (at, mapping) in space.mapped.iter().filter(|(_, mapping)| Arc::ptr_eq(&mapping.physical, &physical)) {
+            place(*at, mapping.size, shareable.fd(), mapping.offset)?;
+        }
+        *backing = Backing::Shared(device, shareable);
+    }
+    match &*backing {
+        Backing::Shared(_, shareable) => shareable.export(),
+        Backing::Device(..) | Backing::Host(_) => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// A handle for the memory that a process exported as a descriptor, which stays the program's.
+///
+/// # Errors
+/// `INVALID_VALUE` for any other descriptor.
+pub(crate) fn import(fd: i32) -> CudaResult<usize> {
+    let (device, size, shareable) = Shareable::import(fd)?;
+    let (residence, backing) = (Residence::Device(device), Mutex::new(Backing::Shared(device, shareable)));
+    Ok(PHYSICAL.insert(Arc::new(Physical { residence, backing, is_shareable: true, size })))
 }
 
 /// The memory behind a handle.
@@ -195,14 +234,16 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
     if !inside || taken {
         return Err(CudaError::INVALID_VALUE);
     }
-    let (arena, start) = match &physical.backing {
-        Backing::Device(device, start) => (memory::arena_of(device)?, *start),
-        Backing::Host(file) => (file, 0),
-    };
-    let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    map(address, size, libc::PROT_READ | libc::PROT_WRITE, flags, arena.fd(), start + offset)?;
-    if let Backing::Host(_) = physical.backing {
-        memory::host_mapped(address, size);
+    match &*physical.backing.lock() {
+        Backing::Device(device, start) => {
+            let arena = memory::arena_of(device)?;
+            place(address, size, arena.fd(), start - arena.base() as usize + offset)?;
+        }
+        Backing::Shared(_, shareable) => place(address, size, shareable.fd(), offset)?,
+        Backing::Host(file) => {
+            place(address, size, file.fd(), offset)?;
+            memory::host_mapped(address, size);
+        }
     }
     space.mapped.insert(address, Mapping { size, physical, offset, access: BTreeMap::new() });
     Ok(())
@@ -256,10 +297,14 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     let space = space();
     let (base, mapping) = space.mapped.range(..=address).next_back()?;
     let within = address - base;
-    let Backing::Device(device, start) = mapping.physical.backing else { return None };
+    let (device, start) = match *mapping.physical.backing.lock() {
+        Backing::Device(device, start) => (device, Some(start - memory::arena_of(device).ok()?.base() as usize)),
+        Backing::Shared(device, _) => (device, None),
+        Backing::Host(_) => return None,
+    };
     (within < mapping.size).then(|| Location {
         device,
-        offset: start + mapping.offset + within,
+        offset: start.map(|start| start + mapping.offset + within),
         base: *base,
         size: mapping.size,
         bytes_left: mapping.size - within,
@@ -299,6 +344,12 @@ pub(crate) fn access(address: usize, location: (u32, i32)) -> Option<u32> {
     let space = space();
     let (base, mapping) = space.mapped.range(..=address).next_back()?;
     (address - base < mapping.size).then(|| mapping.access.get(&location).copied().unwrap_or(0))
+}
+
+/// Maps part of a file inside a reservation of ours.
+fn place(address: usize, size: usize, fd: i32, offset: usize) -> CudaResult {
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    map(address, size, libc::PROT_READ | libc::PROT_WRITE, flags, fd, offset).map(drop)
 }
 
 fn map(address: usize, size: usize, protection: i32, flags: i32, fd: i32, offset: usize) -> CudaResult<usize> {

@@ -15,6 +15,7 @@ pub(crate) mod misuse;
 mod on_device;
 mod on_host;
 pub(crate) mod pool;
+mod shareable;
 pub(crate) mod texture;
 pub(crate) mod undo;
 pub(crate) mod view;

@@ -57,8 +57,8 @@ pub(crate) enum Kind {
 pub(crate) struct Location {
     /// The device that has the memory.
     pub(crate) device: &'static Device,
-    /// Offset of the pointer in the device's arena.
-    pub(crate) offset: usize,
+    /// Offset of the pointer in the device's arena; `None` for memory in a file of its own, and that of another process.
+    pub(crate) offset: Option<usize>,
     /// Address at which the allocation starts.
     pub(crate) base: usize,
     /// Bytes asked for.
@@ -292,7 +292,14 @@ pub(crate) fn in_arena(address: usize) -> Option<Option<Location>> {
     let book = memory_of(device).book();
     let found = book.allocator.find(offset).map(|(start, size)| {
         let kind = book.kinds.get(&start).copied().unwrap_or(Kind::Plain);
-        Location { device, offset, base: address - (offset - start), size, bytes_left: start + size - offset, kind }
+        Location {
+            device,
+            offset: Some(offset),
+            base: address - (offset - start),
+            size,
+            bytes_left: start + size - offset,
+            kind,
+        }
     });
     Some(found)
 }
