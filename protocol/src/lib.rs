@@ -11,6 +11,7 @@
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] derives keys and proofs from the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] the report of one process.
+//! - [`step_record`] has the tensors of a training step, for relations between runs.
 //!
 //! ```
 //! use protocol::message::{Role, ToCoordinator, VERSION};
@@ -65,4 +66,5 @@ pub mod schedule;
 pub mod secrecy;
 pub mod site;
 pub mod skip;
+pub mod step_record;
 pub mod suggest;
