@@ -51,6 +51,7 @@ mod rendezvous;
 mod replicas;
 pub mod report_markdown;
 mod resize;
+pub mod sampling;
 mod shift;
 mod site;
 mod split;

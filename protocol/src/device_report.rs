@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::FindingKind;
 use crate::ids::CommunicatorId;
 use crate::profile::GpuProfile;
+use crate::sampling::Pass;
 use crate::site::CallSite;
 
 /// Version of this layout.
@@ -97,6 +98,8 @@ pub enum JournalLine {
     Finding(JournalFinding),
     /// What was left.
     Left(Left),
+    /// A pass over a dataset.
+    Pass(Pass),
 }
 
 /// One process's report.

@@ -206,6 +206,8 @@ variables! {
         "Makes processes share one machine: each records there which parts of the GPUs it holds and what it does with them, so they share the devices' memory and monitors see all of them.", Scope::Ours;
     JOURNAL = "FTEST_JOURNAL", "a file", "set by ftest",
         "Processes append every gap and finding as soon as it occurs, so none is lost however they end.", Scope::Ours;
+    TENSORS = "FTEST_TENSORS", "a directory, set by ftest", "-",
+        "Where each rank records parameters, gradients and optimizer state in a few numbers after each optimizer step, for `compared: {tensors: ...}`.", Scope::Ours;
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so none outlives it.", Scope::Ours;
     AGENT_TOKEN = "FTEST_AGENT_TOKEN", "text of 16 to 1024 bytes", "-",

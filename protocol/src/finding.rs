@@ -154,6 +154,21 @@ kinds! {
         example "Gradients are averaged by hand, but each rank seeded its weights differently." in "findings/replicas[bug=seeds]"
         hardware "Each rank trains its own model with gradients from the others: the loss looks normal, the checkpoint is one rank's, and results are worse than they should be."
         fix "Start with the same weights on all ranks (DDP broadcasts them, hand-written averaging must), average every gradient, and change weights, learning rate and optimizer state identically on all ranks.";
+    /// Ranks share a dataset with a DistributedSampler, and do not agree on how: on its length, the seed, the epoch, whether to shuffle, or whose part is whose. Some samples are taken twice, and others by no rank.
+    SamplersDiffer "samplers_differ"
+        example "Each rank seeds the sampler differently: `DistributedSampler(data, seed=args.seed + rank)`." in "parity/samplers[bug=seeds]"
+        hardware "Training goes on, on other data than it should: no error, and a result that depends on the number of ranks."
+        fix "Give the sampler of every rank the same dataset, seed, epoch (`set_epoch`), `shuffle` and `drop_last`, and a `rank` of its own; without `rank`, it takes that of the process group.";
+    /// Training took the samples of a DistributedSampler that shuffles in the order of an earlier pass, because the program never called its `set_epoch`.
+    SameOrder "same_order"
+        example "`for epoch in range(10): for batch in loader: ...` without `sampler.set_epoch(epoch)`." in "parity/same-order[workers=0]"
+        hardware "Every epoch has the same batches in the same order: no error, and a worse model."
+        fix "Call `sampler.set_epoch(epoch)` before each pass, or say `shuffle=False` if the order does not matter.";
+    /// An optimizer made steps, and none of its parameters ever had a gradient, while a model's parameters have gradients and belong to no optimizer.
+    DeadParameters "dead_parameters"
+        example "The optimizer is made before the model is copied, wrapped or moved into new parameters." in "parity/dead-parameters"
+        hardware "The model that computes the loss never changes: no error, and a loss that only follows the data."
+        fix "Make the optimizer from the parameters of the model that runs, after the last `deepcopy`, FSDP or other wrapper that replaces parameters.";
     /// Two threads were inside NCCL calls on one communicator at the same time; in a group, a thread is inside from its first call to the end of the group.
     ConcurrentCalls "concurrent_calls"
         example "A thread calls `ncclAllReduce` on a communicator while another thread has a group open on it." in "corpus/two-threads"
@@ -272,6 +287,9 @@ impl FindingKind {
             | Self::CollectiveShift
             | Self::ThreadOrder
             | Self::ReplicasDiffer
+            | Self::SamplersDiffer
+            | Self::SameOrder
+            | Self::DeadParameters
             | Self::ConcurrentCalls
             | Self::UseAfterDestroy
             | Self::InFlightAtExit

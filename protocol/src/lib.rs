@@ -11,6 +11,8 @@
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] derives keys and proofs from the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] the report of one process.
+//! - [`sampling`] has the samples that ranks take.
+//! - [`step_record`] has the tensors of a training step, for relations between runs.
 //!
 //! ```
 //! use protocol::message::{Role, ToCoordinator, VERSION};
@@ -60,9 +62,11 @@ pub mod record;
 pub mod report;
 pub mod resumption;
 pub mod route;
+pub mod sampling;
 pub mod sanitizer;
 pub mod schedule;
 pub mod secrecy;
 pub mod site;
 pub mod skip;
+pub mod step_record;
 pub mod suggest;

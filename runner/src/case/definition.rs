@@ -89,6 +89,8 @@ pub struct Case {
     pub deterministic: Option<Deterministic>,
     /// Changes that must not change the result: the case runs again with each of them.
     pub holds_under: Option<Relations>,
+    /// Whether its ranks record the tensors of each optimizer step.
+    pub records_tensors: bool,
     /// The directory of the suite file.
     pub dir: PathBuf,
     /// Working directory of its processes.

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::check::Failure;
 use crate::check::compared::{Compared, Named};
+use crate::check::numbers::Number;
+use crate::check::tensors::{Tensors, Unknown, Whole};
+use crate::observation::Observation;
 use crate::source::SourceLocation;
 
 /// The relations of a case.
@@ -10,8 +14,10 @@ use crate::source::SourceLocation;
 pub struct Relations {
     /// The changes, each for a run of its own.
     pub relations: Vec<Relation>,
-    /// What must not change.
-    pub compared: Compared,
+    /// The numbers in the output that must not change.
+    pub compared: Option<Compared>,
+    /// The tensors that must not change.
+    pub tensors: Option<Tensors>,
 }
 
 /// One change that must not change the result.
@@ -35,5 +41,36 @@ impl Relation {
     /// As failures name it.
     pub fn named(&self) -> Named<'_> {
         Named { name: &self.name, changes_sums: self.ranks.is_some(), place: &self.place }
+    }
+}
+
+/// What a run without any change has to compare.
+pub struct First {
+    numbers: Vec<Number>,
+    tensors: Vec<Whole>,
+}
+
+impl Relations {
+    /// What the run without any change has to compare.
+    ///
+    /// # Errors
+    /// It has nothing, or something that is not understood.
+    pub fn read(&self, first: &Observation) -> Result<First, Unknown> {
+        let numbers = self.compared.as_ref().map(|compared| compared.read(first));
+        let numbers = numbers.transpose().map_err(|failure| Unknown::Failed(*failure))?.unwrap_or_default();
+        let tensors = self.tensors.as_ref().map(|tensors| tensors.read(&first.scratch, None));
+        Ok(First { numbers, tensors: tensors.transpose()?.unwrap_or_default() })
+    }
+
+    /// What a variant that passed does not share with the first run.
+    ///
+    /// # Errors
+    /// The variant has no tensors, or some that are not understood.
+    pub fn compare(&self, relation: &Relation, first: &First, variant: &Observation) -> Result<Vec<Failure>, Unknown> {
+        let named = relation.named();
+        let in_numbers = self.compared.as_ref().and_then(|compared| compared.compare(named, &first.numbers, variant));
+        let Some(tensors) = &self.tensors else { return Ok(in_numbers.into_iter().collect()) };
+        let second = tensors.read(&variant.scratch, Some(named))?;
+        Ok(in_numbers.into_iter().chain(tensors.compare(named, &first.tensors, &second)).collect())
     }
 }

@@ -22,6 +22,7 @@ const OUTER_NAMES: &[&str] = &[
     "MASTER_PORT",
     "FTEST_CLUSTER",
     "FTEST_FAULTS",
+    "FTEST_TENSORS",
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",

@@ -22,6 +22,7 @@ pub mod search;
 pub mod snapshot;
 pub mod snapshot_file;
 pub mod stream;
+pub mod tensors;
 pub mod tolerance;
 
 pub use expectations::{Expectations, Leaks};

@@ -201,6 +201,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         schedule: case_schedule,
         is_compared: deterministic.is_some(),
         deterministic,
+        records_tensors: holds_under.as_ref().is_some_and(|relations| relations.tensors.is_some()),
         holds_under,
         dir: shared.dir.clone(),
         cwd,

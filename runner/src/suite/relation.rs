@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use model::node::{Entry, Node, Value};
 use protocol::plan::ClusterPlan;
 use protocol::profile;
+use protocol::step_record::TensorRole;
 
 use crate::case::Launch;
 use crate::case::relation::{Relation, Relations};
 use crate::case::variant::with_ranks;
 use crate::check::compared::{Compared, STEP};
+use crate::check::tensors::{ROLES, Tensors};
 use crate::suite::language::MAX_RANKS;
-use crate::suite::language::keys::{COMPARED, RELATION, RELATIONS};
+use crate::suite::language::keys::{COMPARED, RELATION, RELATIONS, TENSORS};
 use crate::suite::launch::world_size;
 use crate::suite::output_line::regex;
 use crate::suite::rank::read_rank;
@@ -60,8 +62,8 @@ pub(super) fn read(reader: &Reader<'_>, case: &Mapping<'_, '_>, unchanged: Uncha
         relations.push(relation);
     }
     let world = unchanged.launch.map_or(Some(u32::MAX), world_size);
-    let compared = read_compared(reader, &compared.node, world, &relations)?;
-    Some(Relations { relations, compared })
+    let (compared, tensors) = read_compared(reader, &compared.node, world, &relations, unchanged)?;
+    Some(Relations { relations, compared, tensors })
 }
 
 /// What ftest does to a case would change its numbers, and do so differently in each variant.
@@ -205,11 +207,17 @@ fn read_variables(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) ->
     set.chain(unset.into_iter().map(|name| (name, None))).collect()
 }
 
-/// `{numbers: REGEX, rank: 0, tolerance: 1e-5}`.
-fn read_compared(reader: &Reader<'_>, node: &Node, world: Option<u32>, relations: &[Relation]) -> Option<Compared> {
+/// `{numbers: REGEX, rank: 0, tensors: [gradients], tolerance: 1e-5}`.
+fn read_compared(
+    reader: &Reader<'_>,
+    node: &Node,
+    world: Option<u32>,
+    relations: &[Relation],
+    unchanged: Unchanged<'_>,
+) -> Option<(Option<Compared>, Option<Tensors>)> {
     let place = reader.place(&node.span);
     let mapping = reader.section(&COMPARED, node)?;
-    let numbers = mapping.required("numbers", "numbers: 'loss (?P<loss>\\S+)'").and_then(|node| {
+    let numbers = mapping.get("numbers").and_then(|node| {
         let text = reader.string("numbers", node)?;
         let numbers = regex(reader, node, &text)?;
         if !numbers.capture_names().flatten().any(|name| name != STEP) {
@@ -239,6 +247,43 @@ fn read_compared(reader: &Reader<'_>, node: &Node, world: Option<u32>, relations
         }
         Some(tolerance)
     });
+    let roles = mapping.get("tensors").map(|node| read_tensors(reader, node, unchanged));
+    if mapping.entry("numbers").is_none() {
+        if roles.is_none() {
+            let help = "write `numbers: 'loss (?P<loss>\\S+)'`, or `tensors: [gradients, parameters]`";
+            reader.mistake(&node.span, "`compared` without `numbers` and `tensors`", help);
+        }
+        if let Some(entry) = mapping.entry("rank") {
+            let help = "leave it out: tensors are those of all ranks";
+            reader.mistake(&entry.key_span, "`rank` without `numbers`", help);
+        }
+    }
     mapping.finish();
-    Some(Compared { numbers: numbers?, rank, tolerance, place })
+    let tensors = roles.map(|roles| Tensors { roles, tolerance, place: place.clone() });
+    Some((numbers.map(|numbers| Compared { numbers, rank, tolerance, place }), tensors))
+}
+
+fn read_tensors(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Vec<TensorRole> {
+    if unchanged.cluster.is_none() {
+        let help = "they are those of simulated GPUs: add `cluster: ...`";
+        reader.mistake(&node.span, "`tensors` without a cluster", help);
+    }
+    if matches!(unchanged.launch, Some(Launch::Srun(_))) {
+        let help = "Slurm may place ranks on other machines: use `argv` or `torchrun`, or compare `numbers`";
+        reader.mistake(&node.span, "`tensors` with `srun`", help);
+    }
+    let items = reader.list("tensors", node).unwrap_or_default();
+    if items.is_empty() {
+        reader.mistake(&node.span, "`tensors` is empty", "name `gradients`, `optimizer` or `parameters`");
+    }
+    let mut roles = Vec::new();
+    for item in items {
+        let Some(choice) = reader.choice("tensors", item, TENSORS) else { continue };
+        let (word, role) = ROLES[choice];
+        if roles.contains(&role) {
+            reader.mistake(&item.span, format!("`{word}` is there twice"), "keep one of the two");
+        }
+        roles.push(role);
+    }
+    roles
 }

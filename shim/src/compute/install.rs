@@ -18,7 +18,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{allocator, forward, host, object};
+use super::{allocator, forward, host, object, training};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture;
@@ -35,6 +35,11 @@ pub(crate) fn library_loaded() {
     CHANGED.store(true, Ordering::Relaxed);
     // PyTorch keeps its memory, streams and events until the process ends; communicators it destroys when asked to.
     left::exempt_where(|| Libraries::find().is_some());
+}
+
+/// PyTorch was still being imported: the next CUDA call looks again.
+fn look_again() {
+    CHANGED.store(true, Ordering::Relaxed);
 }
 
 /// Before a call into CUDA.
@@ -87,6 +92,7 @@ fn look() {
         }
     }
     CHANGED.store(false, Ordering::Relaxed);
+    training::watch(look_again);
     register_all(done.get_or_insert_default());
 }
 

@@ -27,6 +27,7 @@ mod operator;
 mod returned;
 mod sums;
 mod symbols;
+mod training;
 mod value;
 mod view;
 mod views;

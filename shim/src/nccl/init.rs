@@ -8,7 +8,7 @@ use super::communicator::{COMMUNICATORS, Communicator, participant, process, res
 use super::config;
 use super::error::{self, NcclError, NcclResult};
 use super::header::{Config, NO_COLOR, UniqueId};
-use super::{debug, ended, group, memory, only, replicas, window};
+use super::{debug, ended, group, memory, only, optimizers, replicas, sampling, window};
 use crate::boundary::gap;
 use crate::device::state::context;
 use crate::device::{self, Device};
@@ -141,6 +141,8 @@ fn begin(
     let (process, participant) = (process()?, participant(device, one_rank)?);
     let is_only = only::is_calling_alone(in_background);
     replicas::watch();
+    sampling::watch();
+    optimizers::watch();
     delay::wait(Moment::Start);
     let communicator = Communicator::forming(device, in_background);
     let forming = Arc::clone(&communicator);

@@ -2,7 +2,7 @@
 //! optimizer step, and compared by the coordinator. Only Python knows which tensors those are; `replicas.py` enumerates them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::call_site;
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::graph::{capture, exec};
 use crate::device::work::stream::{self, Stream};
-use crate::process::fork;
+use crate::process::{fork, python};
 use crate::sanitizer::averaged;
 
 const PYTHON: &str = include_str!("replicas.py");
@@ -79,17 +79,7 @@ pub(super) fn watch() {
     if !averaged::is_wanted() || IS_ASKED.swap(true, Ordering::AcqRel) {
         return;
     }
-    type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;
-    // SAFETY: a C string; CPython's C API gives the function's type, and it may be called by any thread.
-    let added = unsafe {
-        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"Py_AddPendingCall".as_ptr());
-        if symbol.is_null() {
-            return;
-        }
-        let add = transmute::<*mut c_void, unsafe extern "C" fn(Pending, *mut c_void) -> c_int>(symbol);
-        add(install, std::ptr::null_mut())
-    };
-    if added != 0 {
+    if python::call_soon(install) == Some(false) {
         gap::record(Library::Torch, NAME, "Python takes no more calls");
     }
 }
@@ -111,23 +101,8 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("captured", captured as *const () as usize),
         ("watch", watch_launches as *const () as usize),
     ];
-    let addresses: Vec<String> = functions.map(|(name, address)| format!("{name}={address}")).to_vec();
-    let source = format!("{PYTHON}\nstart(dict({}))\n", addresses.join(", "));
-    // In a namespace of its own. Frames of a file that is frozen are not the program's.
-    let text = format!("exec(compile({source:?}, '<frozen ftest>', 'exec'), dict(__name__='ftest'))");
-    let is_done = || {
-        let text = CString::new(text).ok()?;
-        // SAFETY: the GIL is held, and CPython's C API gives the function's type.
-        unsafe {
-            let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"PyRun_SimpleString".as_ptr());
-            if symbol.is_null() {
-                return None;
-            }
-            let run = transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(symbol);
-            (run(text.as_ptr()) == 0).then_some(())
-        }
-    };
-    if guarded(is_done).is_none() {
+    // SAFETY: Python calls this function with the GIL held.
+    if !guarded(|| unsafe { python::start(PYTHON, &functions) }) {
         gap::record(Library::Torch, NAME, "Python refuses it");
     } else if AROUND_LAUNCH.get().is_none() {
         IS_ASKED.store(false, Ordering::Release);

@@ -1,8 +1,9 @@
-//! The process: its rank, its forks, its end, and the calls between its libraries.
+//! The process: its rank, its forks, its end, the calls between its libraries, and its Python.
 
 pub(crate) mod at_exit;
 pub(crate) mod delay;
 pub(crate) mod fork;
+pub(crate) mod python;
 pub(crate) mod slots;
 
 pub(crate) use dataplane::process::rank;

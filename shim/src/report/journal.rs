@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use dataplane::refusal;
 use protocol::device_report::{JournalEntry, JournalLine};
+use protocol::sampling::Pass;
 
 use crate::process::rank;
 use crate::settings;
@@ -21,6 +22,11 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
         name: name.to_owned(),
         detail: detail.to_owned(),
     }));
+}
+
+/// Appends a pass over a dataset.
+pub(crate) fn note_pass(pass: Pass) {
+    append(&JournalLine::Pass(pass));
 }
 
 /// Appends a line. False if there is no journal.

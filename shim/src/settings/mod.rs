@@ -119,6 +119,8 @@ pub(crate) struct Settings {
     pub(crate) report_path: Option<String>,
     /// Where gaps are recorded immediately.
     pub(crate) journal: Option<String>,
+    /// The directory for the tensors of optimizer steps.
+    pub(crate) tensors: Option<String>,
     /// Print a summary at exit.
     pub(crate) terminal_report: bool,
 }
@@ -207,6 +209,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         // In mode hybrid, the library in front of the real libcuda writes the report.
         report_path: given(&names::REPORT_PATH).filter(|_| hybrid::facts().is_none()),
         journal: given(&names::JOURNAL),
+        tensors: given(&names::TENSORS),
         terminal_report: terminal_report && hybrid::facts().is_none(),
     })
 }

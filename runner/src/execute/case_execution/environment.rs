@@ -8,6 +8,7 @@ use super::CaseExecution;
 use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::case::variables::SHARED_PATHS;
+use crate::check::tensors;
 use crate::execute::collect::reports;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment, changed};
@@ -55,6 +56,9 @@ impl CaseExecution<'_> {
         }
         if let Some(schedule) = &case.schedule {
             environment.set(protocol::env::SCHEDULE.name, schedule.to_string());
+        }
+        if case.records_tensors {
+            environment.set(protocol::env::TENSORS.name, self.scratch.join(tensors::DIRECTORY));
         }
         Ok(environment)
     }

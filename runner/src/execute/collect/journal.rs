@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use model::sampling::{self, Disagreement};
 use protocol::device_report::{JournalEntry, JournalFinding, JournalLine, Left};
+use protocol::finding::FindingKind;
 use protocol::ids::{Rank, Sequence};
 use protocol::report::{ClusterReport, Finding, FindingSite, MeasuredFinding};
 
@@ -36,7 +38,7 @@ impl Journal {
                 return journal;
             }
         };
-        let mut known = HashSet::new();
+        let (mut known, mut passes) = (HashSet::new(), Vec::new());
         for line in String::from_utf8_lossy(&bytes).lines() {
             match serde_json::from_str(line) {
                 Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
@@ -49,10 +51,12 @@ impl Journal {
                     }
                 }
                 Ok(JournalLine::Left(left)) => journal.left.push(left),
+                Ok(JournalLine::Pass(pass)) => passes.push(pass),
                 // The end of a line may be missing if the disk was full; it is still a gap.
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }
         }
+        journal.findings.extend(sampling::disagreements(&passes).into_iter().map(samplers_differ));
         // Processes without a known rank run side by side, in any order.
         journal.findings.sort_by_cached_key(|finding| match finding.rank {
             Some(rank) => (rank, String::new()),
@@ -129,6 +133,19 @@ impl Journal {
     }
 }
 
+fn samplers_differ(Disagreement { pass, sentence }: Disagreement) -> JournalFinding {
+    JournalFinding {
+        pid: 0,
+        rank: Some(pass.rank.0),
+        kind: FindingKind::SamplersDiffer,
+        sentence,
+        comm_id: None,
+        operation: "DistributedSampler".to_owned(),
+        site: pass.site,
+        made_at_us: None,
+    }
+}
+
 fn unknown(detail: String) -> Gap {
     Gap { library: "unknown".to_owned(), name: "unknown".to_owned(), detail, count: 1, rank: None }
 }
@@ -170,6 +187,24 @@ mod tests {
         let without_report = journal.add_to(&scratch.path().join("none")).unwrap();
         assert_eq!(without_report.iter().map(|finding| finding.index).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!((&without_report[0].ranks[..], &without_report[3].ranks[..]), (&[Rank(0)][..], &[][..]));
+    }
+
+    #[test]
+    fn ranks_that_sample_differently_are_a_finding() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let pass = |rank: u32, seed: u32| {
+            let site = json!({"file": "train.py", "line": 7, "function": "main"});
+            let pass = json!({"rank": rank, "world_size": 2, "site": site, "earlier": 0, "replicas": 2, "replica": rank,
+                "length": 8, "order": [seed, 0], "drops_last": false});
+            format!("{pass}\n")
+        };
+        std::fs::write(&path, pass(1, 5) + &pass(0, 5)).unwrap();
+        assert_eq!(Journal::read(&path), Journal::default());
+        std::fs::write(&path, pass(1, 6) + &pass(0, 5)).unwrap();
+        let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
+        assert_eq!((finding.kind, finding.rank), (FindingKind::SamplersDiffer, Some(1)));
+        assert_eq!(finding.site.as_ref().map(|site| site.line), Some(7));
     }
 
     #[test]

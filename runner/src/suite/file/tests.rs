@@ -85,7 +85,7 @@ cases:
 - id: related
   launch: {argv: [x], ranks: 2}
   holds_under: [hash-seed, {ranks: 1, gpu: h100, args: [--tp, 1], env: {A: 2, B: ~}}]
-  compared: {numbers: 'step (?P<step>[0-9]+) loss (?P<loss>.*)', rank: 0, tolerance: 1e-3}
+  compared: {numbers: 'step (?P<step>[0-9]+) loss (?P<loss>.*)', rank: 0, tensors: [gradients], tolerance: 1e-3}
 - {id: two, launch: {srun: {nodes: 1, ntasks: 1, ntasks_per_node: 1, options: [-p, x], argv: [x]}}}
 - {id: three, launch: {srun: {torchrun: {nproc_per_node: 1, script: x, args: [a], max_restarts: 1}}}}
 ";

@@ -13,6 +13,8 @@ const TEXTS: Shape = Shape::List(0, &Shape::Text);
 const RANK: Shape = Shape::Integer(0, u32::MAX);
 /// Most attempts after the first.
 pub(crate) const MOST_RETRIES: u32 = 20;
+/// The tensors that `compared` may name.
+pub(crate) const TENSORS: &[&str] = &["gradients", "optimizer", "parameters"];
 /// The relations that are one word.
 pub(crate) const RELATIONS: &[&str] = &["hash-seed", "time-zone"];
 
@@ -347,22 +349,27 @@ pub(crate) static RELATION: Section = Section {
 pub(crate) static COMPARED: Section = Section {
     name: "compared",
     what: "`compared`",
-    about: "The numbers that must not change.",
+    about: "What must not change: numbers that the program prints, tensors of its training, or both.",
     keys: &[&[
-        required(
+        optional(
             "numbers",
             Shape::Regex,
-            "finds them in stdout: each named group is a number, and a group `step` names the place; `^` and `$` are ends of lines",
+            "finds numbers in stdout: each named group is a number, and a group `step` names the place; `^` and `$` are ends of lines",
         ),
         or("rank", Shape::Integer(0, u32::MAX), "every rank, or the one process", "the rank that prints them"),
         or(
             "tolerance",
             Shape::NotNegative,
-            "`1e-5` for another number of ranks, else `0`",
-            "how far two may be apart, relative to the larger; `0`: equal as printed",
+            "for another number of ranks `1e-5`, and [by datatype](#tensors) for tensors, else `0`",
+            "how far two may be apart, relative to the larger; `0`: equal as printed, and tensors bit by bit",
+        ),
+        optional(
+            "tensors",
+            Shape::List(1, &Shape::Choice(TENSORS)),
+            "[tensors by name](#tensors) after each optimizer step, gathered from replicas and shards; with a cluster",
         ),
     ]],
-    rules: &[],
+    rules: &[Rule::AnyOf(&["numbers", "tensors"])],
 };
 
 pub(crate) static REQUIREMENT: Section = Section {

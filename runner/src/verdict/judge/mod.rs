@@ -14,6 +14,7 @@ use crate::case::relation::Relations;
 use crate::case::variant::variant;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
+use crate::check::tensors::Unknown;
 use crate::check::{Failure, FailureKind, Leaks, capture, exit, finding, gap, need, report_shape};
 use crate::expression::Context;
 use crate::filter;
@@ -86,14 +87,19 @@ fn under_relations(
     observation: &Observation,
 ) -> Result<(Vec<Failure>, Vec<Failure>), Verdict> {
     let (mut broken, mut failures) = (Vec::new(), Vec::new());
-    let first = match relations.compared.read(observation) {
+    let first = match relations.read(observation) {
         Ok(first) => first,
-        Err(failure) => return Ok((broken, vec![*failure])),
+        Err(Unknown::Broken(failure)) => return Ok((vec![failure], failures)),
+        Err(Unknown::Failed(failure)) => return Ok((broken, vec![failure])),
     };
     for (relation, seen) in relations.relations.iter().zip(&observation.variants) {
         let (verdict, why) = judge(&variant(case, relation), seen, SnapshotMode::CompareOnly);
         match verdict {
-            Verdict::Passed => failures.extend(relations.compared.compare(relation.named(), &first, seen)),
+            Verdict::Passed => match relations.compare(relation, &first, seen) {
+                Ok(found) => failures.extend(found),
+                Err(Unknown::Broken(failure)) => broken.push(failure),
+                Err(Unknown::Failed(failure)) => failures.push(failure),
+            },
             Verdict::Skipped { .. } => return Err(verdict),
             _ => {
                 let why = why.first().map_or(String::new(), |why| format!(" ({}): {}", why.kind, why.got));

@@ -1,0 +1,43 @@
+//! Python code of ours in the program's interpreter: its main thread runs it when it is next able to.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::mem::transmute;
+
+/// What Python calls: with an argument that is not used, it returns 0.
+pub(crate) type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// Lets the main thread of Python call `function`, with the GIL, when it next runs Python code. False if Python takes no more
+/// calls; `None` if this is not Python.
+pub(crate) fn call_soon(function: Pending) -> Option<bool> {
+    // SAFETY: a C string; CPython's C API gives the function's type, and it may be called by any thread.
+    unsafe {
+        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"Py_AddPendingCall".as_ptr());
+        if symbol.is_null() {
+            return None;
+        }
+        let add = transmute::<*mut c_void, unsafe extern "C" fn(Pending, *mut c_void) -> c_int>(symbol);
+        Some(add(function, std::ptr::null_mut()) == 0)
+    }
+}
+
+/// Runs `source`, which defines `start`, and then `start` with the addresses of these C functions by name, in a namespace of its
+/// own. False if Python refuses it.
+///
+/// # Safety
+/// The thread holds the GIL.
+pub(crate) unsafe fn start(source: &str, functions: &[(&str, usize)]) -> bool {
+    let addresses: Vec<String> = functions.iter().map(|(name, address)| format!("{name}={address}")).collect();
+    let source = format!("{source}\nstart(dict({}))\n", addresses.join(", "));
+    // Frames of a file that is frozen are not the program's.
+    let text = format!("exec(compile({source:?}, '<frozen ftest>', 'exec'), dict(__name__='ftest'))");
+    let Ok(text) = CString::new(text) else { return false };
+    // SAFETY: the GIL is held, and CPython's C API gives the function's type.
+    unsafe {
+        let symbol = libc::dlsym(libc::RTLD_DEFAULT, c"PyRun_SimpleString".as_ptr());
+        if symbol.is_null() {
+            return false;
+        }
+        let run = transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(symbol);
+        run(text.as_ptr()) == 0
+    }
+}
