@@ -14,6 +14,7 @@ use runner::suite;
 /// The programs, each with what starts it.
 const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/backward.py", "backward.py"),
+    ("fixtures/findings/buffers.py", "buffers.py"),
     ("fixtures/findings/bugs.py", "bugs.py"),
     ("fixtures/findings/compiled.py", "compiled.py"),
     ("fixtures/findings/gradients.py", "gradients.py"),
@@ -23,11 +24,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/not_finite.py", "not_finite.py"),
     ("fixtures/findings/order.py", "order.py"),
     ("fixtures/findings/races.py", "races.py"),
+    ("fixtures/findings/replayed.py", "replayed.py"),
     ("fixtures/findings/replicas.py", "replicas.py"),
     ("fixtures/findings/splits.py", "splits.py"),
+    ("fixtures/findings/sums.py", "sums.py"),
     ("fixtures/findings/threads.py", "threads.py"),
     ("fixtures/findings/triton_bugs.py", "triton_bugs.py"),
     ("fixtures/findings/uninitialized.py", "uninitialized.py"),
+    ("fixtures/src/bin/bugs/buffers.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/kernels.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/memory.rs", "fixture-bugs"),
     ("fixtures/src/bin/bugs/order.rs", "fixture-bugs"),
@@ -41,7 +45,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 const NOT_LISTED: &[&str] = &["captured.py", "ends.py", "hooks.py", "late.py", "pattern.py"];
 
 /// The suites of the corpus. Others run some of its programs, too.
-const SUITES: &[&str] = &["corpus", "findings", "misuse"];
+const SUITES: &[&str] = &["calls", "corpus", "findings", "misuse"];
 
 /// The bugs that a program has all at once, in one process: a case of it finds each.
 const TOGETHER: &[&str] = &["backward.py", "compiled.py", "host.py", "order.py", "races.py", "splits.py"];
@@ -51,6 +55,7 @@ const SANITIZERS: &[(&str, &str)] = &[
     ("kernels.py", "sync"),
     ("not_finite.py", "finite"),
     ("replicas.py", "replicas"),
+    ("sums.py", "finite"),
     ("triton_bugs.py", "memory"),
     ("uninitialized.py", "init"),
 ];

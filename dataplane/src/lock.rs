@@ -46,6 +46,15 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The guard, or `None` while another thread reads or writes.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        match self.0.try_write() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Waits until no other thread reads or writes.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
@@ -112,6 +121,10 @@ mod tests {
         assert_eq!(mutex.try_lock().as_deref(), Some(&2));
         let held = mutex.lock();
         assert!(mutex.try_lock().is_none());
+        assert_eq!(shared.try_write().as_deref(), Some(&2));
+        let read = shared.read();
+        assert!(shared.try_write().is_none());
+        drop(read);
         assert_eq!(*Condvar::new().wait_timeout(held, Duration::ZERO), 2);
     }
 }

@@ -38,6 +38,11 @@ pub fn find(id: SiteId) -> Option<CallSite> {
     table.sites.get((id.0 as usize).checked_sub(1)?).cloned()
 }
 
+/// Whether no thread holds the table at this moment. In a forked child without other threads, it then stays so.
+pub fn is_free() -> bool {
+    TABLE.get().is_none_or(|table| table.try_lock().is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +58,9 @@ mod tests {
         let numbers: Vec<SiteId> = (0..=MOST).map(|line| number(site(line))).collect();
         assert_eq!(numbers.last(), Some(&SiteId::default()));
         assert_eq!(find(first), Some(site(1)));
+        let held = TABLE.get().map(Mutex::lock);
+        assert!(!is_free());
+        drop(held);
+        assert!(is_free());
     }
 }

@@ -184,6 +184,31 @@ kinds! {
         example "A rank issues its last reduction and ends, before the other joins." in "misuse/in-flight"
         hardware "The operation dies with the process: the other ranks hang in it, or read what was never sent."
         fix "Synchronize the stream (`work.wait()`, `torch.cuda.synchronize()`) and destroy the process group before the program ends; every ncclGroupStart needs its ncclGroupEnd.";
+    /// CUDA was called where it permits no calls: in a host function or callback of a stream, or in a child that was forked after the process had used CUDA. The call fails and does nothing.
+    ForbiddenCall "forbidden_call"
+        example "A function that the program passed to `cudaLaunchHostFunc` frees the buffer that the stream has used." in "misuse/bug[bug=call-in-host-function]"
+        hardware "cudaErrorNotPermitted or a deadlock in a host function, cudaErrorInitializationError in a forked child. Where nobody looks, the memory stays allocated and the copy is never made."
+        fix "Let the host function wake a thread of the program, and call CUDA there. Start processes before the first use of CUDA or with `spawn` (`multiprocessing.set_start_method(\"spawn\")`).";
+    /// A stream or the host waited for an event that is never recorded. CUDA answers with success, and nothing waits.
+    UnrecordedEvent "unrecorded_event"
+        example "`cudaStreamWaitEvent` for the event of another buffer, which nobody records." in "misuse/bug[bug=wait-for-nothing]"
+        hardware "The wait is over at once: later work runs beside the work that it should follow, and its numbers are wrong without an error."
+        fix "Record the event (`cudaEventRecord`) in the stream whose work is waited for, before the wait: a wait looks only at earlier records.";
+    /// A kernel launch written `<<<...>>>` failed, and the program ended with 0 and never read the error.
+    IgnoredError "ignored_error"
+        example "`scale<<<1, 1500>>>(...)`: a block has at most 1024 threads." in "misuse/bug[bug=launch-too-large]"
+        hardware "The kernel does not run, and what it should have written keeps its old values. No other call returns the error: `cudaDeviceSynchronize` answers with success."
+        fix "Call `cudaGetLastError` after each launch. The error says what is wrong: the size of the grid or the block, the shared memory, the stream's device, a kernel that was not compiled for this GPU.";
+    /// Buffers of an NCCL call, or of two calls in one group, overlap where NCCL does not allow it.
+    BufferOverlap "buffer_overlap"
+        example "`dist.all_gather_into_tensor(out, out[:n])` on every rank: in place, each rank has to send its own part of `out`." in "calls/gather-in-place"
+        hardware "NCCL overwrites what it still has to read: wrong numbers without an error, depending on sizes, topology and algorithm."
+        fix "Use separate buffers, or the place that the finding names: `out[rank * n:(rank + 1) * n]` for all_gather and reduce_scatter, the same buffer for all_reduce and broadcast. In a group (`batch_isend_irecv`, coalescing), let no call write what another one reads or writes.";
+    /// A buffer or a stream of an NCCL call belongs to another device than its communicator.
+    DeviceMismatch "device_mismatch"
+        example "Memory is allocated before `cudaSetDevice`, and reduced on the communicator of another GPU." in "calls/foreign-buffer"
+        hardware "NCCL does not look at pointers unless NCCL_CHECK_POINTERS is set: its kernel stops with an illegal memory access, or reads over a slow path. A stream of another device is refused, and the operation never begins."
+        fix "Call cudaSetDevice (`torch.cuda.set_device`) with LOCAL_RANK first of all, before memory, streams and communicators are made.";
     /// A copy, a fill, a kernel or an NCCL operation reaches past the end of its allocation, or to where nothing is allocated.
     OutOfRangeCopy "out_of_range_copy"
         example "`cudaMemcpy` of 1001 bytes into an allocation of 1000." in "misuse/bug[bug=copy-too-much]"
@@ -244,11 +269,11 @@ kinds! {
         example "Gradients are added to `torch.empty`, where `torch.zeros` was meant." in "findings/uninitialized[bug=accumulator]"
         hardware "The program computes with what the memory's last owner left there, often zeros in a test and numbers of another tensor in a long run."
         fix "Allocate with `torch.zeros`, or write every element (`fill_`, `copy_`, `out=`) before the first read: an accumulator or a buffer that is filled only in part is the usual cause. In a kernel, threads without work must not return before they have filled their part of shared memory.";
-    /// A PyTorch operator returned NaN or Inf for finite inputs. Checked with `sanitize: [finite]`.
+    /// A PyTorch operator or a reduction of NCCL returned NaN or Inf for finite inputs. Checked with `sanitize: [finite]`.
     NotFinite "not_finite"
         example "The logarithm of a probability that is 0." in "findings/not-finite[bug=logarithm]"
         hardware "The number spreads: the loss is NaN some steps later, and so is every parameter."
-        fix "Look at the operator's inputs at that line: a logarithm or division of 0, the square root's gradient at 0, and sums in float16 are the usual causes; clamp, add an epsilon, or compute in a wider type.";
+        fix "Look at the operator's inputs at that line: a logarithm or division of 0, the square root's gradient at 0, and sums in float16 are the usual causes; clamp, add an epsilon, or compute in a wider type. Divide before a sum over ranks in float16.";
 }
 
 impl FindingKind {
@@ -293,6 +318,11 @@ impl FindingKind {
             | Self::ConcurrentCalls
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
+            | Self::ForbiddenCall
+            | Self::UnrecordedEvent
+            | Self::IgnoredError
+            | Self::BufferOverlap
+            | Self::DeviceMismatch
             | Self::OutOfRangeCopy
             | Self::PeerAccess
             | Self::MisalignedAccess

@@ -1,5 +1,6 @@
 //! Operations on bytes in transit: reductions and large copies.
 
+pub mod finite;
 pub mod float8;
 pub mod reduce;
 mod rows;

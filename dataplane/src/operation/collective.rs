@@ -4,6 +4,7 @@
 use protocol::datatype::{Operation, ReductionOp};
 
 use crate::call::Call;
+use crate::kernels::finite::Inputs;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
 
@@ -33,7 +34,6 @@ pub(crate) unsafe fn pull(
     let block = call.block_bytes();
     let (count, me) = (call.count as usize, rank as usize);
     let root = call.root.unwrap_or(0) as usize;
-    let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
     // SAFETY: offsets are multiples of the block within what each rank contributes or gets; source and destination of a copy
     // are the same range or do not overlap (the rules for in-place calls; all_to_all was moved aside before).
     unsafe {
@@ -44,11 +44,11 @@ pub(crate) unsafe fn pull(
             }
         };
         match call.operation {
-            Operation::AllReduce => reduction.run(sends, &[receive], count),
-            Operation::Reduce if me == root => reduction.run(sends, &[receive], count),
+            Operation::AllReduce => reduce(call, scalars, sends, &[receive], count),
+            Operation::Reduce if me == root => reduce(call, scalars, sends, &[receive], count),
             Operation::ReduceScatter => {
                 let mine: Vec<*const u8> = sends.iter().map(|send| send.wrapping_add(me * block)).collect();
-                reduction.run(&mine, &[receive], count);
+                reduce(call, scalars, &mine, &[receive], count);
             }
             Operation::Broadcast => copy(sends[root], receive),
             Operation::Scatter => copy(sends[root].wrapping_add(me * block), receive),
@@ -63,6 +63,28 @@ pub(crate) unsafe fn pull(
                     .for_each(|from| copy(sends[from].wrapping_add(me * block), receive.add(from * block)));
             }
             _ => {}
+        }
+    }
+}
+
+/// Reduces `count` elements of each rank's contribution into each of `results`.
+///
+/// # Safety
+/// As [`Reduction::run`].
+pub(crate) unsafe fn reduce(
+    call: &Call,
+    scalars: &[[u8; 8]],
+    contributions: &[*const u8],
+    results: &[*mut u8],
+    count: usize,
+) {
+    let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
+    // SAFETY: by the caller; the result is there once the reduction is done.
+    unsafe {
+        let inputs = Inputs::examine(call, contributions, count);
+        reduction.run(contributions, results, count);
+        if let (Some(inputs), Some(result)) = (inputs, results.first()) {
+            inputs.judge(call, *result, count);
         }
     }
 }

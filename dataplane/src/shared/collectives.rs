@@ -4,14 +4,13 @@
 
 use std::time::Instant;
 
-use protocol::datatype::{Operation, ReductionOp};
+use protocol::datatype::Operation;
 
 use crate::arena::Arena;
 use crate::call::{Call, Place};
 use crate::failure::Failure;
-use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
-use crate::operation::collective::{overlaps, pull, share};
+use crate::operation::collective::{overlaps, pull, reduce, share};
 use crate::operation::context::OpContext;
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
@@ -171,13 +170,12 @@ impl Collectives {
         }
         let (first, length) = share(call.count as usize, rank, size);
         let skip = first * call.datatype.size();
-        let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
         // SAFETY: `reach` checked all buffers; each rank works on its own share, and a rank's result is its contribution
         // (in place) or does not overlap it.
         unsafe {
             let sends: Vec<*const u8> = sends.iter().map(|send| send.add(skip)).collect();
             let receives: Vec<*mut u8> = receives.iter().map(|receive| receive.add(skip)).collect();
-            reduction.run(&sends, &receives, length);
+            reduce(call, scalars, &sends, &receives, length);
         }
         Ok(())
     }
@@ -267,7 +265,7 @@ impl Bounce {
 mod tests {
     use std::time::Duration;
 
-    use protocol::datatype::Datatype;
+    use protocol::datatype::{Datatype, ReductionOp};
     use protocol::record::ErrorCode;
 
     use super::*;

@@ -3,12 +3,11 @@
 
 use std::time::Instant;
 
-use protocol::datatype::{Operation, ReductionOp};
+use protocol::datatype::Operation;
 
 use crate::call::Call;
 use crate::failure::Failure;
-use crate::kernels::reduce::Reduction;
-use crate::operation::collective::{GRAIN, overlaps, pull, share};
+use crate::operation::collective::{GRAIN, overlaps, pull, reduce, share};
 use crate::operation::context::OpContext;
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
@@ -107,7 +106,6 @@ impl Exchange<'_> {
         }
         let root = call.root.unwrap_or(0);
         let wanted = |of: u32| call.operation == Operation::AllReduce || (!scatters && of == root);
-        let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
         // The first rank's part is the longest.
         for index in 0..share(0).1.div_ceil(most) {
             let (first, bytes) = piece(rank, index);
@@ -139,7 +137,7 @@ impl Exchange<'_> {
                     }
                 };
                 let sources: Vec<*const u8> = (0..size).map(source).collect();
-                reduction.run(&sources, &[destination], bytes / width);
+                reduce(call, scalars, &sources, &[destination], bytes / width);
                 destination
             };
             for other in self.others() {

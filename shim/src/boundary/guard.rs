@@ -9,7 +9,7 @@ use abi::guard::{Guard, Success};
 use abi::library::Library;
 use abi::table::Status;
 
-use super::gap;
+use super::{forbidden, gap};
 use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
@@ -50,9 +50,15 @@ impl Guard for Rules {
     fn call<S: Success, E: Into<u32>>(&self, name: &'static str, body: impl FnOnce() -> Result<S, E>) -> u32 {
         let library = self.library;
         if let Err(code) = (self.arrive)() {
+            if is_in_host_function() {
+                forbidden::in_host_function(name);
+            }
             return finish(self, code);
         }
         let is_lost = library.is_lost_by_fork() && !fork::enter();
+        if is_lost {
+            forbidden::in_forked_child(name);
+        }
         let code = if is_lost || settings::get().is_err() {
             library.not_initialized()
         } else {

@@ -109,8 +109,7 @@ pub(super) fn address_on_stack() -> Option<usize> {
 
 /// The function around the call that returns to `address`. Finding it requires the loader's tables, and often a file.
 fn within(address: usize) -> SiteId {
-    static KNOWN: ByAddress<SiteId> = ByAddress::new();
-    KNOWN.get(address, || {
+    SITES.get(address, || {
         let found = find(address).filter(|found| found.function.as_deref() != Some(ENTRY));
         found.map_or_else(SiteId::default, |found| site::number(found.site()))
     })
@@ -118,12 +117,19 @@ fn within(address: usize) -> SiteId {
 
 /// Whether the code at `address` may be the program's: it is neither ours nor the system's. `None` if it is in no file.
 fn is_of_the_program(address: usize) -> Option<bool> {
-    static KNOWN: ByAddress<Option<bool>> = ByAddress::new();
-    KNOWN.get(address, || {
+    OWNERS.get(address, || {
         let own = loaded(on_stack as *const () as usize)?.dli_fbase;
         let info = loaded(address)?;
         Some(info.dli_fbase != own && !is_of_the_system(&text(info.dli_fname)))
     })
+}
+
+static SITES: ByAddress<SiteId> = ByAddress::new();
+static OWNERS: ByAddress<Option<bool>> = ByAddress::new();
+
+/// Whether no thread holds what is known about addresses.
+pub(super) fn is_free() -> bool {
+    SITES.is_free() && OWNERS.is_free()
 }
 
 /// Results about code addresses, each looked up once.
@@ -132,6 +138,10 @@ struct ByAddress<T>(OnceLock<RwLock<HashMap<usize, T>>>);
 impl<T: Copy> ByAddress<T> {
     const fn new() -> ByAddress<T> {
         ByAddress(OnceLock::new())
+    }
+
+    fn is_free(&self) -> bool {
+        self.0.get().is_none_or(|known| known.try_write().is_some())
     }
 
     fn get(&self, address: usize, find: impl FnOnce() -> T) -> T {

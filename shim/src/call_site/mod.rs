@@ -9,6 +9,7 @@ mod peek;
 mod python;
 mod text;
 
+use dataplane::site;
 use protocol::ids::SiteId;
 pub(crate) use python::Pass;
 
@@ -56,6 +57,11 @@ pub(crate) fn of_allocation() -> Option<SiteId> {
 /// The Python line, or else the calling C function, at any cost: for reporting mistakes.
 pub(crate) fn of_mistake() -> Option<SiteId> {
     python::innermost().or_else(caller::on_stack)
+}
+
+/// Whether no other thread is looking for a site, which in a forked child would never end.
+pub(crate) fn is_free() -> bool {
+    site::is_free() && caller::is_free()
 }
 
 /// The address in the program's code, or that of its libraries, to which the call under way returns. Costs a stack walk.

@@ -7,6 +7,7 @@ use std::thread::LocalKey;
 
 use dataplane::lock::RwLock;
 
+use super::unread;
 use crate::boundary::guard;
 use crate::call_site;
 use crate::process::fork;
@@ -67,6 +68,7 @@ pub(crate) fn peek() -> u32 {
 }
 
 fn find(forget: bool) -> u32 {
+    unread::read();
     let of_copies = LAST_OF_COPIES.try_with(|all| !all.borrow().is_empty()).unwrap_or(false);
     // Nearly always, there is none, whoever asks.
     if !of_copies && last().get() == 0 {

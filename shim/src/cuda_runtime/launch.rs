@@ -10,6 +10,7 @@ use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::header::{FunctionAttributes, LaunchConfig};
+use super::unread;
 use crate::compute;
 use crate::device::calls::header::Dim3;
 use crate::device::calls::kernel::{figures, set_attribute as set_attribute_on};
@@ -128,6 +129,7 @@ pub(crate) fn pop_configuration(
     stream: Out<usize>,
 ) -> CudaResult {
     let top = CONFIGURATIONS.with_borrow_mut(|stack| stack.pop()).ok_or(CudaError::MISSING_CONFIGURATION)?;
+    unread::configured();
     grid.set(top.0)?;
     block.set(top.1)?;
     shared_bytes.set(top.2)?;
@@ -166,7 +168,7 @@ pub(crate) fn launch(
     stream: usize,
 ) -> CudaResult {
     let launch = Launch::plain(grid.into(), block.into(), shared_bytes);
-    launch_by("cudaLaunchKernel", function, launch, arguments, stream)
+    unread::launched(function, launch_by("cudaLaunchKernel", function, launch, arguments, stream))
 }
 
 pub(crate) fn launch_cooperative(

@@ -13,5 +13,6 @@ pub(crate) mod properties;
 mod rules;
 pub(crate) mod stream;
 pub(crate) mod texture;
+mod unread;
 
 pub(crate) use rules::RULES;

@@ -1,12 +1,14 @@
 //! Buffers: where the memory that the program passes is, and whether the communicator's device can access it.
 
 use dataplane::call::{Buffer, Place};
+use protocol::finding::FindingKind;
 
 use super::communicator::Communicator;
 use super::error::{NcclError, NcclResult};
 use crate::device::memory::address::{self, Known};
 use crate::device::memory::misuse;
 use crate::device::{self, Device};
+use crate::report::finding;
 
 /// Where `bytes` at `address` are. Refuses memory that a kernel on the communicator's device could not access, and memory of
 /// its peers, which NCCL does not take.
@@ -23,16 +25,27 @@ pub(super) fn place(communicator: &Communicator, what: &str, address: *mut u8, b
         }
         // Managed memory is every device's.
         Ok(Known::Device(_)) if address::is_managed(address as usize) => Ok(Buffer::host(address)),
-        Ok(Known::Device(device)) => refuse(format!(
-            "it is memory of device {}, the communicator uses device {}",
-            device.ordinal, communicator.device.ordinal
-        )),
+        Ok(Known::Device(device)) => {
+            let does = if what == "receive" { "writes memory" } else { "reads memory" };
+            is_of_another_device(communicator, does, device.ordinal);
+            refuse(format!(
+                "it is memory of device {}, the communicator uses device {}",
+                device.ordinal, communicator.device.ordinal
+            ))
+        }
         Ok(Known::Unknown) => refuse("it is neither device memory nor host memory known to CUDA".to_owned()),
         Err(_) => {
             misuse::access(if what == "receive" { "writes" } else { "reads" }, address as usize, bytes);
             refuse(format!("its {bytes} bytes are not all in one live allocation"))
         }
     }
+}
+
+/// Reports that the current call `does` something with what belongs to `device`.
+pub(super) fn is_of_another_device(communicator: &Communicator, does: &str, device: u32) {
+    let (function, id, own) = (finding::function(), communicator.id(), communicator.device.ordinal);
+    let sentence = format!("{function} {does} of device {device}, and the communicator uses device {own}");
+    finding::record(FindingKind::DeviceMismatch, function, id, sentence);
 }
 
 /// Where a range of device memory is in its memory file. A range over several mappings is not contiguous there, so it

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dataplane::call::Call;
 use protocol::datatype::Operation;
 
-use super::buffer::place;
+use super::buffer::{is_of_another_device, place};
 use super::communicator::{Communicator, resolve};
 use super::error::{NcclError, NcclResult};
 use super::{debug, group, reduction};
@@ -77,10 +77,13 @@ pub(super) fn stream_of(communicator: &Communicator, handle: usize) -> NcclResul
         2 => Ok(stream::per_thread(own)),
         handle => match stream::resolve(handle) {
             Ok(stream) if stream.device == own.ordinal => Ok(stream),
-            Ok(stream) => refuse(format!(
-                "invalid resource handle: the stream belongs to device {}, the communicator uses device {}",
-                stream.device, own.ordinal
-            )),
+            Ok(stream) => {
+                is_of_another_device(communicator, "gets a stream", stream.device);
+                refuse(format!(
+                    "invalid resource handle: the stream belongs to device {}, the communicator uses device {}",
+                    stream.device, own.ordinal
+                ))
+            }
             Err(_) => refuse(format!("{handle:#x} is not a valid stream")),
         },
     }

@@ -26,6 +26,7 @@ use super::threads::{Callers, Inside};
 use crate::call_site;
 use crate::device::{self, Device};
 use crate::report::{finding, left};
+use crate::sanitizer::finite;
 use crate::sanitizer::races::{self, Lane};
 
 /// How long the stream of a failed operation waits for an abort: longer than PyTorch's watchdog takes on a busy
@@ -466,6 +467,7 @@ fn operations(count: u64) -> String {
 pub(crate) fn process() -> NcclResult<Arc<Process>> {
     crate::report::used();
     let process = Process::current()?;
+    finite::watch_reductions();
     left::count_with(|left| left.communicators += COMMUNICATORS.all().len() as u64);
     crate::process::at_exit::at_exit(|status| {
         // Who ends with an error leaves things as they are.

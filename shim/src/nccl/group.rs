@@ -18,6 +18,7 @@ use protocol::route;
 use super::communicator::{COMMUNICATORS, Communicator, process};
 use super::error::{NcclError, NcclResult};
 use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
+use super::overlap::{self, Made};
 use super::threads::Inside;
 use super::{issue, replicas};
 use crate::boundary::gap;
@@ -329,6 +330,7 @@ fn manage_all(tasks: Vec<(Arc<Communicator>, Task)>, in_progress: &mut bool) -> 
 
 /// One launch for each communicator, in the order in which the group first used them.
 fn launch(operations: Vec<Operation>) -> NcclResult {
+    judge(&operations);
     let mut launches: Vec<Launch> = Vec::new();
     let mut threads = Vec::new();
     for Operation { communicator, stream, call, inside } in operations {
@@ -352,6 +354,17 @@ fn launch(operations: Vec<Operation>) -> NcclResult {
         }
     }
     issue_all(live)
+}
+
+/// Looks for buffers of a group that overlap.
+fn judge(operations: &[Operation]) {
+    let made = |operation: &Operation| {
+        let ranks = operation.communicator.usable().ok()?;
+        Some((ranks.rank(), ranks.size(), ranks.id()))
+    };
+    let known = operations.iter().filter_map(|operation| Some((&operation.call, made(operation)?)));
+    let group = known.map(|(call, (rank, size, communicator))| Made { call, rank, size, communicator });
+    overlap::judge(&group.collect::<Vec<_>>());
 }
 
 /// Submits launches of one group to their streams, none of which captures.

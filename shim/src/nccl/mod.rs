@@ -18,6 +18,7 @@ pub(crate) mod memory;
 pub(crate) mod one_sided;
 mod only;
 mod optimizers;
+mod overlap;
 pub(crate) mod point_to_point;
 pub(crate) mod properties;
 pub(crate) mod reduction;

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::lock::Mutex;
@@ -46,6 +47,28 @@ pub(crate) fn record(kind: FindingKind, operation: &str, communicator: Option<Co
     note(kind, operation, communicator, sentence, call_site::of_mistake);
 }
 
+/// The same in a forked child. A lock that another thread of the parent held at that moment stays locked there, so the
+/// finding then has no line.
+pub(crate) fn record_in_forked_child(kind: FindingKind, operation: &str, sentence: String) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if MADE.try_lock().is_some() && call_site::is_free() {
+        record(kind, operation, None, sentence);
+    } else if !SAID.swap(true, Ordering::Relaxed) {
+        write(kind, operation, None, sentence, None);
+    }
+}
+
+/// The same for a call on a communicator that the program made at `site`.
+pub(crate) fn record_call(
+    kind: FindingKind,
+    operation: &str,
+    communicator: CommunicatorId,
+    sentence: String,
+    site: SiteId,
+) {
+    note(kind, operation, Some(communicator), sentence, || Some(site));
+}
+
 /// The same for something that the program did earlier, at `site`.
 pub(crate) fn record_at(kind: FindingKind, operation: &str, sentence: String, site: SiteId) {
     note(kind, operation, None, sentence, || Some(site));
@@ -64,6 +87,16 @@ fn note(
             return;
         }
     }
+    write(kind, operation, communicator, sentence, place());
+}
+
+fn write(
+    kind: FindingKind,
+    operation: &str,
+    communicator: Option<CommunicatorId>,
+    sentence: String,
+    site: Option<SiteId>,
+) {
     let entry = JournalFinding {
         pid: std::process::id(),
         rank: rank(),
@@ -71,7 +104,7 @@ fn note(
         sentence,
         comm_id: communicator,
         operation: operation.to_owned(),
-        site: place().and_then(site::find),
+        site: site.and_then(site::find),
         made_at_us: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_micros() as u64),
     };
     let is_loud =

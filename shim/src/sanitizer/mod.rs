@@ -15,4 +15,4 @@ pub(crate) mod owner;
 mod pinned;
 pub(crate) mod races;
 mod shadow;
-mod source_line;
+pub(crate) mod source_line;

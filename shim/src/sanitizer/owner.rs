@@ -5,14 +5,16 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
+use super::shadow::Access;
 use super::{forward, source_line};
 use crate::call_site;
+use crate::report::finding;
 use crate::settings;
 
 /// An allocation.
@@ -21,6 +23,8 @@ struct Owner {
     end: usize,
     made: Made,
     is: Is,
+    /// Different for each time that memory is handed out.
+    number: u64,
 }
 
 /// Who allocated.
@@ -205,6 +209,41 @@ pub(crate) fn outside(address: usize) -> Option<(FindingKind, String)> {
     }
 }
 
+/// A block of the program's allocator, as handed out to its present owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tenancy {
+    address: usize,
+    number: u64,
+}
+
+impl Tenancy {
+    /// That of the block of this byte; `None` if it is in no block, or in one of a graph's own.
+    pub(crate) fn now(address: usize) -> Option<Self> {
+        let owners = now();
+        let (_, owner) = owners.0.range(..=address).next_back()?;
+        (address < owner.end && owner.is == Is::Block).then_some(Self { address, number: owner.number })
+    }
+
+    /// Where the memory was handed out to somebody else since, as the end of a sentence; `None` if it was not.
+    pub(crate) fn successor(self) -> Option<String> {
+        let owners = now();
+        let (start, owner) = owners.0.range(..=self.address).next_back()?;
+        let is_other = self.address < owner.end && owner.is == Is::Block && owner.number != self.number;
+        is_other.then(|| format!("{} bytes{}", owner.end - start, allocated(owner.made)))
+    }
+}
+
+/// Reports that an operator, captured into a graph at `site`, touches what was its tensor's memory and is now `successor`'s.
+pub(crate) fn replayed(operator: &'static str, access: Access, successor: &str, site: SiteId) {
+    let does = if access.writes { "writes" } else { "reads" };
+    let sentence = format!(
+        "{operator} in a CUDA graph {does} {} bytes of a tensor that was freed after the capture; PyTorch has handed the memory out again, to an \
+         allocation of {successor}",
+        access.bytes
+    );
+    finding::record_at(FindingKind::UseAfterFree, operator, sentence, site);
+}
+
 /// The blocks that were handed out when a kernel was launched.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks(Arc<Owners>);
@@ -233,9 +272,11 @@ impl Blocks {
 
 impl Owners {
     fn add(&mut self, start: usize, end: usize, made: Made, is: Is) {
+        static LAST: AtomicU64 = AtomicU64::new(0);
         self.remove(start, end);
         if start < end {
-            self.0.insert(start, Owner { end, made, is });
+            let number = 1 + LAST.fetch_add(1, Ordering::Relaxed);
+            self.0.insert(start, Owner { end, made, is, number });
         }
     }
 

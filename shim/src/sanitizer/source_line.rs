@@ -25,7 +25,7 @@ pub(super) fn within(words: &str, site: SiteId) -> String {
 }
 
 /// ` (called at train.py:31)`; ` (called in main (a.out))` if there are no lines; or nothing.
-pub(super) fn called(site: SiteId) -> String {
+pub(crate) fn called(site: SiteId) -> String {
     let place = after(site);
     if place.is_empty() { place } else { format!(" (called{place})") }
 }

@@ -23,7 +23,7 @@ struct Numbers {
 
 impl Numbers {
     fn from_tensor(tensor: Tensor) -> Option<Self> {
-        Some(Self { bytes: Bytes::from_tensor(tensor)?, format: Format::from_data_type(tensor.data_type())? })
+        Some(Self { bytes: Bytes::from_tensor(tensor)?, format: finite::format_of(tensor.data_type())? })
     }
 
     fn count(&self) -> Count {

@@ -13,6 +13,7 @@ use super::object::Tensor;
 use super::operator::Operator;
 use crate::sanitizer;
 use crate::sanitizer::init::Read;
+use crate::sanitizer::owner::Tenancy;
 use crate::sanitizer::races::{Access, Lane};
 use finite::NonFinite;
 use init::Unwritten;
@@ -76,7 +77,8 @@ impl Captured {
     pub(super) fn end(self, results: &[Tensor]) -> Replay {
         let Self { accesses, unwritten } = self;
         let (site, accesses) = accesses.map_or_else(Default::default, |accesses| accesses.ranges(results));
-        Replay { site, accesses, reads: unwritten.map_or_else(Vec::new, Unwritten::into_reads) }
+        let tenancies = accesses.iter().filter_map(|access| Some((*access, Tenancy::now(access.address)?))).collect();
+        Replay { site, accesses, tenancies, reads: unwritten.map_or_else(Vec::new, Unwritten::into_reads) }
     }
 }
 
@@ -85,6 +87,8 @@ pub(super) struct Replay {
     /// The captured line.
     site: SiteId,
     accesses: Vec<Access>,
+    /// The accesses to memory that is not the graph's own, with who had it then.
+    tenancies: Vec<(Access, Tenancy)>,
     /// What must have been written before it runs.
     reads: Vec<Read>,
 }
@@ -96,6 +100,11 @@ impl Replay {
     /// The operator is submitted.
     pub(super) fn submit(&self, operator: &'static Operator, lane: Lane) {
         sanitizer::races::work_at(self.site, &[lane], &operator.name, &self.accesses);
+        for (access, tenancy) in &self.tenancies {
+            if let Some(successor) = tenancy.successor() {
+                sanitizer::owner::replayed(&operator.name, *access, &successor, self.site);
+            }
+        }
     }
 
     /// Called before it computes, with a way to its arguments, which are views of GPU memory.

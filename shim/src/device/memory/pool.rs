@@ -144,6 +144,8 @@ pub(crate) fn allocate(handle: usize, size: usize, stream: &Arc<Stream>) -> Cuda
             Err(error)
         }
     })?;
+    // It is there once the stream has come this far.
+    races::work(&[stream.lane()], finding::function(), &[Access { address, bytes: size, writes: true }]);
     pool.change(|state| {
         state.used += size as u64;
         state.used_high = state.used_high.max(state.used);

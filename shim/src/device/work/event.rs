@@ -11,8 +11,10 @@ use dataplane::lock::Mutex;
 
 use super::captured::Captured;
 use super::stream::{self, Point, Stream};
+use super::unrecorded::Waits;
 use crate::boundary::gap;
 use crate::device::{Device, all};
+use crate::process::at_exit::at_exit;
 use crate::report::left;
 use crate::sanitizer::races::{self, Clock};
 use crate::settings::{self, EventClock};
@@ -26,6 +28,7 @@ pub(crate) struct Event {
     purpose: Use,
     /// Whether another process has its handle.
     is_shared: AtomicBool,
+    waits: Waits,
     state: Mutex<State>,
 }
 
@@ -59,12 +62,21 @@ static EVENTS: Handles<Event> = Handles::new(2);
 /// Makes an event and returns its handle.
 pub(crate) fn create(device: &Device, purpose: Use) -> usize {
     static COUNTED: Once = Once::new();
-    COUNTED.call_once(|| left::count_with(|left| left.events += EVENTS.all().len() as u64));
+    COUNTED.call_once(|| {
+        left::count_with(|left| left.events += EVENTS.all().len() as u64);
+        at_exit(|status| {
+            // Who ends with an error may not have come to the record.
+            if status == 0 {
+                EVENTS.all().iter().for_each(|event| event.waits.judge());
+            }
+        });
+    });
     let event = Arc::new(Event {
         device: device.ordinal,
         handle: AtomicUsize::new(0),
         purpose,
         is_shared: AtomicBool::new(false),
+        waits: Waits::default(),
         state: Mutex::default(),
     });
     let handle = EVENTS.insert(Arc::clone(&event));
@@ -90,7 +102,9 @@ pub(crate) fn handle_of(event: &Event) -> usize {
 /// # Errors
 /// `INVALID_HANDLE` if it names no live event.
 pub(crate) fn destroy(handle: usize) -> CudaResult {
-    EVENTS.remove(handle).map(drop).ok_or(CudaError::INVALID_HANDLE)
+    let event = EVENTS.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
+    event.waits.judge();
+    Ok(())
 }
 
 /// Destroys all events of the device, as `cudaDeviceReset` does.
@@ -119,6 +133,9 @@ impl Event {
         let knowledge = races::point(stream.lane());
         let number = {
             let mut state = self.lock();
+            if state.recorded == 0 {
+                self.waits.forget();
+            }
             state.recorded += 1;
             state.knowledge = knowledge;
             state.worked = Some((stream.id, stream.worked()));
@@ -147,6 +164,7 @@ impl Event {
 
     /// Records it in a capture.
     pub(crate) fn in_capture(&self, captured: Captured) {
+        self.waits.forget();
         self.lock().captured = Some(captured);
     }
 
@@ -190,8 +208,16 @@ impl Event {
         if state.reached >= state.recorded { None } else { state.point.clone() }
     }
 
+    /// Called when the program waits for it. Another process may record an event that was made for sharing.
+    fn is_waited_for(&self) {
+        if self.is_fresh() && !self.purpose.is_interprocess {
+            self.waits.note();
+        }
+    }
+
     /// Waits until its latest record is reached.
     pub(crate) fn synchronize(&self) {
+        self.is_waited_for();
         if let Some(point) = self.ahead() {
             point.wait();
         }
@@ -200,6 +226,7 @@ impl Event {
 
     /// Makes later work of `stream` wait for the event's latest record so far.
     pub(crate) fn hold_up(&self, stream: &Arc<Stream>) {
+        self.is_waited_for();
         races::wait(stream.lane(), &self.knowledge());
         if let Some(point) = self.ahead() {
             stream::hold_up(stream, point);

@@ -4,3 +4,4 @@ pub(crate) mod captured;
 pub(crate) mod event;
 pub(crate) mod running;
 pub(crate) mod stream;
+mod unrecorded;
