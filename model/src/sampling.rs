@@ -14,11 +14,14 @@ pub struct Disagreement {
     pub sentence: String,
 }
 
+/// A file and a line of it.
+type Line<'a> = (&'a str, u32);
+
 /// Where the passes of all ranks over one dataset do not fit together, for each line once. Passes meet by the line that begins them
 /// and by how many came before. Those in which not every rank takes a part of its own are left alone, since ranks may share a part on
 /// purpose (tensor parallelism).
 pub fn disagreements(passes: &[Pass]) -> Vec<Disagreement> {
-    let mut groups: BTreeMap<(Option<(&str, u32)>, u64), Vec<&Pass>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<Line<'_>>, u64), Vec<&Pass>> = BTreeMap::new();
     for pass in passes {
         let line = pass.site.as_ref().map(|site| (site.file.as_str(), site.line));
         groups.entry((line, pass.earlier)).or_default().push(pass);

@@ -57,7 +57,7 @@ impl Relations {
     /// It has nothing, or something that is not understood.
     pub fn read(&self, first: &Observation) -> Result<First, Unknown> {
         let numbers = self.compared.as_ref().map(|compared| compared.read(first));
-        let numbers = numbers.transpose().map_err(|failure| Unknown::Failed(*failure))?.unwrap_or_default();
+        let numbers = numbers.transpose().map_err(Unknown::Failed)?.unwrap_or_default();
         let tensors = self.tensors.as_ref().map(|tensors| tensors.read(&first.scratch, None));
         Ok(First { numbers, tensors: tensors.transpose()?.unwrap_or_default() })
     }

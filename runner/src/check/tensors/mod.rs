@@ -35,9 +35,9 @@ pub struct Tensors {
 #[derive(Debug)]
 pub enum Unknown {
     /// Something is there that ftest does not understand: nobody knows whether the relation holds.
-    Broken(Failure),
+    Broken(Box<Failure>),
     /// The run has none, or its ranks contradict each other.
-    Failed(Failure),
+    Failed(Box<Failure>),
 }
 
 impl Tensors {
@@ -47,12 +47,14 @@ impl Tensors {
     /// Why there is nothing to compare.
     pub fn read(&self, scratch: &Path, relation: Option<Named<'_>>) -> Result<Vec<Whole>, Unknown> {
         let whose = relation.map_or_else(String::new, |relation| format!(" under `{}`", relation.name));
-        let failure = |expected: String, got: String, next: &str| Failure {
-            place: Some(relation.map_or(&self.place, |relation| relation.place).clone()),
-            kind: FailureKind::Relation,
-            expected,
-            got,
-            next: next.to_owned(),
+        let failure = |expected: String, got: String, next: &str| {
+            Box::new(Failure {
+                place: Some(relation.map_or(&self.place, |relation| relation.place).clone()),
+                kind: FailureKind::Relation,
+                expected,
+                got,
+                next: next.to_owned(),
+            })
         };
         let parts = recorded::read(&scratch.join(DIRECTORY), &self.roles).map_err(|why| {
             let next = "leave what it is about out of `compared.tensors`, or compare numbers that the program prints";

@@ -1,6 +1,7 @@
 //! Tensors of two runs, as their ranks would write them.
 
 use std::fs;
+use std::slice::from_ref;
 
 use protocol::site::CallSite;
 use protocol::step_record::{Line, Part, StepRecord, Summary, TensorRecord, TensorRole, sampled};
@@ -66,9 +67,9 @@ fn got(tolerance: Option<f64>, changes_sums: bool, runs: [&[Vec<Line>]; 2]) -> O
 fn the_first_difference_is_named_with_both_values_and_the_line() {
     let one = |values: &[f64]| vec![step(1, vec![gradient(values)]), step(2, vec![gradient(values)])];
     let (first, near, double) = (one(&[3.0, 4.0]), one(&[3.0, 4.000_001]), one(&[6.0, 8.0]));
-    assert_eq!(got(None, false, [&[first.clone()], &[first.clone()]]), None);
-    assert_eq!(got(None, true, [&[first.clone()], &[near.clone()]]), None, "sums have other parts");
-    let bits = got(None, false, [&[first.clone()], &[near]]).expect("bits are promised");
+    assert_eq!(got(None, false, [from_ref(&first), from_ref(&first)]), None);
+    assert_eq!(got(None, true, [from_ref(&first), from_ref(&near)]), None, "sums have other parts");
+    let bits = got(None, false, [from_ref(&first), &[near]]).expect("bits are promised");
     assert!(bits.expected.contains("bit by bit"), "{}", bits.expected);
     let failure = got(None, true, [&[first], &[double]]).unwrap();
     assert_eq!(
@@ -107,7 +108,7 @@ fn a_tensor_of_one_run_only_differs() {
     let name = "parameter 0 of group 0, which no module has";
     let dead = vec![step(1, vec![tensor(TensorRole::Parameter, name, &[1.0], None)])];
     let first = vec![step(1, vec![gradient(&[1.0])])];
-    let failure = got(None, true, [&[dead], &[first.clone()]]).unwrap();
+    let failure = got(None, true, [&[dead], from_ref(&first)]).unwrap();
     assert!(failure.got.contains("gradient of `0.weight`: nothing, but norm 1 under `ranks: 1`"), "{}", failure.got);
     assert!(failure.next.contains("made for another model"), "{}", failure.next);
     let longer = vec![first[0].clone(), step(2, vec![gradient(&[1.0])])];
@@ -134,7 +135,7 @@ fn shards_meet_the_whole() {
         vec![step(1, vec![tensor(TensorRole::Gradient, "0.weight", &values[from..until], rows)])]
     };
     let whole = vec![step(1, vec![gradient(&values)])];
-    assert_eq!(got(None, false, [&[shard(0, 3), shard(3, 4)], &[whole.clone()]]), None);
+    assert_eq!(got(None, false, [&[shard(0, 3), shard(3, 4)], from_ref(&whole)]), None);
     assert_eq!(got(None, false, [&[shard(0, 3), shard(3, 4), shard(0, 3)], &[whole]]), None, "two replicas");
 }
 

@@ -89,16 +89,16 @@ fn under_relations(
     let (mut broken, mut failures) = (Vec::new(), Vec::new());
     let first = match relations.read(observation) {
         Ok(first) => first,
-        Err(Unknown::Broken(failure)) => return Ok((vec![failure], failures)),
-        Err(Unknown::Failed(failure)) => return Ok((broken, vec![failure])),
+        Err(Unknown::Broken(failure)) => return Ok((vec![*failure], failures)),
+        Err(Unknown::Failed(failure)) => return Ok((broken, vec![*failure])),
     };
     for (relation, seen) in relations.relations.iter().zip(&observation.variants) {
         let (verdict, why) = judge(&variant(case, relation), seen, SnapshotMode::CompareOnly);
         match verdict {
             Verdict::Passed => match relations.compare(relation, &first, seen) {
                 Ok(found) => failures.extend(found),
-                Err(Unknown::Broken(failure)) => broken.push(failure),
-                Err(Unknown::Failed(failure)) => failures.push(failure),
+                Err(Unknown::Broken(failure)) => broken.push(*failure),
+                Err(Unknown::Failed(failure)) => failures.push(*failure),
             },
             Verdict::Skipped { .. } => return Err(verdict),
             _ => {

@@ -118,7 +118,7 @@ mod tests {
 
     /// The summary of a box of a tensor of 4 by 6 numbers with these strides in memory.
     fn summarized(offset: [u64; 2], shape: [u64; 2], strides: [u64; 2]) -> Summary {
-        let mut memory = vec![f32::NAN; 24];
+        let mut memory = [f32::NAN; 24];
         let (from, whole) = (offset, [4, 6]);
         for row in 0..shape[0] {
             for column in 0..shape[1] {
