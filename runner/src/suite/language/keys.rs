@@ -14,7 +14,8 @@ const RANK: Shape = Shape::Integer(0, u32::MAX);
 /// Most attempts after the first.
 pub(crate) const MOST_RETRIES: u32 = 20;
 /// The relations that are one word.
-pub(crate) const RELATIONS: &[&str] = &["hash-seed", "time-zone"];
+pub(crate) const RELATIONS: &[&str] =
+    &["twice", "hash-seed", "time-zone", "locale", "schedule", "rank-order", "start-order", "fresh-memory"];
 
 pub(crate) static SUITE: Section = Section {
     name: "suite",
@@ -340,8 +341,14 @@ pub(crate) static RELATION: Section = Section {
             Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
             "variable → another value, for every process; `~` removes it",
         ),
+        optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule)"),
+        optional(
+            "restart",
+            Shape::Section(&when::RESTART),
+            "it is [killed and started again](#restart) in the same `FTEST_SCRATCH`",
+        ),
     ]],
-    rules: &[Rule::AnyOf(&["ranks", "gpu", "args", "env"])],
+    rules: &[Rule::AnyOf(&["ranks", "gpu", "args", "env", "schedule", "restart"])],
 };
 
 pub(crate) static COMPARED: Section = Section {
@@ -349,12 +356,19 @@ pub(crate) static COMPARED: Section = Section {
     what: "`compared`",
     about: "The numbers that must not change.",
     keys: &[&[
-        required(
+        optional(
             "numbers",
             Shape::Regex,
             "finds them in stdout: each named group is a number, and a group `step` names the place; `^` and `$` are ends of lines",
         ),
         or("rank", Shape::Integer(0, u32::MAX), "every rank, or the one process", "the rank that prints them"),
+        optional(
+            "files",
+            Shape::Text,
+            "a glob of files that have them, by name or by path from `FTEST_SCRATCH`: JSON, JSON lines, CSV, TensorBoard's event files",
+        ),
+        optional("fields", Shape::List(1, &Shape::Text), "their names in these files: keys, columns or tags"),
+        or("step", Shape::Text, "`step`", "the key or column that has the step"),
         or(
             "tolerance",
             Shape::NotNegative,
@@ -362,7 +376,12 @@ pub(crate) static COMPARED: Section = Section {
             "how far two may be apart, relative to the larger; `0`: equal as printed",
         ),
     ]],
-    rules: &[],
+    rules: &[
+        Rule::AnyOf(&["numbers", "files"]),
+        Rule::With("files", "fields"),
+        Rule::With("fields", "files"),
+        Rule::With("step", "files"),
+    ],
 };
 
 pub(crate) static REQUIREMENT: Section = Section {
