@@ -74,7 +74,7 @@ fn outcome(case: &Case, relation: &Relation, compared: &Compared, (first, seen):
         Verdict::Skipped { .. } => Outcome::Interrupted(verdict),
         _ => {
             let why = why.first().map_or(String::new(), |why| format!(" ({}): {}", why.kind, why.got));
-            let said = last_words(seen).unwrap_or_default();
+            let said = last_words(seen, &why).unwrap_or_default();
             let failure = Compared::failed(relation.named(), format!("{}{why}{said}", verdict.word()));
             let could_run = verdict != Verdict::Broken && seen.execution.expired_limit().is_none();
             if could_run { Outcome::Differs(failure) } else { Outcome::Unknown(failure) }
@@ -82,14 +82,17 @@ fn outcome(case: &Case, relation: &Relation, compared: &Compared, (first, seen):
     }
 }
 
-/// The last line on stderr of the first process that ended with an error: the files of a variant are not kept.
-fn last_words(seen: &Observation) -> Option<String> {
+/// The last line on stderr of the first process that ended with an error, unless `known` has it: the files of a variant are not kept.
+fn last_words(seen: &Observation, known: &str) -> Option<String> {
     let by_itself = |role: Role| matches!(role, Role::Rank(_) | Role::Launcher(_));
     let failed = seen.finished().find(|process| by_itself(process.role) && exit::is_error(&process.exit))?;
     let end = if failed.stderr.truncated { &failed.stderr.tail } else { &failed.stderr.head };
     let text = String::from_utf8_lossy(end);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(format!("; the last line on stderr of {}: {}", failed.role, line.trim()))
+    // torch puts the rank before each line of a traceback.
+    let is_known =
+        line.split_once("]: ").is_some_and(|(_, said)| known.contains(said.trim())) || known.contains(line.trim());
+    (!is_known).then(|| format!("; the last line on stderr of {}: {}", failed.role, line.trim()))
 }
 
 /// The failures of the relations of a case that passed: those of variants that could not be run, and the others.
