@@ -21,6 +21,7 @@ use crate::list::ListArgs;
 use crate::machines::MachineArgs;
 use crate::man::ManArgs;
 use crate::new::NewArgs;
+use crate::relations::RelationsArgs;
 use crate::replay::{MergeArgs, ReplayArgs};
 use crate::reports::{ReportArgs, RunsArgs};
 use crate::review::{RejectArgs, Waiting};
@@ -77,6 +78,8 @@ pub enum Command {
     Reject(RejectArgs),
     /// Show cases fully resolved: defaults applied, expressions evaluated, each value with its source line
     Explain(ExplainArgs),
+    /// Run a case again with each change that must not change its result, and print what holds
+    Relations(RelationsArgs),
     /// Format suite files; values and comments are kept
     Fmt(FmtArgs),
     /// Print the JSON Schema of the suite language

@@ -54,12 +54,12 @@ pub fn run(arguments: &ExplainArgs) -> ExitCode {
 }
 
 /// Whether `id` is the id of the case, or of all expansions of its matrix.
-fn means(id: &str, case: &Case) -> bool {
+pub(super) fn means(id: &str, case: &Case) -> bool {
     case.id == id || case.id.split('[').next() == Some(id)
 }
 
 /// Splits a word into a suite and, if it names one, a case. The longest prefix that is a suite counts.
-fn split<'w>(word: &'w str, install: &Install) -> (&'w str, Option<&'w str>) {
+pub(super) fn split<'w>(word: &'w str, install: &Install) -> (&'w str, Option<&'w str>) {
     let ends = word.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
     let is_suite = |suite: &str| suites::is_known(suite, install);
     if is_suite(word) {

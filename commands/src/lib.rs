@@ -30,6 +30,7 @@ pub mod preflight;
 pub mod profiles;
 mod pytest;
 mod real_gpus;
+pub mod relations;
 pub mod replay;
 pub mod reports;
 pub mod review;

@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use commands::cli::{Cli, Color, Command, RunArgs};
 use commands::ending;
 use commands::{
-    self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, replay,
-    review, runs, schema, top,
+    self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, relations,
+    replay, review, runs, schema, top,
 };
 use runner::execute;
 use runner::execute::run::guard;
@@ -55,6 +55,7 @@ fn run() -> ExitCode {
         Command::Accept(arguments) => review::accept(arguments) as i32,
         Command::Reject(arguments) => review::reject(arguments) as i32,
         Command::Explain(arguments) => explain::run(arguments) as i32,
+        Command::Relations(arguments) => relations::run(arguments) as i32,
         Command::Fmt(arguments) => fmt::run(arguments) as i32,
         Command::Schema => schema::run() as i32,
         Command::Profiles => profiles::run() as i32,

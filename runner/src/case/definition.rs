@@ -83,6 +83,10 @@ pub struct Case {
     pub sanitize: Option<Vec<&'static str>>,
     /// The delays injected into its processes.
     pub schedule: Option<Schedule>,
+    /// The directory that its processes share (FTEST_SCRATCH), if an earlier run left it.
+    pub shared: Option<PathBuf>,
+    /// Whether its processes start in the reverse order, one a while after the other.
+    pub starts_reversed: bool,
     /// Whether its whole cluster report is compared with another run's.
     pub is_compared: bool,
     /// If set, the case runs twice and the two runs must not differ.

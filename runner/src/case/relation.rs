@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use protocol::schedule::Schedule;
+use regex::bytes::Regex;
+
 use crate::check::Failure;
 use crate::check::compared::{Compared, Named};
-use crate::check::numbers::Number;
 use crate::check::tensors::{Tensors, Unknown, Whole};
-use crate::observation::Observation;
+use crate::observation::{Number, Observation};
 use crate::source::SourceLocation;
 
 /// The relations of a case.
@@ -14,13 +16,13 @@ use crate::source::SourceLocation;
 pub struct Relations {
     /// The changes, each for a run of its own.
     pub relations: Vec<Relation>,
-    /// The numbers in the output that must not change.
+    /// The numbers in the output and in files that must not change.
     pub compared: Option<Compared>,
     /// The tensors that must not change.
     pub tensors: Option<Tensors>,
 }
 
-/// One change that must not change the result.
+/// One change that must not change the result; without any, the case is only run again.
 #[derive(Clone, Debug, Default)]
 pub struct Relation {
     /// As the suite writes it: `ranks: 1`.
@@ -33,8 +35,25 @@ pub struct Relation {
     pub args: Vec<String>,
     /// Variables to set, and those to remove.
     pub env: BTreeMap<String, Option<String>>,
+    /// Delays on purpose; another seed if the case has the same.
+    pub schedule: Option<Schedule>,
+    /// Every rank is on another GPU, and on another node if there is one.
+    pub reverses_ranks: bool,
+    /// The processes start in the reverse order, one a while after the other.
+    pub reverses_starts: bool,
+    /// When it is killed, to be started again in the same directory.
+    pub restart: Option<Restart>,
     /// Where the suite defines it.
     pub place: SourceLocation,
+}
+
+/// When all processes of a variant are killed.
+#[derive(Clone, Debug)]
+pub struct Restart {
+    /// Matched against each line of the rank's stdout.
+    pub after: Regex,
+    /// The rank that writes it.
+    pub rank: u32,
 }
 
 impl Relation {

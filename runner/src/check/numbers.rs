@@ -2,29 +2,61 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::tolerance::Tolerance;
 use serde_json::json;
 
-/// A number that a run printed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Number {
-    /// What it is and when it was printed.
-    pub key: Key,
-    /// As printed.
-    pub text: String,
-    /// Where it was printed: `stdout of rank 0, line 7`.
-    pub line: String,
+use super::tolerance::Tolerance;
+use crate::observation::{Key, Number};
+
+/// The numbers of a run while they are read, in the order in which it printed or wrote them.
+#[derive(Debug, Default)]
+pub struct Reading {
+    numbers: Vec<Number>,
+    count: HashMap<(String, Option<String>), usize>,
 }
 
-/// What a number is and when it was printed. Two runs are compared key by key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// The name of its group.
-    pub name: String,
-    /// The step of the program, if it prints one.
-    pub step: Option<String>,
-    /// How many numbers with this name and step came before it.
-    pub earlier: usize,
+impl Reading {
+    /// Adds the next one.
+    pub fn add(&mut self, name: &str, step: Option<String>, text: String, line: String) {
+        let earlier = self.count.entry((name.to_owned(), step.clone())).or_default();
+        let key = Key { name: name.to_owned(), step, earlier: *earlier };
+        *earlier += 1;
+        self.numbers.push(Number { key, text, line });
+    }
+
+    /// All of them.
+    pub fn finish(self) -> Vec<Number> {
+        self.numbers
+    }
+}
+
+/// The numbers of a run that was killed and started again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resumed {
+    /// Those of both parts; after the restart, a step counts anew.
+    pub all: Vec<Number>,
+    /// Those from after the restart.
+    pub after: Vec<Number>,
+}
+
+/// The numbers of both parts of a run. Files of the second part may still contain numbers of the first, in the same place.
+pub fn resumed(first: &[Number], second: Vec<Number>) -> Resumed {
+    let of_first: HashSet<(&str, &str)> =
+        first.iter().map(|number| (number.line.as_str(), number.text.as_str())).collect();
+    let is_new = |number: &Number| !of_first.contains(&(number.line.as_str(), number.text.as_str()));
+    let mut after = Reading::default();
+    for number in second.into_iter().filter(is_new) {
+        after.add(&number.key.name, number.key.step, number.text, number.line);
+    }
+    let after = after.finish();
+    let again: HashSet<(&str, Option<&str>)> = after.iter().map(Number::moment).collect();
+    let kept = first.iter().filter(|number| !again.contains(&number.moment()));
+    Resumed { all: kept.chain(&after).cloned().collect(), after }
+}
+
+/// Whether `second` has every name and step of `first`.
+pub fn covers(second: &[Number], first: &[Number]) -> bool {
+    let there: HashSet<(&str, Option<&str>)> = second.iter().map(Number::moment).collect();
+    first.iter().all(|number| there.contains(&number.moment()))
 }
 
 /// A number that the two runs do not share.
@@ -81,15 +113,12 @@ mod tests {
 
     /// `step name value`, one per item.
     fn run(lines: &[&str]) -> Vec<Number> {
-        let mut numbers: Vec<Number> = Vec::new();
+        let mut reading = Reading::default();
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
-            let (name, step) = (words[1].to_owned(), Some(words[0].to_owned()));
-            let earlier = numbers.iter().filter(|number| number.key.name == name && number.key.step == step).count();
-            let key = Key { name, step, earlier };
-            numbers.push(Number { key, text: words[2].to_owned(), line: String::new() });
+            reading.add(words[1], Some(words[0].to_owned()), words[2].to_owned(), String::new());
         }
-        numbers
+        reading.finish()
     }
 
     #[test]
@@ -133,6 +162,33 @@ mod tests {
         assert_eq!(differences(&first, &other, 0.0).len(), 2);
         assert_eq!(differences(&first, &other, 0.0)[0], Difference::Value(&first[0], &other[0]));
         assert_eq!(differences(&first, &[], 0.0).len(), 3);
+    }
+
+    #[test]
+    fn after_a_restart_a_step_counts_anew() {
+        let first = run(&["1 loss 0.5", "2 loss 0.25", "3 loss 0.2"]);
+        let mut second = run(&["3 loss 0.125", "4 loss 0.1"]);
+        second.iter_mut().for_each(|number| number.line = "after the restart".to_owned());
+        let both = resumed(&first, second.clone());
+        assert!(
+            differences(&both.all, &run(&["1 loss 0.5", "2 loss 0.25", "3 loss 0.125", "4 loss 0.1"]), 0.0).is_empty()
+        );
+        assert_eq!(both.after, second);
+        assert!(!covers(&both.after, &both.all) && covers(&both.all, &first));
+    }
+
+    #[test]
+    fn what_a_file_still_has_is_not_new() {
+        let placed = |lines: &[&str]| {
+            let mut numbers = run(lines);
+            (1..).zip(&mut numbers).for_each(|(line, number)| number.line = format!("log.jsonl, line {line}"));
+            numbers
+        };
+        let first = placed(&["1 loss 0.5", "2 loss 0.25"]);
+        let both = resumed(&first, placed(&["1 loss 0.5", "2 loss 0.25", "2 loss 0.75", "3 loss 0.125"]));
+        assert!(differences(&both.all, &run(&["1 loss 0.5", "2 loss 0.75", "3 loss 0.125"]), 0.0).is_empty());
+        let rewritten = resumed(&first, placed(&["1 loss 0.5", "2 loss 0.25"]));
+        assert!(rewritten.after.is_empty() && rewritten.all == first);
     }
 
     #[test]

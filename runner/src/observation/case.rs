@@ -10,7 +10,7 @@ use protocol::report::Finding;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Execution, Gap, ProcessObservation, PythonUsed, Role};
+use super::{Execution, Gap, Number, ProcessObservation, PythonUsed, Role};
 use crate::host::machine::Machine;
 
 /// The directory below [`Observation::scratch`] that the processes of a case share (FTEST_SCRATCH).
@@ -56,6 +56,10 @@ pub struct Observation {
     pub scratch: PathBuf,
     /// The observation of the second run of a `deterministic` case that passed the first time.
     pub again: Option<Box<Observation>>,
+    /// The part of this run that was killed, if it was started again in the same directory.
+    pub before: Option<Box<Observation>>,
+    /// The numbers of such a part, as its files were when it was killed, or why they could not be read.
+    pub numbers: Option<Result<Vec<Number>, String>>,
     /// The observations of the variants of a case with `holds_under`, in the order of its relations.
     pub variants: Vec<Observation>,
 }
@@ -68,6 +72,11 @@ impl From<Execution> for Observation {
 }
 
 impl Observation {
+    /// The directory that its processes shared (FTEST_SCRATCH).
+    pub fn shared(&self) -> PathBuf {
+        self.before.as_ref().map_or(&self.scratch, |before| &before.scratch).join(SHARED)
+    }
+
     /// The process with this role.
     pub fn process(&self, role: Role) -> Option<&ProcessObservation> {
         self.processes.iter().find(|process| process.role == role)

@@ -5,6 +5,7 @@ pub mod attempts;
 pub mod fixture_pool;
 pub mod order;
 mod queue;
+pub mod relations;
 pub mod resources;
 mod round_fixtures;
 pub mod rounds;

@@ -1,7 +1,10 @@
 //! Free resources of the machine while cases run: CPU slots, memory, places in groups.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use tokio::sync::Notify;
 
 use crate::case::{Case, Resources};
 
@@ -24,6 +27,41 @@ pub struct Claim {
     cpus: u32,
     memory: u64,
     groups: Vec<String>,
+}
+
+/// A pool whose cases may take more while they run.
+#[derive(Debug)]
+pub struct SharedPool {
+    pool: RefCell<Pool>,
+    returned: Notify,
+}
+
+impl SharedPool {
+    /// Everything is free.
+    pub fn new(pool: Pool) -> SharedPool {
+        SharedPool { pool: RefCell::new(pool), returned: Notify::new() }
+    }
+
+    /// As [`Pool::first`].
+    pub fn first<'a>(&self, waiting: impl IntoIterator<Item = &'a Resources>) -> Option<(usize, Claim)> {
+        self.pool.borrow_mut().first(waiting)
+    }
+
+    /// The same once more for a case that runs, if it is free.
+    pub fn take_more(&self, wanted: &Resources) -> Option<Claim> {
+        self.pool.borrow_mut().take(wanted)
+    }
+
+    /// Returns what a case took.
+    pub fn give(&self, claim: Claim) {
+        self.pool.borrow_mut().give(claim);
+        self.returned.notify_one();
+    }
+
+    /// Waits until something is returned.
+    pub async fn returned(&self) {
+        self.returned.notified().await;
+    }
 }
 
 impl Pool {
@@ -107,6 +145,18 @@ mod tests {
         assert!(pool.take(&wants(1, 0, &[])).is_none());
         pool.give(claim);
         assert!(pool.take(&wants(4, 0, &[])).is_some());
+    }
+
+    #[test]
+    fn a_case_takes_more_only_while_it_is_free() {
+        let two = wants(2, 0, &[]);
+        let shared = SharedPool::new(pool(&[&two]));
+        let (_, own) = shared.first([&two]).unwrap();
+        let more = shared.take_more(&two).unwrap();
+        assert!(shared.take_more(&two).is_none() && shared.first([&wants(1, 0, &[])]).is_none());
+        shared.give(more);
+        assert!(shared.first([&wants(1, 0, &[])]).is_some());
+        shared.give(own);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::attempts;
 use super::queue::Queue;
-use super::resources::{Claim, Pool};
+use super::resources::{Claim, Pool, SharedPool};
 use super::round_fixtures::RoundFixtures;
 use super::rounds::Tally;
 use super::run_resources::RunResources;
@@ -76,7 +76,8 @@ async fn start_all(
     };
     let mut queue = Queue::new(&order, settings.rounds);
     let mut fixtures = RoundFixtures::new(cases);
-    let mut pool = Pool::new(settings.slots, machine::memory().unwrap_or(u64::MAX), cases);
+    let pool = Pool::new(settings.slots, machine::memory().unwrap_or(u64::MAX), cases);
+    let pool = Rc::new(SharedPool::new(pool));
     let mut bad = 0;
     loop {
         let stop = settings.fail_fast.is_some_and(|limit| bad >= limit);
@@ -93,6 +94,7 @@ async fn start_all(
             let Some(index) = queue.start(position) else { break };
             let case = &cases[index];
             let (case, resources, announce) = (Arc::clone(case), Rc::clone(resources), Rc::clone(announce));
+            let pool = Rc::clone(&pool);
             announce(Event::CaseStarted { case: case.full_id(), at_ms: event::ms(SystemTime::now()) });
             running.spawn_local(async move {
                 if let Some(slurm) = resources.slurm.as_ref().filter(|slurm| slurm.takes(&case)) {
@@ -103,9 +105,9 @@ async fn start_all(
                 let conclusion = if settings.rounds.repeat() {
                     // Retrying an iteration would hide what iterations are meant to find.
                     let case = Case { retries: None, ..(*case).clone() };
-                    attempts::run(&case, &resources, settings, &shared).await
+                    attempts::run(&case, (&resources, &pool), settings, &shared).await
                 } else {
-                    let conclusion = attempts::run(&case, &resources, settings, &shared).await;
+                    let conclusion = attempts::run(&case, (&resources, &pool), settings, &shared).await;
                     let events = concluded::events(&conclusion, &case, resources.artifacts.as_ref());
                     events.into_iter().for_each(|event| announce(event));
                     conclusion
@@ -115,6 +117,8 @@ async fn start_all(
         }
         let finished = tokio::select! {
             Some(finished) = running.join_next() => finished,
+            // Cases may wait for what a running one has returned.
+            () = pool.returned(), if !running.is_empty() => continue,
             place = next(&mut asked), if asked.is_some() => {
                 match place {
                     Some(place) => queue.waiting.push_back(place),

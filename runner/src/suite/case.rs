@@ -138,6 +138,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
             "when a signal arrives differs from run to run; end a rank with `faults: [{at: ..., do: kill}]`",
         );
     }
+    let case_schedule = case.get("schedule").and_then(|node| policy::read_schedule(reader, node));
     let holds_under = relation::read(
         reader,
         &case,
@@ -145,11 +146,12 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
             launch: launch.as_ref(),
             cluster: cluster.as_ref(),
             coordinator: coordinated.is_some(),
+            has_network: network.is_some(),
+            schedule: case_schedule,
             env: &common.env,
             env_unset: &common.env_unset,
         },
     );
-    let case_schedule = case.get("schedule").and_then(|node| policy::read_schedule(reader, node));
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));
     case.finish();
     if let Some(defaults) = defaults {
@@ -199,6 +201,8 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         allow_gaps: common.allow_gaps,
         sanitize: common.sanitize,
         schedule: case_schedule,
+        shared: None,
+        starts_reversed: false,
         is_compared: deterministic.is_some(),
         deterministic,
         records_tensors: holds_under.as_ref().is_some_and(|relations| relations.tensors.is_some()),

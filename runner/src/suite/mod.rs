@@ -52,4 +52,5 @@ pub use name::is_name;
 use name::slug;
 use reader::Span;
 pub use reader::did_you_mean;
+pub use relation::possible as possible_relations;
 use shared::Shared;

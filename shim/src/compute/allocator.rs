@@ -152,7 +152,8 @@ const BEFORE: usize = 2;
 /// knows when a block of one is fresh. Its object gets a copy of its table in which `allocate` is ours.
 pub(super) fn watch() {
     let allocator = torch().cuda_allocator();
-    let is_wanted = init::is_wanted() || races::are_wanted() || averaged::is_wanted() || owner::is_exact();
+    let fills = fresh::pattern().is_some();
+    let is_wanted = fills || races::are_wanted() || averaged::is_wanted() || owner::is_exact();
     if !is_wanted || CUDA_ALLOCATE.get().is_some() {
         return;
     }
@@ -168,6 +169,7 @@ pub(super) fn watch() {
         owner::is_blind();
         for (wanted, name) in [
             (init::is_wanted(), "sanitize: init"),
+            (fresh::asked_for().is_some(), "fresh memory"),
             (averaged::is_wanted(), "sanitize: replicas"),
             (owner::is_exact(), "sanitize: memory"),
         ] {
@@ -226,7 +228,7 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
         capture::handed_out(&stream, (data, size), has_grown);
     }
     races::block_handed_out(data, size, capture::is_any());
-    if !init::is_wanted() {
+    if fresh::pattern().is_none() {
         return result;
     }
     // A CPU kernel writes all of what it allocates for its results.

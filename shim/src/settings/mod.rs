@@ -111,6 +111,8 @@ pub(crate) struct Settings {
     pub(crate) gemm: GemmPolicy,
     /// The enabled sanitizers.
     pub(crate) sanitize: Sanitizers,
+    /// The byte that fills new memory.
+    pub(crate) fresh_memory: Option<u8>,
     /// The injected delays.
     pub(crate) schedule: Option<Schedule>,
     /// The GPU health events.
@@ -142,9 +144,20 @@ pub(crate) fn get() -> Result<&'static Settings, &'static BadValue> {
         if let Err(error) = &settings {
             eprintln!("fakegpu: {error}; every CUDA, NCCL and NVML call will fail until it is corrected");
         }
+        if let Ok(Settings { fresh_memory: Some(byte), .. }) = &settings {
+            fill_heap(*byte);
+        }
         settings
     });
     settings.as_ref()
+}
+
+/// From now on, what `malloc` returns is filled with `byte`.
+fn fill_heap(byte: u8) {
+    /// malloc.h; glibc fills with the complement of its value.
+    const M_PERTURB: libc::c_int = -6;
+    // SAFETY: a setting of the allocator, which takes any value.
+    unsafe { libc::mallopt(M_PERTURB, libc::c_int::from(!byte)) };
 }
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -204,6 +217,10 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         event_clock,
         gemm,
         sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
+        fresh_memory: match given(&names::FRESH_MEMORY) {
+            Some(value) => u8::try_from(names::FRESH_MEMORY.integer(&value, 0, 254)?).ok(),
+            None => None,
+        },
         schedule: given(&names::SCHEDULE).map(|value| schedule(&value)).transpose()?,
         gpu_events: given(&names::FAULTS).map_or(Ok(Vec::new()), |value| gpu_events(&value))?,
         // In mode hybrid, the library in front of the real libcuda writes the report.
@@ -323,6 +340,7 @@ mod tests {
             ("FAKEGPU_UNSUPPORTED_API", "wran", "did you mean `warn`?"),
             ("FAKEGPU_MODE", "hybrid", "simulate"),
             ("FAKEGPU_EVENT_CLOCK", "wal", "did you mean `wall`?"),
+            ("FAKEGPU_FRESH_MEMORY", "255", "0 to 254"),
             ("FTEST_CLUSTER", "{", "JSON"),
         ] {
             let error = with(&[(name, value)]).unwrap_err().to_string();

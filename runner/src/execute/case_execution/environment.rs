@@ -11,7 +11,7 @@ use crate::case::variables::SHARED_PATHS;
 use crate::check::tensors;
 use crate::execute::collect::reports;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
-use crate::execute::launch::environment::{Endpoint, Environment, changed};
+use crate::execute::launch::environment::{Endpoint, Environment, SCRATCH, changed};
 use crate::execute::machines;
 use crate::execute::python::Python;
 use crate::execute::srun;
@@ -44,7 +44,7 @@ impl CaseExecution<'_> {
         let inherit = case.env_inherit.as_deref();
         let builder = EnvironmentBuilder::isolated(&self.context.install, inherit, &case.env_unset, python)
             .directories(&self.scratch, SHARED)?;
-        let Some(cluster) = &case.cluster else { return Ok(builder.finish()) };
+        let Some(cluster) = &case.cluster else { return Ok(self.continued(builder.finish())) };
         let mut environment = builder.gpus(None)?.cluster(cluster).machine(&reports::machine(&self.scratch)).finish();
         environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
         environment.journal(&reports::journal(&self.scratch));
@@ -60,7 +60,15 @@ impl CaseExecution<'_> {
         if case.records_tensors {
             environment.set(protocol::env::TENSORS.name, self.scratch.join(tensors::DIRECTORY));
         }
-        Ok(environment)
+        Ok(self.continued(environment))
+    }
+
+    /// With the directory that an earlier run left, if the case goes on from there.
+    fn continued(&self, mut environment: Environment) -> Environment {
+        if let Some(shared) = &self.case.shared {
+            environment.set(SCRATCH, shared);
+        }
+        environment
     }
 
     /// Asks the interpreter what it has of what the case declares, which must be there unless ftest put it there.

@@ -1,6 +1,7 @@
 //! The first stage of a case: what it needs is there, or it is not run. Nothing of it runs yet.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{CaseExecution, Over};
 use crate::case::{Warm, requirement};
@@ -12,6 +13,9 @@ use crate::execute::run::context::PythonUnavailable;
 use crate::execute::run::limit::Limit;
 use crate::execute::warm;
 use crate::observation::Execution;
+
+/// The most that the starts of a case are apart, all together, where their order is reversed.
+pub(super) const ALL_APART: Duration = Duration::from_secs(5);
 
 /// A case that can be started.
 pub(super) struct Prepared<'a> {
@@ -87,7 +91,8 @@ impl<'a> CaseExecution<'a> {
         // Time for making an environment, or for waiting for room or a warm process, counts for the run, not for the
         // case.
         let started = *self.started.insert(Instant::now());
-        let own = started + self.case.timeout.kill;
+        let starts = if self.case.starts_reversed { ALL_APART } else { Duration::ZERO };
+        let own = started + self.case.timeout.kill + starts;
         let limit = self.context.limits.for_case(self.case).filter(|limit| limit.at < own);
         let deadline = limit.as_ref().map_or(own, |limit| limit.at);
         let environment =

@@ -1,8 +1,9 @@
 //! The second stage of a case: its coordinator and its ranks are started.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
-use super::prepare::{Needs, Prepared};
+use super::prepare::{ALL_APART, Needs, Prepared};
 use super::watch::Running;
 use super::{CaseExecution, Over};
 use crate::case::{Launch, Transport};
@@ -12,9 +13,14 @@ use crate::execute::launch::placement::Shared;
 use crate::execute::launch::port::HeldPort;
 use crate::execute::launch::{no_capture, ranks};
 use crate::execute::machines::StartError;
+use crate::execute::run::clock::{Instant, sleep_until};
 use crate::execute::srun::{self, Tasks};
 use crate::execute::{coordinator, warm};
 use crate::observation::{Execution, Exit, ProcessObservation};
+
+/// How long after the one before it a process starts where the order of starts is reversed: long enough to come to whatever it does
+/// first. Any order is a right one, so no verdict depends on it.
+const APART: Duration = Duration::from_secs(1);
 
 impl<'a> Prepared<'a> {
     /// Starts everything.
@@ -68,7 +74,14 @@ impl CaseExecution<'_> {
         if let Some(Ok(server)) = &needs.warm {
             server.without().iter().for_each(|module| warm::without(&notes, module));
         }
-        for process in planned {
+        if self.case.starts_reversed {
+            planned.reverse();
+        }
+        let apart = ALL_APART / (planned.len().max(2) as u32 - 1);
+        for (index, process) in planned.into_iter().enumerate() {
+            if index > 0 && self.case.starts_reversed && !self.wait_before_next_start(apart.min(APART)).await {
+                break;
+            }
             let watched = self.case.watches_output();
             let started = match (&needs.warm, self.start_elsewhere(&process).await) {
                 (_, Some(started)) => started,
@@ -100,6 +113,19 @@ impl CaseExecution<'_> {
             }
         }
         Ok(port)
+    }
+
+    /// Watches what runs for a while; false if the user wants to stop.
+    async fn wait_before_next_start(&mut self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.context.cancel.raised(1) => return false,
+                () = sleep_until(until) => return true,
+                event = self.tree.next() => self.observe(event),
+            }
+        }
     }
 
     /// Where it listens.

@@ -124,7 +124,7 @@ impl CaseExecution<'_> {
         Ok(hang)
     }
 
-    fn observe(&mut self, event: Event) {
+    pub(super) fn observe(&mut self, event: Event) {
         let coordinator = self.tree.running_coordinator().map(|running| running.pid);
         self.kills.observe(&event, (self.tree.sweep(), coordinator), self.elsewhere.as_ref());
         if let Some(network) = &self.network {

@@ -87,8 +87,8 @@ mod tests {
         assert!(few.contains("on 3 nodes, and with --machines 1 there are 2; deselect it"), "{few}");
         let twice = Case { deterministic: Some(Deterministic::default()), ..ranks(Some(6)) };
         assert!(misfit(&twice, 2).unwrap().contains("`deterministic` compares files"));
-        let (numbers, tolerance) = (regex::bytes::Regex::new("(?P<loss>.*)").unwrap(), None);
-        let compared = Compared { numbers, rank: None, tolerance, place: SourceLocation::default() };
+        let (numbers, tolerance) = (Some(regex::bytes::Regex::new("(?P<loss>.*)").unwrap()), None);
+        let compared = Compared { numbers, files: None, rank: None, tolerance, place: SourceLocation::default() };
         let related = Relations { relations: Vec::new(), compared: Some(compared), tensors: None };
         let related = Case { holds_under: Some(related), ..ranks(Some(6)) };
         assert!(misfit(&related, 2).unwrap().contains("`holds_under` changes"));

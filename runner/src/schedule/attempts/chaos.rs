@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use protocol::schedule::Schedule;
 
-use super::Attempts;
+use super::observe::Attempts;
 use crate::case::Case;
 use crate::check::snapshot::SnapshotMode;
 use crate::check::{Failure, FailureKind, repeat};
@@ -21,12 +21,14 @@ impl Attempts<'_> {
     pub(super) async fn chaos(&self, count: u32, conclusion: &mut Conclusion) {
         let decided = matches!(conclusion.verdict, Verdict::Passed | Verdict::Failed | Verdict::Timeout);
         let Some(plain) = conclusion.attempts.last().filter(|_| decided && self.case.cluster.is_some()) else { return };
+        let expected = of_one_run(plain);
         let jitter = self.case.schedule.map_or(Schedule::JITTER, |schedule| schedule.jitter);
         let mut others: Vec<(u32, String)> = Vec::new();
         let mut interrupted = None;
         for seed in 1..=count {
             let schedule = Some(Schedule { seed, jitter });
-            let case = Case { schedule, is_compared: true, deterministic: None, ..self.case.clone() };
+            let case =
+                Case { schedule, is_compared: true, deterministic: None, holds_under: None, ..self.case.clone() };
             let mut case = Cow::Owned(case);
             let seen = self.observe(&mut case).await;
             let (verdict, failures) = judge::judge(&case, &seen, SnapshotMode::CompareOnly);
@@ -37,9 +39,11 @@ impl Attempts<'_> {
                 interrupted = Some(format!("--chaos: {} of {count} seeds were tried", seed - 1));
                 break;
             }
-            others.extend(difference(plain, &verdict, &failures, &seen).map(|difference| (seed, difference)));
+            others.extend(
+                difference((&expected, plain), &verdict, &failures, &seen).map(|difference| (seed, difference)),
+            );
         }
-        let word = plain.verdict.word();
+        let word = expected.word();
         conclusion.notes.extend(interrupted);
         let Some((first, _)) = others.first() else {
             conclusion
@@ -65,9 +69,23 @@ impl Attempts<'_> {
     }
 }
 
-/// What a run with delays did differently.
-fn difference(plain: &Outcome, verdict: &Verdict, failures: &[Failure], seen: &Observation) -> Option<String> {
-    if *verdict != plain.verdict {
+/// The verdict of the run without delays alone: the seeds are not compared with the other runs of `deterministic` and `holds_under`.
+fn of_one_run(plain: &Outcome) -> Verdict {
+    let is_of_others = |failure: &Failure| matches!(failure.kind, FailureKind::Deterministic | FailureKind::Relation);
+    match &plain.verdict {
+        Verdict::Failed if plain.failures.iter().all(is_of_others) => Verdict::Passed,
+        other => other.clone(),
+    }
+}
+
+/// What a run with delays did differently than the run without, which has this verdict.
+fn difference(
+    (expected, plain): (&Verdict, &Outcome),
+    verdict: &Verdict,
+    failures: &[Failure],
+    seen: &Observation,
+) -> Option<String> {
+    if verdict != expected {
         let why = failures.first().map_or(String::new(), |failure| format!(": {}", failure.got));
         return Some(format!("{}{why}", verdict.word()));
     }
@@ -99,10 +117,21 @@ mod tests {
     #[test]
     fn another_verdict_or_report_is_a_difference() {
         let plain = outcome(Verdict::Passed, 1);
-        let of = |other: &Outcome| difference(&plain, &other.verdict, &other.failures, &other.observation);
+        let of =
+            |other: &Outcome| difference((&plain.verdict, &plain), &other.verdict, &other.failures, &other.observation);
         assert_eq!(of(&plain), None);
         assert_eq!(of(&outcome(Verdict::Failed, 1)).as_deref(), Some("failed: rank 1 ended"));
         assert_eq!(of(&outcome(Verdict::Passed, 2)).as_deref(), Some("$.calls is 1, then 2"));
+    }
+
+    #[test]
+    fn a_difference_between_other_runs_is_none_of_the_seeds() {
+        let with =
+            |kind| Outcome { failures: vec![Failure { kind, ..Failure::default() }], ..outcome(Verdict::Failed, 1) };
+        assert_eq!(of_one_run(&with(FailureKind::Relation)), Verdict::Passed);
+        assert_eq!(of_one_run(&with(FailureKind::Deterministic)), Verdict::Passed);
+        assert_eq!(of_one_run(&with(FailureKind::Exit)), Verdict::Failed);
+        assert_eq!(of_one_run(&outcome(Verdict::Timeout, 1)), Verdict::Timeout);
     }
 
     #[test]

@@ -1,24 +1,25 @@
 //! Runs a case to its conclusion: its attempts, and the result according to the case's policies.
 
 mod chaos;
+mod observe;
+mod variants;
+
+pub use observe::Shared;
 
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::sync::Arc;
 use std::time::SystemTime;
 
+use observe::Attempts;
+
 use crate::case::Case;
-use crate::case::outputs;
 use crate::case::policy::Retries;
 use crate::case::requirement;
-use crate::case::variant::variant;
 use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
 use crate::check::{Failure, FailureKind, finding};
-use crate::execute::run_case;
 use crate::observation::{Execution, Observation};
 use crate::schedule::Settings;
-use crate::schedule::fixture_pool::Fixtures;
+use crate::schedule::resources::SharedPool;
 use crate::schedule::run_resources::RunResources;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Conclusion, Outcome};
@@ -27,34 +28,14 @@ use crate::verdict::{environment, judge, policy};
 /// The attempt number for a program with `retries`, from 1.
 const ATTEMPT: &str = "FTEST_ATTEMPT";
 
-/// State shared by the attempts of a run.
-#[derive(Debug, Default)]
-pub struct Shared {
-    fixtures: Fixtures,
-    /// Cases whose first attempt did not pass.
-    failed: Cell<u32>,
-}
-
-impl Shared {
-    /// The state shared by the attempts of these cases, each run once.
-    pub fn new(cases: &[Arc<Case>]) -> Shared {
-        Shared { fixtures: Fixtures::new(cases), failed: Cell::new(0) }
-    }
-
-    /// Tears down whatever is still set up.
-    pub async fn finish(&self, resources: &RunResources, settings: Settings) {
-        self.fixtures.finish(resources, settings.keep).await;
-    }
-
-    /// Teardowns that failed since the last call: `suite/fixture`, and what went wrong.
-    pub fn teardown_failures(&self) -> Vec<(String, Failure)> {
-        self.fixtures.failures()
-    }
-}
-
-/// Runs `case` to its conclusion.
-pub async fn run(case: &Case, resources: &RunResources, settings: Settings, shared: &Shared) -> Conclusion {
-    let attempts = Attempts { case, resources, settings, shared };
+/// Runs `case` to its conclusion. Its own share of `pool` is taken already.
+pub async fn run(
+    case: &Case,
+    (resources, pool): (&RunResources, &SharedPool),
+    settings: Settings,
+    shared: &Shared,
+) -> Conclusion {
+    let attempts = Attempts { case, resources, pool, settings, shared };
     let now = SystemTime::now();
     let mark = case.xfail.as_ref().filter(|mark| mark.counts(now));
     shared.fixtures.begin(case);
@@ -108,13 +89,6 @@ fn deny_skip(case: &Case, conclusion: &mut Conclusion) {
         });
         conclusion.verdict = Verdict::Failed;
     }
-}
-
-struct Attempts<'a> {
-    case: &'a Case,
-    resources: &'a RunResources,
-    settings: Settings,
-    shared: &'a Shared,
 }
 
 impl Attempts<'_> {
@@ -181,7 +155,8 @@ impl Attempts<'_> {
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
         // The output and files of the other runs are compared first.
-        for other in observation.again.iter().map(AsRef::as_ref).chain(&observation.variants) {
+        let parts = observation.variants.iter().filter_map(|variant| variant.before.as_deref());
+        for other in observation.again.iter().map(AsRef::as_ref).chain(&observation.variants).chain(parts) {
             if !self.settings.keep {
                 self.resources.execution.discard(other);
             }
@@ -214,33 +189,7 @@ impl Attempts<'_> {
         if judge::judge(&alone, observation, SnapshotMode::CompareOnly).0 != Verdict::Passed {
             return;
         }
-        for relation in &relations.relations {
-            let mut variant: Cow<'_, Case> = Cow::Owned(variant(fresh, relation));
-            self.resources.secrets.learn(variant.env.clone());
-            let seen = self.observe(&mut variant).await;
-            let is_interrupted = seen.execution.is_interrupted();
-            observation.variants.push(seen);
-            if is_interrupted {
-                break;
-            }
-        }
-    }
-
-    /// Runs the case with its fixtures and their outputs.
-    async fn observe(&self, case: &mut Cow<'_, Case>) -> Observation {
-        if case.uses.is_empty() {
-            return run_case(case, &self.resources.execution).await;
-        }
-        let fixtures = &self.shared.fixtures;
-        let entered = match fixtures.enter(case, self.resources).await {
-            Ok(entered) => entered,
-            Err(execution) => return execution.into(),
-        };
-        outputs::fill_case(case.to_mut(), &entered.outputs);
-        self.resources.secrets.learn(case.env.clone());
-        let observation = run_case(case, &self.resources.execution).await;
-        fixtures.leave(entered, self.resources, self.settings.keep).await;
-        observation
+        observation.variants = self.observe_variants(fresh, relations).await;
     }
 }
 

@@ -16,7 +16,8 @@ pub(crate) const MOST_RETRIES: u32 = 20;
 /// The tensors that `compared` may name.
 pub(crate) const TENSORS: &[&str] = &["gradients", "optimizer", "parameters"];
 /// The relations that are one word.
-pub(crate) const RELATIONS: &[&str] = &["hash-seed", "time-zone"];
+pub(crate) const RELATIONS: &[&str] =
+    &["twice", "hash-seed", "time-zone", "locale", "schedule", "rank-order", "start-order", "fresh-memory"];
 
 pub(crate) static SUITE: Section = Section {
     name: "suite",
@@ -342,8 +343,14 @@ pub(crate) static RELATION: Section = Section {
             Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
             "variable → another value, for every process; `~` removes it",
         ),
+        optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule)"),
+        optional(
+            "restart",
+            Shape::Section(&when::RESTART),
+            "it is [killed and started again](#restart) in the same `FTEST_SCRATCH`",
+        ),
     ]],
-    rules: &[Rule::AnyOf(&["ranks", "gpu", "args", "env"])],
+    rules: &[Rule::AnyOf(&["ranks", "gpu", "args", "env", "schedule", "restart"])],
 };
 
 pub(crate) static COMPARED: Section = Section {
@@ -357,6 +364,13 @@ pub(crate) static COMPARED: Section = Section {
             "finds numbers in stdout: each named group is a number, and a group `step` names the place; `^` and `$` are ends of lines",
         ),
         or("rank", Shape::Integer(0, u32::MAX), "every rank, or the one process", "the rank that prints them"),
+        optional(
+            "files",
+            Shape::Text,
+            "a glob of files that have them, by name or by path from `FTEST_SCRATCH`: JSON, JSON lines, CSV, TensorBoard's event files",
+        ),
+        optional("fields", Shape::List(1, &Shape::Text), "their names in these files: keys, columns or tags"),
+        or("step", Shape::Text, "`step`", "the key or column that has the step"),
         or(
             "tolerance",
             Shape::NotNegative,
@@ -369,7 +383,12 @@ pub(crate) static COMPARED: Section = Section {
             "[tensors by name](#tensors) after each optimizer step, gathered from replicas and shards; with a cluster",
         ),
     ]],
-    rules: &[Rule::AnyOf(&["numbers", "tensors"])],
+    rules: &[
+        Rule::AnyOf(&["numbers", "files", "tensors"]),
+        Rule::With("files", "fields"),
+        Rule::With("fields", "files"),
+        Rule::With("step", "files"),
+    ],
 };
 
 pub(crate) static REQUIREMENT: Section = Section {

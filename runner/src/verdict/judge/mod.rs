@@ -1,20 +1,18 @@
 //! The verdict on one attempt: compares the observation with the case's expectations, and ranks the outcomes.
 
+pub mod relations;
+
 use std::time::Duration;
 
 use crate::check::capture::Captures;
-use crate::check::compared::Compared;
 use protocol::device_report::Left;
 use protocol::message::UNREACHABLE_AFTER;
 use serde_json::{Value, json};
 
 use super::environment;
 use crate::case::network::Severed;
-use crate::case::relation::Relations;
-use crate::case::variant::variant;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
-use crate::check::tensors::Unknown;
 use crate::check::{Failure, FailureKind, Leaks, capture, exit, finding, gap, need, report_shape};
 use crate::expression::Context;
 use crate::filter;
@@ -55,7 +53,7 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
         }
     }
     if let Some(relations) = case.holds_under.as_ref().filter(|_| broken.is_empty() && failures.is_empty()) {
-        match under_relations(case, relations, observation) {
+        match relations::failures(case, relations, observation) {
             Ok(found) => (broken, failures) = found,
             Err(skipped) => return (skipped, Vec::new()),
         }
@@ -75,43 +73,6 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     };
     broken.extend(failures);
     (verdict, broken)
-}
-
-/// The failures of the relations of a case that passed: those of variants that could not be run, and the others.
-///
-/// # Errors
-/// The verdict if a variant was interrupted.
-fn under_relations(
-    case: &Case,
-    relations: &Relations,
-    observation: &Observation,
-) -> Result<(Vec<Failure>, Vec<Failure>), Verdict> {
-    let (mut broken, mut failures) = (Vec::new(), Vec::new());
-    let first = match relations.read(observation) {
-        Ok(first) => first,
-        Err(Unknown::Broken(failure)) => return Ok((vec![*failure], failures)),
-        Err(Unknown::Failed(failure)) => return Ok((broken, vec![*failure])),
-    };
-    for (relation, seen) in relations.relations.iter().zip(&observation.variants) {
-        let (verdict, why) = judge(&variant(case, relation), seen, SnapshotMode::CompareOnly);
-        match verdict {
-            Verdict::Passed => match relations.compare(relation, &first, seen) {
-                Ok(found) => failures.extend(found),
-                Err(Unknown::Broken(failure)) => broken.push(*failure),
-                Err(Unknown::Failed(failure)) => failures.push(*failure),
-            },
-            Verdict::Skipped { .. } => return Err(verdict),
-            _ => {
-                let why = why.first().map_or(String::new(), |why| format!(" ({}): {}", why.kind, why.got));
-                let failure = Compared::failed(relation.named(), format!("{}{why}", verdict.word()));
-                let could_run = verdict != Verdict::Broken && seen.execution.expired_limit().is_none();
-                if could_run { failures.push(failure) } else { broken.push(failure) }
-            }
-        }
-    }
-    let missing = relations.relations.iter().skip(observation.variants.len());
-    broken.extend(missing.map(|relation| Compared::failed(relation.named(), "it was not run".to_owned())));
-    Ok((broken, failures))
 }
 
 /// Failures that are our fault and not the program's.

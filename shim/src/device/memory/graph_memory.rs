@@ -11,7 +11,6 @@ use dataplane::lock::Mutex;
 use crate::device::memory::{self, Kind, fresh};
 use crate::device::work::stream::{self, Stream};
 use crate::device::{Device, all};
-use crate::sanitizer::init;
 use crate::sanitizer::races::{self, Access};
 
 /// Memory of one or more allocating nodes that use it one after the other.
@@ -83,9 +82,7 @@ impl Allocation {
 
     /// Called when the allocating node is reached: its memory counts as uninitialized.
     pub(crate) fn begin(&self, stream: &Arc<Stream>) {
-        if init::is_wanted() {
-            fresh::handed_out(self.address, self.size, stream);
-        }
+        fresh::handed_out(self.address, self.size, stream);
     }
 
     /// Called when the freeing node, or `function`, is reached: whoever gets the memory next writes to it.

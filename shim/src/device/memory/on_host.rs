@@ -9,6 +9,7 @@ use protocol::device_report::Left;
 use protocol::ids::SiteId;
 
 use super::freed::Freed;
+use super::fresh;
 use crate::report::left;
 use crate::sanitizer::races;
 
@@ -87,6 +88,10 @@ pub(crate) fn allocate_host(size: usize, kind: HostKind, device: u32, flags: u32
     let mut host = HOST.write();
     host.insert(base, HostRange { base, size, kind, device, flags });
     FREED_HOST.lock().reuse(base, size);
+    drop(host);
+    if kind == HostKind::Allocated {
+        fresh::allocated_on_host(base, size);
+    }
     Ok(base)
 }
 

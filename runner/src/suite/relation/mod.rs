@@ -1,50 +1,45 @@
-//! `holds_under` and `compared`: the changes that must not change the result of a case. A change that changes nothing is a mistake.
+//! `holds_under`: the changes that must not change the result of a case. A change that changes nothing is a mistake.
+
+mod compared;
+mod unchanged;
+mod word;
+
+pub(super) use unchanged::Unchanged;
 
 use std::collections::BTreeMap;
 
 use model::node::{Entry, Node, Value};
-use protocol::plan::ClusterPlan;
 use protocol::profile;
-use protocol::step_record::TensorRole;
+use protocol::schedule::Schedule;
 
-use crate::case::Launch;
-use crate::case::relation::{Relation, Relations};
+use crate::case::relation::{Relation, Relations, Restart};
 use crate::case::variant::with_ranks;
-use crate::check::compared::{Compared, STEP};
-use crate::check::tensors::{ROLES, Tensors};
+use crate::case::{Case, Launch};
 use crate::suite::language::MAX_RANKS;
-use crate::suite::language::keys::{COMPARED, RELATION, RELATIONS, TENSORS};
+use crate::suite::language::keys::{RELATION, RELATIONS};
+use crate::suite::language::when::RESTART;
 use crate::suite::launch::world_size;
 use crate::suite::output_line::regex;
+use crate::suite::policy::read_schedule;
 use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader};
 use crate::suite::surroundings::read_env;
 use crate::suite::variables;
 
-/// What relations change of a case.
-#[derive(Clone, Copy)]
-pub(super) struct Unchanged<'a> {
-    pub(super) launch: Option<&'a Launch>,
-    pub(super) cluster: Option<&'a ClusterPlan>,
-    pub(super) coordinator: bool,
-    pub(super) env: &'a BTreeMap<String, String>,
-    pub(super) env_unset: &'a [String],
-}
-
 /// The relations of a case, and what they compare.
 pub(super) fn read(reader: &Reader<'_>, case: &Mapping<'_, '_>, unchanged: Unchanged<'_>) -> Option<Relations> {
-    let (list, compared) = (case.entry("holds_under"), case.entry("compared"));
-    let (list, compared) = match (list, compared) {
+    let (list, what) = (case.entry("holds_under"), case.entry("compared"));
+    let (list, what) = match (list, what) {
         (None, None) => return None,
-        (Some(list), Some(compared)) => (list, compared),
+        (Some(list), Some(what)) => (list, what),
         (Some(list), None) => {
             let help = "say what must not change: `compared: {numbers: 'loss (?P<loss>\\S+)'}`";
             reader.mistake(&list.key_span, "`holds_under` without `compared`", help);
             return None;
         }
-        (None, Some(compared)) => {
+        (None, Some(what)) => {
             let help = "say what must not change it: `holds_under: [{ranks: 1}]`";
-            reader.mistake(&compared.key_span, "`compared` without `holds_under`", help);
+            reader.mistake(&what.key_span, "`compared` without `holds_under`", help);
             return None;
         }
     };
@@ -61,9 +56,29 @@ pub(super) fn read(reader: &Reader<'_>, case: &Mapping<'_, '_>, unchanged: Uncha
         }
         relations.push(relation);
     }
-    let world = unchanged.launch.map_or(Some(u32::MAX), world_size);
-    let (compared, tensors) = read_compared(reader, &compared.node, world, &relations, unchanged)?;
+    let (compared, tensors) = compared::read(reader, &what.node, unchanged, &relations)?;
     Some(Relations { relations, compared, tensors })
+}
+
+/// The relations that need nothing else from the program of `case`: every word that changes something, and one rank.
+pub fn possible(case: &Case) -> Vec<Relation> {
+    let unchanged = Unchanged {
+        launch: Some(&case.launch),
+        cluster: case.cluster.as_ref(),
+        coordinator: case.coordinator,
+        has_network: case.network.is_some(),
+        schedule: case.schedule,
+        env: &case.env,
+        env_unset: &case.env_unset,
+    };
+    let mut possible: Vec<Relation> =
+        RELATIONS.iter().filter_map(|word| word::relation(word, unchanged).ok()).collect();
+    let has_more = world_size(&case.launch).is_some_and(|world| world > 1);
+    if has_more && with_ranks(&case.launch, 1, case.cluster.as_ref()).is_some() {
+        possible.push(Relation { name: "ranks: 1".to_owned(), ranks: Some(1), ..Relation::default() });
+    }
+    possible.iter_mut().for_each(|relation| relation.place = case.place.clone());
+    possible
 }
 
 /// What ftest does to a case would change its numbers, and do so differently in each variant.
@@ -79,12 +94,8 @@ fn refuse_disturbances(reader: &Reader<'_>, case: &Mapping<'_, '_>) {
 
 /// A word, or a mapping with at least one change.
 fn read_relation(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Relation> {
-    let place = reader.place(&node.span);
     if !matches!(node.value, Value::Map(_)) {
-        let word = RELATIONS[reader.choice("holds_under", node, RELATIONS)?];
-        let (variable, value) = other_value(word, unchanged.env);
-        let env = [(variable.to_owned(), Some(value.to_owned()))].into();
-        return Some(Relation { name: word.to_owned(), env, place, ..Relation::default() });
+        return word::read(reader, node, unchanged);
     }
     let mapping = reader.section(&RELATION, node)?;
     let ranks = mapping.entry("ranks");
@@ -94,26 +105,17 @@ fn read_relation(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> 
         gpu: mapping.get("gpu").and_then(|node| read_gpu(reader, node, unchanged)),
         args: mapping.get("args").and_then(|node| read_args(reader, node)).unwrap_or_default(),
         env: mapping.get("env").map(|node| read_variables(reader, node, unchanged)).unwrap_or_default(),
-        place,
+        schedule: mapping.get("schedule").and_then(|node| read_delays(reader, node, unchanged)),
+        restart: mapping.get("restart").and_then(|node| read_restart(reader, node, unchanged)),
+        place: reader.place(&node.span),
+        ..Relation::default()
     };
     if mapping.entries().is_empty() {
-        let help = "write at least one of `ranks`, `gpu`, `args` and `env`";
+        let help = "write at least one of `ranks`, `gpu`, `args`, `env`, `schedule` and `restart`";
         reader.mistake(&node.span, "a relation without a change", help);
     }
     mapping.finish();
     Some(changes)
-}
-
-/// The variable behind a word, and a value that the case does not have.
-fn other_value(word: &str, env: &BTreeMap<String, String>) -> (&'static str, &'static str) {
-    let (variable, values) = match word {
-        "hash-seed" => ("PYTHONHASHSEED", ["1", "2"]),
-        // Not a whole number of hours from UTC, and its date is another one for most of the day.
-        _ => ("TZ", ["<+1345>-13:45", "UTC"]),
-    };
-    let inherited = || std::env::var(variable).ok().filter(|_| variable != "TZ");
-    let own = env.get(variable).cloned().or_else(inherited);
-    (variable, if own.as_deref() == Some(values[0]) { values[1] } else { values[0] })
 }
 
 /// A relation as the suite writes it, on one line.
@@ -178,6 +180,32 @@ fn read_gpu(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Optio
     Some(id)
 }
 
+fn read_delays(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Schedule> {
+    let schedule = read_schedule(reader, node)?;
+    if unchanged.cluster.is_none() {
+        reader.mistake(&node.span, word::DELAYS_NOTHING, word::DELAYS_GPUS);
+    } else if unchanged.schedule == Some(schedule) {
+        reader.mistake(&node.span, "`schedule` changes nothing: the case has the same", "write another seed");
+    }
+    Some(schedule)
+}
+
+fn read_restart(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Restart> {
+    let mapping = reader.section(&RESTART, node)?;
+    let after = mapping.required("after", "after: 'saved step 2'").and_then(|node| {
+        let text = reader.string("after", node)?;
+        regex(reader, node, &text)
+    });
+    let world = unchanged.launch.map_or(Some(u32::MAX), world_size);
+    let rank = mapping.get("rank").map_or(Some(0), |node| read_rank(reader, node, world));
+    mapping.finish();
+    if let Some(Launch::Srun(_)) = unchanged.launch {
+        let help = "Slurm starts and ends the ranks: use `argv` or `torchrun`";
+        reader.mistake(&node.span, "`restart` of a relation with `srun`", help);
+    }
+    Some(Restart { after: after?, rank: rank? })
+}
+
 fn read_args(reader: &Reader<'_>, node: &Node) -> Option<Vec<String>> {
     let words = reader.words("args", node)?;
     if words.is_empty() {
@@ -205,85 +233,4 @@ fn read_variables(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) ->
     }
     let set = set.into_iter().map(|(name, value)| (name, Some(value)));
     set.chain(unset.into_iter().map(|name| (name, None))).collect()
-}
-
-/// `{numbers: REGEX, rank: 0, tensors: [gradients], tolerance: 1e-5}`.
-fn read_compared(
-    reader: &Reader<'_>,
-    node: &Node,
-    world: Option<u32>,
-    relations: &[Relation],
-    unchanged: Unchanged<'_>,
-) -> Option<(Option<Compared>, Option<Tensors>)> {
-    let place = reader.place(&node.span);
-    let mapping = reader.section(&COMPARED, node)?;
-    let numbers = mapping.get("numbers").and_then(|node| {
-        let text = reader.string("numbers", node)?;
-        let numbers = regex(reader, node, &text)?;
-        if !numbers.capture_names().flatten().any(|name| name != STEP) {
-            let help = "give the number a name: `loss (?P<loss>\\S+)`";
-            reader.mistake(&node.span, "`numbers` has no named group but `step`", help);
-        }
-        Some(numbers)
-    });
-    let rank = mapping.get("rank").and_then(|node| {
-        if world.is_none() {
-            let help = "leave `rank` out: the one process prints them";
-            reader.mistake(&node.span, "this launch has no ranks", help);
-            return None;
-        }
-        let rank = read_rank(reader, node, world)?;
-        let fewest = relations.iter().filter_map(|relation| relation.ranks).min();
-        if let Some(ranks) = fewest.filter(|ranks| rank >= *ranks) {
-            let message = format!("there is no rank {rank} under `ranks: {ranks}`");
-            reader.mistake(&node.span, message, "name one that every variant has");
-        }
-        Some(rank)
-    });
-    let tolerance = mapping.get("tolerance").and_then(|node| {
-        let tolerance = reader.number("tolerance", node)?;
-        if tolerance < 0.0 {
-            reader.mistake(&node.span, format!("`tolerance` is {tolerance}"), "write 0 or more");
-        }
-        Some(tolerance)
-    });
-    let roles = mapping.get("tensors").map(|node| read_tensors(reader, node, unchanged));
-    if mapping.entry("numbers").is_none() {
-        if roles.is_none() {
-            let help = "write `numbers: 'loss (?P<loss>\\S+)'`, or `tensors: [gradients, parameters]`";
-            reader.mistake(&node.span, "`compared` without `numbers` and `tensors`", help);
-        }
-        if let Some(entry) = mapping.entry("rank") {
-            let help = "leave it out: tensors are those of all ranks";
-            reader.mistake(&entry.key_span, "`rank` without `numbers`", help);
-        }
-    }
-    mapping.finish();
-    let tensors = roles.map(|roles| Tensors { roles, tolerance, place: place.clone() });
-    Some((numbers.map(|numbers| Compared { numbers, rank, tolerance, place }), tensors))
-}
-
-fn read_tensors(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Vec<TensorRole> {
-    if unchanged.cluster.is_none() {
-        let help = "they are those of simulated GPUs: add `cluster: ...`";
-        reader.mistake(&node.span, "`tensors` without a cluster", help);
-    }
-    if matches!(unchanged.launch, Some(Launch::Srun(_))) {
-        let help = "Slurm may place ranks on other machines: use `argv` or `torchrun`, or compare `numbers`";
-        reader.mistake(&node.span, "`tensors` with `srun`", help);
-    }
-    let items = reader.list("tensors", node).unwrap_or_default();
-    if items.is_empty() {
-        reader.mistake(&node.span, "`tensors` is empty", "name `gradients`, `optimizer` or `parameters`");
-    }
-    let mut roles = Vec::new();
-    for item in items {
-        let Some(choice) = reader.choice("tensors", item, TENSORS) else { continue };
-        let (word, role) = ROLES[choice];
-        if roles.contains(&role) {
-            reader.mistake(&item.span, format!("`{word}` is there twice"), "keep one of the two");
-        }
-        roles.push(role);
-    }
-    roles
 }

@@ -1,14 +1,20 @@
-//! What the runs of a case with `holds_under` are compared by: the numbers that an expression finds in their output, and how
-//! close they must be.
+//! What the runs of a case with `holds_under` are compared by: the numbers that an expression finds in their output, those in the
+//! files that they write, and how close they must be.
 
-use std::collections::HashMap;
+mod events;
+mod fields;
+mod files;
+mod json;
+mod table;
+
+pub use fields::Files;
 
 use regex::bytes::Regex;
 
-use crate::check::numbers::{self, Difference, Key, Number};
+use crate::check::numbers::{self, Difference, Reading};
 use crate::check::stream::Text;
 use crate::check::{Failure, FailureKind};
-use crate::observation::{Observation, ProcessObservation, Role};
+use crate::observation::{Number, Observation, ProcessObservation, Role};
 use crate::source::SourceLocation;
 
 /// The group of the expression that is not a number, but names the place.
@@ -17,11 +23,16 @@ pub const STEP: &str = "step";
 /// How far numbers may be apart by default where their sums have other parts, relative to the larger.
 const OTHER_SUMS: f64 = 1e-5;
 
+/// What to do about a part after a restart that has no number.
+const WAIT_EARLIER: &str = "let `restart` wait for an earlier line: the program has to go on after it";
+
 /// The numbers to compare.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// Finds them: each named group is a number, and [`STEP`] the step of the program.
-    pub numbers: Regex,
+    /// Finds them in the output: each named group is a number, and [`STEP`] the step of the program.
+    pub numbers: Option<Regex>,
+    /// Those in files.
+    pub files: Option<Files>,
     /// The rank that prints them; if absent, any.
     pub rank: Option<u32>,
     /// How far they may be apart, relative to the larger; 0 for equal as printed. If absent, that depends on the relation.
@@ -47,24 +58,53 @@ impl Compared {
     /// # Errors
     /// The failure of a run without any, or of one whose output was not kept in full.
     pub fn read(&self, observation: &Observation) -> Result<Vec<Number>, Box<Failure>> {
-        let numbers = self.in_output(observation).map_err(|error| Box::new(self.nothing(error, "")))?;
-        if numbers.is_empty() {
-            let whose = self.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"));
-            let next = "a relation that compares nothing proves nothing: correct `compared.numbers` or `compared.rank`";
-            return Err(Box::new(self.nothing(format!("no match in stdout{whose}"), next)));
+        self.in_run(observation).map_err(|(source, why)| {
+            let (expected, what) = match source {
+                Source::Files(files) => (format!("the case writes numbers to files like `{}`", files.glob), "files"),
+                Source::Output(numbers) => (format!("the case prints numbers like /{numbers}/"), "numbers"),
+            };
+            let or = if what == "files" { "`compared.fields`" } else { "`compared.rank`" };
+            let next = format!("a relation that compares nothing proves nothing: correct `compared.{what}` or {or}");
+            let place = Some(self.place.clone());
+            Box::new(Failure { place, kind: FailureKind::Relation, expected, got: why, next })
+        })
+    }
+
+    /// The numbers of a part that was killed; it may have none yet.
+    ///
+    /// # Errors
+    /// A file cannot be read: one sentence.
+    pub fn read_part(&self, observation: &Observation) -> Result<Vec<Number>, String> {
+        let mut reading = Reading::default();
+        if let Some(numbers) = &self.numbers {
+            // What it has not printed yet is no mistake.
+            let _ = self.in_output(numbers, observation, &mut reading);
         }
-        Ok(numbers)
+        if let Some(wanted) = &self.files {
+            files::read_part(wanted, observation, &mut reading)?;
+        }
+        Ok(reading.finish())
     }
 
     /// The failure of a relation whose variant printed other numbers than `first`.
     pub fn compare(&self, relation: Named<'_>, first: &[Number], variant: &Observation) -> Option<Failure> {
         let (tolerance, why) = self.tolerance(relation);
         let close =
-            if tolerance > 0.0 { format!("within {tolerance:e} of the larger") } else { "as printed".to_owned() };
+            if tolerance > 0.0 { format!("within {tolerance:e} of the larger") } else { self.exactly().to_owned() };
         let expected = format!("under `{}`, the numbers are the same {close} ({why})", relation.name);
-        let second = match self.in_output(variant) {
+        let second = match self.in_run(variant) {
             Ok(numbers) => numbers,
-            Err(error) => return Some(failure(relation, expected, error, "")),
+            Err((_, why)) => {
+                let next = if variant.before.is_some() { WAIT_EARLIER } else { "" };
+                return Some(failure(relation, expected, why, next));
+            }
+        };
+        let second = match &variant.before {
+            None => second,
+            Some(before) => match whole_run(first, before, second) {
+                Ok(numbers) => numbers,
+                Err((why, next)) => return Some(failure(relation, expected, why, next)),
+            },
         };
         let differences = numbers::differences(first, &second, tolerance);
         let got = in_words(differences.first()?, relation.name);
@@ -89,6 +129,15 @@ impl Compared {
         failure(relation, format!("under `{}`, the case passes, as it did without it", relation.name), why, "")
     }
 
+    /// How numbers without tolerance are compared.
+    fn exactly(&self) -> &'static str {
+        match (&self.numbers, &self.files) {
+            (_, None) => "as printed",
+            (None, Some(_)) => "as written",
+            (Some(_), Some(_)) => "as printed and written",
+        }
+    }
+
     /// The tolerance for a relation, and its reason.
     fn tolerance(&self, relation: Named<'_>) -> (f64, &'static str) {
         match (self.tolerance, relation.changes_sums) {
@@ -98,12 +147,24 @@ impl Compared {
         }
     }
 
-    fn in_output(&self, observation: &Observation) -> Result<Vec<Number>, String> {
-        let mut numbers = Vec::new();
-        let mut count: HashMap<(String, Option<String>), usize> = HashMap::new();
+    /// The numbers of a run, or where they should have been and why they are not there.
+    fn in_run<'s>(&'s self, observation: &Observation) -> Result<Vec<Number>, (Source<'s>, String)> {
+        let mut reading = Reading::default();
+        if let Some(numbers) = &self.numbers {
+            self.in_output(numbers, observation, &mut reading).map_err(|why| (Source::Output(numbers), why))?;
+        }
+        if let Some(wanted) = &self.files {
+            files::read(wanted, observation, &mut reading).map_err(|why| (Source::Files(wanted), why))?;
+        }
+        Ok(reading.finish())
+    }
+
+    fn in_output(&self, numbers: &Regex, observation: &Observation, reading: &mut Reading) -> Result<(), String> {
+        let mut is_empty = true;
+        let when = if observation.before.is_some() { " after the restart" } else { "" };
         for process in self.processes(observation) {
             let text = Text::from_captured(&process.stdout);
-            let Some(found) = text.matches(&self.numbers) else {
+            let Some(found) = text.matches(numbers) else {
                 return Err(format!("not all of stdout of {} was kept", process.role));
             };
             for (line, captures) in found {
@@ -111,17 +172,15 @@ impl Compared {
                     let bytes = captures.name(name)?.as_bytes();
                     Some(String::from_utf8_lossy(bytes).trim().to_owned())
                 };
-                let step = group(STEP);
-                for name in self.numbers.capture_names().flatten().filter(|name| *name != STEP) {
+                for name in numbers.capture_names().flatten().filter(|name| *name != STEP) {
                     let Some(text) = group(name) else { continue };
-                    let earlier = count.entry((name.to_owned(), step.clone())).or_default();
-                    let key = Key { name: name.to_owned(), step: step.clone(), earlier: *earlier };
-                    *earlier += 1;
-                    numbers.push(Number { key, text, line: format!("stdout of {}, line {line}", process.role) });
+                    reading.add(name, group(STEP), text, format!("stdout of {}{when}, line {line}", process.role));
+                    is_empty = false;
                 }
             }
         }
-        Ok(numbers)
+        let whose = self.rank.map_or_else(String::new, |rank| format!(" of rank {rank}"));
+        if is_empty { Err(format!("no match in stdout{whose}{when}")) } else { Ok(()) }
     }
 
     /// The processes that print them: one rank, or every rank, or a launch without ranks.
@@ -137,16 +196,44 @@ impl Compared {
         };
         observation.processes.iter().filter(|process| counts(process.role)).collect()
     }
+}
 
-    fn nothing(&self, got: String, next: &str) -> Failure {
-        Failure {
-            place: Some(self.place.clone()),
-            kind: FailureKind::Relation,
-            expected: format!("the case prints numbers like /{}/", self.numbers),
-            got,
-            next: next.to_owned(),
+/// The numbers of a run that was killed and started again, which must have resumed.
+///
+/// # Errors
+/// It proves nothing: why, and what to do.
+fn whole_run(
+    uninterrupted: &[Number],
+    before: &Observation,
+    after: Vec<Number>,
+) -> Result<Vec<Number>, (String, &'static str)> {
+    let before = match &before.numbers {
+        Some(Err(why)) => {
+            let next = "write a file that is replaced under another name first, and rename it then";
+            return Err((format!("when it was killed, its files could not be read: {why}"), next));
         }
+        Some(Ok(numbers)) => numbers.as_slice(),
+        None => &[],
+    };
+    let both = numbers::resumed(before, after);
+    let Some(first) = both.after.first() else {
+        let why = "after the restart, there is no new number".to_owned();
+        return Err((why, WAIT_EARLIER));
+    };
+    if numbers::covers(&both.after, uninterrupted) {
+        let step = first.key.step.as_ref().map_or_else(|| "the first number".to_owned(), |step| format!("step {step}"));
+        let why = format!("after the restart, the case began with {step} again ({}): it did not resume", first.line);
+        let next =
+            "it has to write a checkpoint below FTEST_SCRATCH before the line that `restart` waits for, and load it";
+        return Err((why, next));
     }
+    Ok(both.all)
+}
+
+/// Where numbers come from.
+enum Source<'s> {
+    Output(&'s Regex),
+    Files(&'s Files),
 }
 
 fn failure(relation: Named<'_>, expected: String, got: String, next: &str) -> Failure {
@@ -184,7 +271,7 @@ mod tests {
 
     fn compared(rank: Option<u32>, tolerance: Option<f64>) -> Compared {
         let numbers = Regex::new(r"(?m)^step (?P<step>\d+) loss (?P<loss>\S+)(?: norm (?P<norm>\S+))?$").unwrap();
-        Compared { numbers, rank, tolerance, place: SourceLocation::default() }
+        Compared { numbers: Some(numbers), files: None, rank, tolerance, place: SourceLocation::default() }
     }
 
     fn seen(outputs: &[&str]) -> Observation {
@@ -243,6 +330,28 @@ mod tests {
         );
         assert!(twice.1.contains("`compared: {rank: 0}`"), "{}", twice.1);
         assert_eq!(got(&compared(Some(0), None), true, [&[line, other], &[line]]), None);
+    }
+
+    #[test]
+    fn a_restarted_run_has_to_resume() {
+        let whole = "step 1 loss 0.5\nstep 2 loss 0.25\nstep 3 loss 0.125\n";
+        let got = |before: &str, after: &str| {
+            let (place, compared) = (SourceLocation::default(), compared(None, None));
+            let named = Named { name: "restart", changes_sums: false, place: &place };
+            let mut killed = seen(&[before]);
+            killed.numbers = Some(compared.read_part(&killed));
+            let resumed = Observation { before: Some(Box::new(killed)), ..seen(&[after]) };
+            compared.compare(named, &compared.read(&seen(&[whole])).unwrap(), &resumed).map(|failure| failure.got)
+        };
+        assert_eq!(got("step 1 loss 0.5\nstep 2 loss 0.3\n", "step 2 loss 0.25\nstep 3 loss 0.125\n"), None);
+        let other = got("step 1 loss 0.5\nstep 2 loss 0.25\n", "step 3 loss 0.1\n").unwrap();
+        assert!(other.contains("but 0.1 under `restart` (stdout of rank 0 after the restart, line 1)"), "{other}");
+        let missing = got("step 1 loss 0.5\n", "step 3 loss 0.125\n").unwrap();
+        assert!(missing.starts_with("step 2, `loss`: 0.25 (stdout of rank 0, line 2), but nothing under"), "{missing}");
+        let again = got("step 1 loss 0.5\n", whole).unwrap();
+        assert!(again.starts_with("after the restart, the case began with step 1 again"), "{again}");
+        let none = got("step 1 loss 0.5\n", "done").unwrap();
+        assert_eq!(none, "no match in stdout after the restart");
     }
 
     #[test]
