@@ -11,6 +11,7 @@ use runner::record::CaseRun;
 use runner::report::human;
 use runner::schedule::Settings;
 use runner::schedule::attempts;
+use runner::schedule::resources::SharedPool;
 use runner::schedule::run_resources::RunResources;
 use runner::verdict::Verdict;
 use tokio::sync::mpsc as work;
@@ -90,7 +91,9 @@ async fn serve(
 }
 
 async fn conclude(case: &Case, resources: &RunResources, shared: &attempts::Shared) -> Result<Completion, Failed> {
-    let conclusion = attempts::run(case, resources, Settings::default(), shared).await;
+    // Tests run side by side already.
+    let pool = SharedPool::exhausted();
+    let conclusion = attempts::run(case, (resources, &pool), Settings::default(), shared).await;
     let mut details = human::details(&CaseRun::concluded(case, &conclusion));
     for attempt in conclusion.attempts.iter().filter(|attempt| attempt.kept) {
         let scratch = &attempt.observation.scratch;

@@ -20,6 +20,7 @@ use runner::record::keep::Room;
 use runner::record::{self, ArtifactStore, Runs, Store};
 use runner::schedule::Settings;
 use runner::schedule::attempts;
+use runner::schedule::resources::SharedPool;
 use runner::schedule::run_resources::RunResources;
 use runner::suite::{self, SuiteError};
 use runner::verdict::Verdict;
@@ -84,7 +85,8 @@ fn chaos(shared: Arc<Shared>) -> Trial {
         let conclude = |case: &Case, chaos: Option<u32>| -> Result<_, Failed> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (settings, shared) = (Settings { chaos, ..Settings::default() }, attempts::Shared::default());
-            let conclusion = runtime.block_on(attempts::run(case, &resources, settings, &shared));
+            let conclusion =
+                runtime.block_on(attempts::run(case, (&resources, &SharedPool::exhausted()), settings, &shared));
             // Most are meant to fail.
             conclusion.attempts.iter().for_each(|attempt| resources.execution.discard(&attempt.observation));
             Ok(conclusion)

@@ -42,6 +42,11 @@ impl SharedPool {
         SharedPool { pool: RefCell::new(pool), returned: Notify::new() }
     }
 
+    /// Nothing is free: the runs of a case follow each other.
+    pub fn exhausted() -> SharedPool {
+        SharedPool::new(Pool { cpus: 1, memory: 0, free_cpus: 0, free_memory: 0, groups: BTreeMap::new() })
+    }
+
     /// As [`Pool::first`].
     pub fn first<'a>(&self, waiting: impl IntoIterator<Item = &'a Resources>) -> Option<(usize, Claim)> {
         self.pool.borrow_mut().first(waiting)
