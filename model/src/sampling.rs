@@ -18,14 +18,19 @@ pub struct Disagreement {
 type Line<'a> = (&'a str, u32);
 
 /// Where the passes of all ranks over one dataset do not fit together, for each line once. Passes meet by the line that begins them
-/// and by how many came before. Those in which not every rank takes a part of its own are left alone, since ranks may share a part on
-/// purpose (tensor parallelism).
+/// and by how many came before. Left alone are those of lines that some rank passes for several parts, as a reference run does, and
+/// those in which not every rank takes a part of its own, since ranks may share a part on purpose (tensor parallelism).
 pub fn disagreements(passes: &[Pass]) -> Vec<Disagreement> {
     let mut groups: BTreeMap<(Option<Line<'_>>, u64), Vec<&Pass>> = BTreeMap::new();
+    let mut parts: BTreeMap<(Option<Line<'_>>, Rank), BTreeSet<u32>> = BTreeMap::new();
     for pass in passes {
         let line = pass.site.as_ref().map(|site| (site.file.as_str(), site.line));
         groups.entry((line, pass.earlier)).or_default().push(pass);
+        parts.entry((line, pass.rank)).or_default().insert(pass.replica);
     }
+    let several: BTreeSet<Option<Line<'_>>> =
+        parts.iter().filter(|(_, parts)| parts.len() > 1).map(|((line, _), _)| *line).collect();
+    groups.retain(|(line, _), _| !several.contains(line));
     let mut lines = BTreeSet::new();
     let found = groups.into_iter().filter_map(|((line, _), mut group)| {
         group.sort_by_key(|pass| pass.rank);
@@ -136,6 +141,9 @@ mod tests {
         assert!(disagreements(&[Pass { order: Some([1, 3]), ..pass(1) }]).is_empty(), "the other rank has ended");
         let later = Pass { earlier: 1, order: Some([1, 3]), ..pass(1) };
         assert!(disagreements(&[pass(0), later]).is_empty(), "another pass");
+        let all_parts = |rank: u32| [Pass { replica: 0, ..pass(rank) }, Pass { replica: 1, earlier: 1, ..pass(rank) }];
+        let reference: Vec<Pass> = [0, 1].into_iter().flat_map(all_parts).collect();
+        assert!(disagreements(&reference).is_empty(), "a rank that takes all parts, one after the other");
     }
 
     #[test]

@@ -138,6 +138,15 @@ impl Choice {
         let report = format!(
             "      # {comment}\n      report:\n        - {{ path: {check}, because: the program ended before {because}; its output says why }}\n"
         );
+        let (question, relations) = match world {
+            1 => ("if new memory holds something else", "[fresh-memory]"),
+            _ => ("on one GPU, and if new memory holds something else", "[{ ranks: 1 }, fresh-memory]"),
+        };
+        let relations = format!(
+            "    # Next: is the result the same {question}? `ftest relations {SUITE}` tries what could matter.\n    \
+                 # holds_under: {relations}\n    \
+                 # compared: {{ numbers: 'loss[ :=]+(?P<loss>[0-9.]+)' }}\n"
+        );
         let next = match world {
             1 => String::new(),
             _ => format!(
@@ -183,6 +192,7 @@ impl Choice {
                  expect:\n      \
                    exit: {{ all: {{ code: 0 }} }}\n\
              {report}\
+             {relations}\
              {next}"
         )
     }

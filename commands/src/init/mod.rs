@@ -323,7 +323,13 @@ mod tests {
             let has = |path: &str| choice.suite().contains(path);
             assert_eq!(has("communicator_inits"), choice.world() > 1, "{}", choice.suite());
             assert_eq!(has("alloc.calls"), choice.world() == 1, "{}", choice.suite());
-            // What it says to uncomment is a case, too.
+            // What it says to uncomment is right.
+            let related = choice
+                .suite()
+                .replace("    # holds_under", "    holds_under")
+                .replace("    # compared", "    compared");
+            let relations = read(&related).cases[0].holds_under.as_ref().map(|relations| relations.relations.len());
+            assert_eq!(relations, Some(if choice.world() > 1 { 2 } else { 1 }));
             if choice.world() > 1 {
                 assert_eq!(
                     read(&choice.suite().replace("  # - id", "  - id").replace("  #   ", "    ")).cases.len(),

@@ -81,6 +81,12 @@ impl Relations {
         Ok(First { numbers, tensors: tensors.transpose()?.unwrap_or_default() })
     }
 
+    /// What to say of a case that passed with its first `count` relations: which they are. `None` without any.
+    pub fn held(&self, count: usize) -> Option<String> {
+        let names: Vec<String> = self.relations.iter().take(count).map(|one| format!("`{}`", one.name)).collect();
+        (count > 0).then(|| format!("holds under {}", names.join(", ")))
+    }
+
     /// What a variant that passed does not share with the first run.
     ///
     /// # Errors

@@ -53,6 +53,8 @@ pub async fn run(
     if let Some(last) = conclusion.attempts.last() {
         conclusion.notes.extend(last.perf.iter().filter_map(Measured::note));
         conclusion.notes.extend(finding::notes(&last.observation));
+        let relations = case.holds_under.as_ref().filter(|_| conclusion.verdict == Verdict::Passed);
+        conclusion.notes.extend(relations.and_then(|relations| relations.held(last.observation.variants.len())));
     }
     match (mark, &case.xfail) {
         (Some(mark), _) => policy::apply(mark, &mut conclusion),
