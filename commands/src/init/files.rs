@@ -138,9 +138,10 @@ impl Choice {
         let report = format!(
             "      # {comment}\n      report:\n        - {{ path: {check}, because: the program ended before {because}; its output says why }}\n"
         );
-        let (question, relations) = match world {
-            1 => ("if new memory holds something else", "[fresh-memory]"),
-            _ => ("on one GPU, and if new memory holds something else", "[{ ranks: 1 }, fresh-memory]"),
+        // A launch that starts torchrun by itself has its number of ranks in its arguments.
+        let (question, relations) = match world > 1 && self.program.module.is_none() {
+            true => ("on one GPU, and if new memory holds something else", "[{ ranks: 1 }, fresh-memory]"),
+            false => ("if new memory holds something else", "[fresh-memory]"),
         };
         let relations = format!(
             "    # Next: is the result the same {question}? `ftest relations {SUITE}` tries what could matter.\n    \

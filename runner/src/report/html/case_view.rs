@@ -354,7 +354,24 @@ fn ends(text: &str, limit: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::FailureKind;
     use crate::observation::Hang;
+    use crate::record::event::Event;
+    use crate::report::html::tests::{finished, run};
+    use crate::report::html::{Limits, page};
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn what_a_failure_cites_is_on_the_page() {
+        let [mut attempt, end] = finished("s/a", Verdict::Failed, 5);
+        let next = "look there (`ftest docs findings#same_order`)".to_owned();
+        let (expected, got) = (String::new(), String::new());
+        if let Event::AttemptFinished { attempt, .. } = &mut attempt {
+            attempt.failures.push(Failure { kind: FailureKind::Finding, expected, got, next, place: None });
+        }
+        let text = page(&run(&[[attempt, end]]), None, Limits::default()).unwrap();
+        assert!(text.contains("<h3 id=\"about-same_order\">same_order</h3><pre>### same_order"), "{text}");
+    }
 
     #[test]
     fn long_output_keeps_its_end() {

@@ -536,18 +536,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_failure_cites_is_on_the_page() {
-        let [mut attempt, end] = finished("s/a", Verdict::Failed, 5);
-        let next = "look there (`ftest docs findings#same_order`)".to_owned();
-        let (expected, got) = (String::new(), String::new());
-        if let Event::AttemptFinished { attempt, .. } = &mut attempt {
-            attempt.failures.push(Failure { kind: FailureKind::Finding, expected, got, next, place: None });
-        }
-        let text = render(&run(&[[attempt, end]]), None, Limits::default());
-        assert!(text.contains("<h3 id=\"about-same_order\">same_order</h3><pre>### same_order"), "{text}");
-    }
-
-    #[test]
     fn the_page_asks_nobody_for_anything() {
         let text = render(&run(&[finished("s/a", Verdict::Failed, 5)]), None, Limits::default());
         for word in ["http:", "https:", "src=", "@import", "url(", "<link"] {
