@@ -2,47 +2,33 @@
 //! them after the steps of PyTorch's optimizers, and each is a finding.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::finding::FindingKind;
 
-use crate::process::{fork, python, rank};
+use crate::process::python::{Asked, guarded};
+use crate::process::rank;
 use crate::report::finding;
 
 const PYTHON: &str = include_str!("optimizers.py");
 
-/// Whether `optimizers.py` is installed, or about to be. If PyTorch is still being imported, the next communicator asks again.
-static IS_ASKED: AtomicBool = AtomicBool::new(false);
+static ASKED: Asked = Asked::new();
 
 /// Called when a communicator is about to form: from now on, optimizers are watched, if this is Python.
 pub(super) fn watch() {
-    if !IS_ASKED.swap(true, Ordering::AcqRel) {
-        // If Python takes no more calls, the next communicator does not ask again: nothing is said about optimizers.
-        python::call_soon(install);
-    }
+    ASKED.once(install);
 }
 
 /// Runs `optimizers.py` in the main thread of Python, which holds the GIL.
 unsafe extern "C" fn install(_: *mut c_void) -> c_int {
     let functions = [("dead", dead as *const () as usize), ("installed", installed as *const () as usize)];
-    IS_ASKED.store(false, Ordering::Release);
     // SAFETY: Python calls this function with the GIL held.
-    guarded(|| unsafe { python::start(PYTHON, &functions) });
+    unsafe { ASKED.start(PYTHON, &functions) };
     0
-}
-
-/// Keeps panics from reaching Python; a forked child has nothing to report.
-fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
-    if fork::is_lost() {
-        return T::default();
-    }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
 }
 
 /// Called when optimizers are watched.
 extern "C" fn installed() {
-    IS_ASKED.store(true, Ordering::Release);
+    ASKED.installed();
 }
 
 /// Called after a step: how many parameters the optimizer has, and a parameter that has a gradient instead.

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +22,8 @@ use crate::call_site;
 use crate::device::graph::structure::{Operation, Work};
 use crate::device::graph::{capture, exec};
 use crate::device::work::stream::{self, Stream};
-use crate::process::{fork, python};
+use crate::process::python;
+use crate::process::python::guarded;
 use crate::sanitizer::averaged;
 
 const PYTHON: &str = include_str!("replicas.py");
@@ -108,14 +108,6 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         IS_ASKED.store(false, Ordering::Release);
     }
     0
-}
-
-/// Keeps panics from reaching Python; a forked child has nothing to report.
-fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
-    if fork::is_lost() {
-        return T::default();
-    }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
 }
 
 /// Waits for the work of a stream of the current device, without counting as a wait by the program in findings about

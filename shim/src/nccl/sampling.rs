@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_longlong, c_uint, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::lock::Mutex;
 use dataplane::site;
@@ -14,7 +12,8 @@ use protocol::launcher::Launcher;
 use protocol::sampling::Pass;
 
 use crate::call_site;
-use crate::process::{fork, python, rank};
+use crate::process::python::{Asked, guarded};
+use crate::process::rank;
 use crate::report::{finding, journal};
 
 const PYTHON: &str = include_str!("sampling.py");
@@ -22,19 +21,14 @@ const PYTHON: &str = include_str!("sampling.py");
 /// The most passes of a process that are compared with those of other ranks.
 const MOST: u64 = 1000;
 
-/// Whether `sampling.py` is installed, or about to be. If the program has not imported the sampler yet, the next communicator asks
-/// again.
-static IS_ASKED: AtomicBool = AtomicBool::new(false);
+static ASKED: Asked = Asked::new();
 
 /// How many passes began, by line.
 static PASSES: Mutex<Option<HashMap<Option<SiteId>, u64>>> = Mutex::new(None);
 
 /// Called when a communicator is about to form: from now on, samplers are watched, if this is Python.
 pub(super) fn watch() {
-    if !IS_ASKED.swap(true, Ordering::AcqRel) {
-        // A program whose Python takes no more calls has its samplers unwatched.
-        python::call_soon(install);
-    }
+    ASKED.once(install);
 }
 
 /// Runs `sampling.py` in the main thread of Python, which holds the GIL.
@@ -44,23 +38,14 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("repeated", repeated as *const () as usize),
         ("installed", installed as *const () as usize),
     ];
-    IS_ASKED.store(false, Ordering::Release);
     // SAFETY: Python calls this function with the GIL held.
-    guarded(|| unsafe { python::start(PYTHON, &functions) });
+    unsafe { ASKED.start(PYTHON, &functions) };
     0
-}
-
-/// Keeps panics from reaching Python; a forked child has nothing to report.
-fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
-    if fork::is_lost() {
-        return T::default();
-    }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
 }
 
 /// Called when samplers are watched.
 extern "C" fn installed() {
-    IS_ASKED.store(true, Ordering::Release);
+    ASKED.installed();
 }
 
 /// Called when a pass begins; returns the line of the program that begins it.

@@ -2,6 +2,10 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::transmute;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::fork;
 
 /// What Python calls: with an argument that is not used, it returns 0.
 pub(crate) type Pending = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -39,5 +43,45 @@ pub(crate) unsafe fn start(source: &str, functions: &[(&str, usize)]) -> bool {
         }
         let run = transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(symbol);
         run(text.as_ptr()) == 0
+    }
+}
+
+/// What a function that Python calls does: panics do not reach Python, and a forked child has nothing to report.
+pub(crate) fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
+    if fork::is_lost() {
+        return T::default();
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
+}
+
+/// Whether code that needs PyTorch is installed, or about to be. If the program has not imported what it needs yet, the next
+/// occasion asks again.
+pub(crate) struct Asked(AtomicBool);
+
+impl Asked {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Lets Python call `install`, unless that was asked for. If Python takes no more calls, nothing is installed.
+    pub(crate) fn once(&self, install: Pending) {
+        if !self.0.swap(true, Ordering::AcqRel) {
+            call_soon(install);
+        }
+    }
+
+    /// Runs `source` as [`start`] does. Unless it calls [`Asked::installed`], the next occasion asks again.
+    ///
+    /// # Safety
+    /// The thread holds the GIL.
+    pub(crate) unsafe fn start(&self, source: &str, functions: &[(&str, usize)]) {
+        self.0.store(false, Ordering::Release);
+        // SAFETY: the caller's promise.
+        guarded(|| unsafe { start(source, functions) });
+    }
+
+    /// The code is installed.
+    pub(crate) fn installed(&self) {
+        self.0.store(true, Ordering::Release);
     }
 }

@@ -6,7 +6,6 @@ mod summary;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +18,8 @@ use summary::Shard;
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::work::stream;
-use crate::process::{fork, python, rank};
+use crate::process::python::guarded;
+use crate::process::{python, rank};
 use crate::settings;
 
 const PYTHON: &str = include_str!("training.py");
@@ -75,14 +75,6 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         guarded(|| refused("Python refuses the code that looks at optimizers"));
     }
     0
-}
-
-/// Keeps panics from reaching Python; a forked child has nothing to report.
-fn guarded<T: Default>(body: impl FnOnce() -> T) -> T {
-    if fork::is_lost() {
-        return T::default();
-    }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_default()
 }
 
 /// PyTorch is still being imported.

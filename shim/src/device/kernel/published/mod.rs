@@ -52,8 +52,7 @@ mod tests {
             ["14barrier_kernelEPPjiiim", "17put_signal_kernelEPPjiiiim", "18wait_signal_kernelEPPjiiiim"]
                 .map(|name| format!("_ZN4c10d16symmetric_memory{name}"))
                 .into();
-        for (kind, second) in [("f", "S2_"), ("N3c108BFloat16E", "S4_")] {
-            let inner = if kind == "f" { "S2_" } else { second };
+        for (kind, inner) in [("f", "S2_"), ("N3c108BFloat16E", "S4_")] {
             for alignment in ["Li4E", "Li8E", "Li16E"] {
                 for size in ["Lin1E", "Li2E", "Li4E", "Li8E"] {
                     symbols.push(format!(

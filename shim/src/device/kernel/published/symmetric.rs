@@ -77,11 +77,11 @@ const REGISTERS: &str = "
     mov.u32 %blocks, %nctaid.x;
 ";
 
-/// Sets the signal at `%slot`, which the other side must have taken, or takes one that it set. `%limit` is the longest wait in
-/// nanoseconds, 0 for none: after it, the kernel traps.
 const PUT: Signal = Signal { from: 0, to: 1, order: "release" };
 const WAIT: Signal = Signal { from: 1, to: 0, order: "acquire" };
 
+/// Sets the signal at `%slot`, which the other side must have taken, or takes one that it set. `%limit` is the longest wait in
+/// nanoseconds, 0 for none: after it, the kernel traps.
 #[derive(Clone, Copy)]
 struct Signal {
     from: u32,
