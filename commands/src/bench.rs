@@ -4,9 +4,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use runner::execute::launch::settings::DeviceArguments;
 use runner::host::install::Install;
+use timing::Launch;
 
 use super::exec::{self, ExecPlan, TransportName, Trouble};
 
@@ -61,6 +62,48 @@ pub struct BenchArgs {
     /// 0: time only; 1: also compare every element with its expected value
     #[arg(short = 'c', long, value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1))]
     pub check: u32,
+    /// The time model instead of a run
+    #[command(flatten)]
+    pub model: ModeledArgs,
+}
+
+/// Arguments of the model.
+#[derive(Args, Clone, Debug)]
+pub struct ModeledArgs {
+    /// Print what the time model says of the cluster's machines instead of running: NCCL's choice, its time on them, and
+    /// what limits it. NCCL's own variables (NCCL_ALGO, ...) are read
+    #[arg(long)]
+    pub modeled: bool,
+    /// With --modeled: the output of a real nccl-tests run, to compare with the model; of `-`, standard input
+    #[arg(long, value_name = "OUTPUT", requires = "modeled")]
+    pub against: Option<String>,
+    /// With --modeled: minor version of NCCL 2, whose constants choose; the newest that is known by default
+    #[arg(long, value_name = "N", requires = "modeled")]
+    pub nccl: Option<u32>,
+    /// With --modeled: who starts the operations
+    #[arg(long, value_enum, default_value_t = LaunchName::Process, requires = "modeled")]
+    pub launch: LaunchName,
+}
+
+/// Who starts operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LaunchName {
+    /// A C program for each GPU, as nccl-tests under mpirun
+    Process,
+    /// One C program for all GPUs of a node, as nccl-tests -g 8
+    OneProcess,
+    /// PyTorch, a process for each GPU
+    Pytorch,
+}
+
+impl From<LaunchName> for Launch {
+    fn from(name: LaunchName) -> Self {
+        match name {
+            LaunchName::Process => Self::ProcessPerGpu,
+            LaunchName::OneProcess => Self::OneProcess,
+            LaunchName::Pytorch => Self::PyTorch,
+        }
+    }
 }
 
 impl BenchArgs {

@@ -24,6 +24,7 @@ pub mod list;
 pub mod machines;
 pub mod man;
 pub mod manual;
+pub mod modeled;
 pub mod new;
 mod one_run;
 pub mod preflight;

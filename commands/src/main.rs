@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use commands::cli::{Cli, Color, Command, RunArgs};
 use commands::ending;
 use commands::{
-    self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, new, preflight, profiles, relations,
-    replay, review, runs, schema, top,
+    self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, modeled, new, preflight, profiles,
+    relations, replay, review, runs, schema, top,
 };
 use runner::execute;
 use runner::execute::run::guard;
@@ -63,6 +63,7 @@ fn run() -> ExitCode {
         Command::Exec(arguments) => exec::run(arguments),
         Command::Agent(arguments) => agent::run(arguments) as i32,
         Command::Top(arguments) => top::run(arguments) as i32,
+        Command::Bench(arguments) if arguments.model.modeled => modeled::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Env(arguments) => env::run(arguments),
         Command::Init(arguments) => init::run(arguments, |suite, time| match Cli::run_of(suite).command {

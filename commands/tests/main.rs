@@ -21,6 +21,7 @@ mod left_behind;
 mod lifelines;
 mod long_output;
 mod machines;
+mod modeled;
 mod outcomes;
 mod perf;
 mod program;

@@ -26,6 +26,11 @@ impl<'a> Checker<'a> {
         self.mistakes.push(Diagnostic::new(self.file, self.text, span.clone(), message).with_help(help));
     }
 
+    /// How many mistakes there are so far.
+    pub fn count(&self) -> usize {
+        self.mistakes.len()
+    }
+
     /// The mistakes, in the order of the file.
     pub fn finish(mut self) -> Vec<Diagnostic> {
         self.mistakes.sort_by_key(|mistake| mistake.span.start);

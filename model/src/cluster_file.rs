@@ -13,6 +13,7 @@ use protocol::profile::{self, GpuProfile};
 
 use crate::checker::{Checker, find};
 use crate::diagnostic::Diagnostic;
+use crate::machine_section;
 use crate::node::{Entry, Node, Value};
 use crate::yaml;
 
@@ -37,16 +38,19 @@ pub struct Keys {
     pub fabric: &'static [&'static str],
     /// `fabric.intra_node` and `fabric.inter_node`.
     pub link: &'static [&'static str],
+    /// `machine`, where it is a mapping.
+    pub machine: &'static [&'static str],
 }
 
 /// The keys that [`parse`] and [`from_node`] accept.
 pub const KEYS: Keys = Keys {
-    file: &["version", "cluster", "name", "nodes", "gpus_per_node", "profile", "fabric"],
+    file: &["version", "cluster", "name", "nodes", "gpus_per_node", "profile", "fabric", "machine"],
     cluster: &["name", "default_backend"],
     node: &["id", "host", "ranks", "gpus"],
     gpu: &["profile"],
     fabric: &["intra_node", "inter_node"],
     link: &["type", "bandwidth_gbps", "latency_us", "oversubscription"],
+    machine: machine_section::KEYS,
 };
 
 /// The default fabrics, if the file names none: (type, Gbit/s, us).
@@ -149,6 +153,11 @@ impl Reader<'_> {
         };
         let (intra_node, inter_node) =
             self.fabrics(entries, &start, short, nodes.as_ref().is_some_and(|nodes| nodes.len() > 1));
+        let machine = find(entries, "machine").map(|entry| machine_section::read(&mut self.check, entry));
+        let machine = match machine {
+            Some(read) => Some(Box::new(read?)),
+            None => None,
+        };
         Some(ClusterPlan {
             name,
             default_backend,
@@ -156,6 +165,7 @@ impl Reader<'_> {
             intra_node: intra_node?,
             inter_node: inter_node?,
             custom_profiles: std::mem::take(&mut self.custom),
+            machine,
         })
     }
 

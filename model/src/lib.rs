@@ -42,6 +42,7 @@ mod failure;
 mod fault;
 mod gathering;
 mod ledger;
+mod machine_section;
 pub mod node;
 mod order;
 mod paths;

@@ -52,6 +52,7 @@ fn plan() -> ClusterPlan {
         intra_node: fabric("nvlink", 300.0),
         inter_node: fabric("infiniband", 200.0),
         custom_profiles: Default::default(),
+        machine: None,
     }
 }
 

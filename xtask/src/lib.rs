@@ -4,4 +4,5 @@ pub mod architecture;
 pub mod drill;
 pub mod pictures;
 pub mod regen;
+pub mod times;
 pub mod tutorial;

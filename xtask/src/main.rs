@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use xtask::architecture::{self, Crate};
-use xtask::{drill, pictures, regen, tutorial};
+use xtask::{drill, pictures, regen, times, tutorial};
 
 const HELP: &str = "\
 Chores of the repository:
@@ -18,6 +18,7 @@ Chores of the repository:
   cargo xtask drill             the reliability drill: 15 minutes, rewrites docs/reliability.md; --quick, --long, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
+  cargo xtask times --cases FILE   modeled times of collectives for published tables; --errors, --calibrate
   cargo xtask circles ROOT...   import circles between the files of a crate; ROOT is its lib.rs";
 
 /// Steps of `.ci/run` that need no program of ours.
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Some((command, roots)) if command == "circles" => circles(roots),
         Some((command, rest)) if command == "drill" => drill::run(&root, rest),
         Some((command, rest)) if command == "regen" => regen::run(&root, rest),
+        Some((command, rest)) if command == "times" => times::run(&root, rest),
         Some((command, [])) if command == "tutorial" => tutorial::run(&root),
         Some((command, [])) if command == "pictures" => pictures::run(&root).map(|()| true),
         Some((command, [])) if command == "check" => command_succeeds(Command::new(".ci/run").args(CHECKS), &root),

@@ -66,6 +66,13 @@ const GROUPS: &[Group] = &[
         programs: false,
     },
     Group {
+        name: "time",
+        files: &["docs/time.md", "docs/time.svg"],
+        from: "the time model and benches/published/nccl.json",
+        tests: &["-p", "xtask", "--test", "integration", "times::"],
+        programs: false,
+    },
+    Group {
         name: "docs",
         files: &[
             "docs/suite.schema.json",

@@ -9,6 +9,7 @@ mod modules;
 mod names;
 mod sizes;
 mod stages;
+mod times;
 
 use std::path::{Path, PathBuf};
 

@@ -32,6 +32,7 @@ pub(crate) fn plan(nodes: u32, gpus: u32) -> ClusterPlan {
         intra_node: fabric("nvlink", 300.0, 3.0, 1.0),
         inter_node: fabric("infiniband", 200.0, 15.0, 1.5),
         custom_profiles: Default::default(),
+        machine: None,
     }
 }
 

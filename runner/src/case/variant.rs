@@ -160,6 +160,7 @@ mod tests {
             intra_node: fabric.clone(),
             inter_node: fabric,
             custom_profiles: Default::default(),
+            machine: None,
         }
     }
 

@@ -69,6 +69,7 @@ impl DeviceArguments {
             intra_node: fabric("nvlink", 300.0, 3.0),
             inter_node: fabric("infiniband", 200.0, 15.0),
             custom_profiles: Default::default(),
+            machine: None,
         })
     }
 }

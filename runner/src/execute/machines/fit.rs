@@ -59,6 +59,7 @@ mod tests {
             intra_node: fabric.clone(),
             inter_node: fabric,
             custom_profiles: Default::default(),
+            machine: None,
         };
         Case { launch, cluster: Some(cluster), ..Case::default() }
     }

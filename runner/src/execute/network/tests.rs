@@ -25,6 +25,7 @@ fn cluster(nodes: u32) -> ClusterPlan {
         intra_node: fabric.clone(),
         inter_node: fabric,
         custom_profiles: Default::default(),
+        machine: None,
     }
 }
 

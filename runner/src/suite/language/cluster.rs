@@ -27,6 +27,12 @@ pub(crate) static CLUSTER: Section = Section {
         optional("gpus_per_node", Shape::Integer(1, MAX_RANKS), "with a number of `nodes`: GPUs of each"),
         optional("profile", Shape::Text, "with a number of `nodes`: the profile of every GPU"),
         optional("fabric", Shape::Section(&FABRIC), "what connects GPUs and nodes"),
+        optional(
+            "machine",
+            Shape::Either(&[Shape::Text, Shape::Section(&MACHINE)]),
+            "the machines, for [modeled times](time.md): a preset's name, or what differs from it; that of the GPU's profile if \
+             it is left out",
+        ),
     ]],
     rules: &[Rule::With("gpus_per_node", "nodes"), Rule::With("profile", "nodes")],
 };
@@ -78,6 +84,29 @@ pub(crate) static FABRIC: Section = Section {
     rules: &[],
 };
 
+pub(crate) static MACHINE: Section = Section {
+    name: "machine",
+    what: "`machine`",
+    about: "What a machine of the cluster differs in from a preset.",
+    keys: &[&[
+        optional(
+            "preset",
+            Shape::Text,
+            "`dgx-v100`, `dgx-a100`, `dgx-h100`, `hgx-h200`, `dgx-b200`, `gb200-nvl72`, `p4d`, `p5`, `a3` or `pcie-box`",
+        ),
+        optional("nvlinks", Shape::Integer(0, 64), "NVLinks of each GPU"),
+        optional("nics", Shape::Integer(1, 256), "NICs of each node"),
+        optional("nic_gbps", Shape::Positive, "Gbit/s of one NIC"),
+        optional(
+            "transport",
+            Shape::Text,
+            "`infiniband`, `roce`, `gib`, `efa1`, `efa2`, `efa3`, `tcpx`, `tcpxo`, `slingshot` or `sockets`",
+        ),
+        optional("gpudirect", Shape::Bool, "whether a NIC reads and writes the GPU's memory itself"),
+    ]],
+    rules: &[],
+};
+
 /// What only the coordinator computes with.
 const TIMES: Needs = Needs::Else(
     "with a coordinator, which computes times; `type` says where there is NVLink",
@@ -112,6 +141,7 @@ mod tests {
             (&GPU, &[], KEYS.gpu),
             (&FABRIC, &[], KEYS.fabric),
             (&LINKS, &[], KEYS.link),
+            (&MACHINE, &[], KEYS.machine),
         ] {
             let mut keys: Vec<&str> = section.keys().map(|key| key.name).filter(|name| !ours.contains(name)).collect();
             let mut known = known.to_vec();

@@ -1,0 +1,80 @@
+//! The machine of a cluster file: a preset by name or by the GPU, and what the file says differs.
+
+use protocol::plan::ClusterPlan;
+use protocol::profile::GpuProfile;
+
+use super::{Machine, Shape, Transport, preset};
+
+/// The machine of a cluster, whose nodes must be equal.
+///
+/// # Errors
+/// What the model cannot describe: nodes or GPUs that differ.
+pub fn of_cluster(cluster: &ClusterPlan) -> Result<Machine, String> {
+    let first = cluster.nodes.first().ok_or("the cluster has no node")?;
+    let profile = first.gpus.first().and_then(|id| cluster.profile(id)).ok_or("the first node has no GPU")?;
+    if let Some(other) = cluster.nodes.iter().find(|node| node.ranks.len() != first.ranks.len()) {
+        return Err(format!(
+            "modeled times need equal nodes: `{}` has {} GPUs, `{}` has {}",
+            first.id,
+            first.ranks.len(),
+            other.id,
+            other.ranks.len()
+        ));
+    }
+    if let Some(other) = cluster.nodes.iter().flat_map(|node| &node.gpus).find(|id| **id != profile.id) {
+        return Err(format!("modeled times need equal GPUs: there are `{}` and `{other}`", profile.id));
+    }
+    let said = cluster.machine.as_deref().cloned().unwrap_or_default();
+    let mut machine = match said.preset.as_deref() {
+        Some(name) => preset(name).ok_or_else(|| format!("`{name}` is no machine that the time model knows"))?,
+        None => by_gpu(profile)?,
+    };
+    machine.capability = capability(profile);
+    if let Some(links) = said.nvlinks {
+        machine.links = links;
+        if links == 0 {
+            machine.shape = Shape::None;
+        }
+    }
+    machine.nics = said.nics.unwrap_or(machine.nics);
+    machine.nic_gbps = said.nic_gbps.unwrap_or(machine.nic_gbps);
+    machine.gpudirect = said.gpudirect.unwrap_or(machine.gpudirect);
+    if let Some(transport) = said.transport.as_deref().and_then(Transport::by_name) {
+        machine.transport = transport;
+    }
+    Ok(machine.taking(cluster.nodes.len() as u32, first.ranks.len() as u32))
+}
+
+fn capability(profile: &GpuProfile) -> u32 {
+    profile
+        .compute_capability
+        .split('.')
+        .filter_map(|part| part.parse::<u32>().ok())
+        .fold(0, |sum, part| sum * 10 + part)
+}
+
+/// The machine that a GPU is usually found in.
+fn by_gpu(profile: &GpuProfile) -> Result<Machine, String> {
+    let name = match profile.id.as_str() {
+        "v100" => "dgx-v100",
+        "a100" => "dgx-a100",
+        "h100" => "dgx-h100",
+        "h200" => "hgx-h200",
+        "b100" | "b200" | "b300" => "dgx-b200",
+        _ => "pcie-box",
+    };
+    let mut machine = preset(name).ok_or_else(|| format!("`{name}` is no preset"))?;
+    if name == "pcie-box" {
+        machine.pcie_gbytes = match profile.pcie.generation {
+            0..=3 => 12.0,
+            4 => 24.0,
+            _ => 48.0,
+        };
+    }
+    Ok(machine)
+}
+
+/// Whether times of this GPU were ever compared with measurements.
+pub(crate) fn is_calibrated(capability: u32) -> bool {
+    matches!(capability, 70 | 75 | 80 | 89 | 90 | 100 | 120)
+}

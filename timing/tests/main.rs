@@ -1,0 +1,4 @@
+//! The tests of the time model.
+
+mod against;
+mod choice;
