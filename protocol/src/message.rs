@@ -18,7 +18,7 @@ use crate::resumption::SessionKey;
 use crate::site::CallSite;
 
 /// Version of this wire format; a different one is refused at `Hello`.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// A process on another host that has not answered for this long counts as gone: its machine is, or the way there. Packets that
 /// are lost for less time are retransmitted by tcp.

@@ -24,7 +24,7 @@ pub struct ClusterPlan {
     /// Profiles that are not built in, by the id used in `NodePlan::gpus`.
     pub custom_profiles: BTreeMap<String, GpuProfile>,
     /// What the file says of its machines, for modeled times (v2); nothing if they are those of the GPU's preset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub machine: Option<Box<MachinePlan>>,
 }
 
@@ -33,22 +33,22 @@ pub struct ClusterPlan {
 #[serde(deny_unknown_fields)]
 pub struct MachinePlan {
     /// Name of a preset, `dgx-h100`; that of the GPU's profile if none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub preset: Option<String>,
     /// NVLinks of each GPU; 0 is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub nvlinks: Option<u32>,
     /// NICs of each node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub nics: Option<u32>,
     /// Gbit/s of one NIC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub nic_gbps: Option<f64>,
     /// What carries bytes between nodes: `infiniband`, `roce`, `efa2`, `sockets`, ...
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub transport: Option<String>,
     /// Whether a NIC reads and writes the GPU's memory itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub gpudirect: Option<bool>,
 }
 
