@@ -12,15 +12,13 @@ use abi::library::Library;
 use dataplane::call::Call;
 use dataplane::{refusal, threads};
 use protocol::datatype::Operation as Kind;
-use protocol::ids::Rank;
-use protocol::route;
 
-use super::communicator::{COMMUNICATORS, Communicator, process};
+use super::communicator::{COMMUNICATORS, Communicator};
 use super::error::{NcclError, NcclResult};
 use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::overlap::{self, Made};
 use super::threads::Inside;
-use super::{issue, replicas};
+use super::{estimate, issue, replicas};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture::{self, Capture};
@@ -94,8 +92,8 @@ pub(crate) fn end() -> NcclResult {
     }
 }
 
-/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modeled time is returned, us. Without a cluster
-/// there is no time model, which is a gap.
+/// Body of `ncclGroupSimulateEnd`: the group's operations are dropped, and their modeled time is returned, us (model v2). Without
+/// a cluster that the model can describe there is none, which is a gap.
 pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     let closed = close()?;
     let Some(group) = closed else { return Ok(()) };
@@ -106,41 +104,15 @@ pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
         return Ok(());
     }
     let mut info = out.get()?;
-    info.estimated_time = match estimate(&group.operations)? {
-        Some(us) => us as c_float,
-        None => {
-            gap::record(Library::Nccl, "ncclGroupSimulateEnd", "estimated time without a cluster");
+    let operations = group.operations.iter().map(|operation| (&*operation.communicator, &operation.call));
+    info.estimated_time = match estimate::group(operations)? {
+        Ok(us) => us as c_float,
+        Err(why) => {
+            gap::record(Library::Nccl, "ncclGroupSimulateEnd", &why);
             UNDEFINED_TIME
         }
     };
     Ok(out.set(info)?)
-}
-
-/// The modeled time of `operations` one after the other, us, as in the cluster report (model v1).
-fn estimate(operations: &[Operation]) -> NcclResult<Option<f64>> {
-    let process = process()?;
-    let Some(plan) = process.cluster() else { return Ok(None) };
-    let mut total = 0.0;
-    for Operation { communicator, call, .. } in operations {
-        let ranks = communicator.ranks()?;
-        let element = call.datatype.size() as u64;
-        let request = route::request_bytes(call.operation, ranks.size(), call.count, element);
-        let edges = match (call.operation, call.peer) {
-            (Kind::Send | Kind::PutSignal, Some(peer)) if peer != ranks.rank() && request > 0 => {
-                vec![route::Edge { src: Rank(ranks.rank()), dst: Rank(peer), bytes: request }]
-            }
-            // A transfer is one, counted by its sender.
-            (_, Some(_)) => Vec::new(),
-            _ => route::edges(call.operation, ranks.size(), call.root.map(Rank), request),
-        };
-        for edge in edges {
-            let global = |rank: Rank| ranks.members().get(rank.0 as usize).map(|member| member.global_rank);
-            let time = global(edge.src).zip(global(edge.dst)).and_then(|(src, dst)| plan.edge_us(src, dst, edge.bytes));
-            let Some(time) = time else { return Ok(None) };
-            total += time;
-        }
-    }
-    Ok(Some(total))
 }
 
 /// Ends one level; returns the group if it was the outermost.

@@ -8,6 +8,7 @@ pub(crate) mod debug;
 pub(crate) mod device_communicator;
 pub(crate) mod ended;
 pub(crate) mod error;
+mod estimate;
 pub(crate) mod group;
 pub(crate) mod header;
 pub(crate) mod info;

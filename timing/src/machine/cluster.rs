@@ -5,13 +5,12 @@ use protocol::profile::GpuProfile;
 
 use super::{Machine, Shape, Transport, preset};
 
-/// The machine of a cluster, whose nodes must be equal.
+/// The machine of a cluster, whose nodes must have equal numbers of GPUs.
 ///
 /// # Errors
-/// What the model cannot describe: nodes or GPUs that differ.
+/// What the model cannot describe.
 pub fn of_cluster(cluster: &ClusterPlan) -> Result<Machine, String> {
     let first = cluster.nodes.first().ok_or("the cluster has no node")?;
-    let profile = first.gpus.first().and_then(|id| cluster.profile(id)).ok_or("the first node has no GPU")?;
     if let Some(other) = cluster.nodes.iter().find(|node| node.ranks.len() != first.ranks.len()) {
         return Err(format!(
             "modeled times need equal nodes: `{}` has {} GPUs, `{}` has {}",
@@ -21,9 +20,17 @@ pub fn of_cluster(cluster: &ClusterPlan) -> Result<Machine, String> {
             other.ranks.len()
         ));
     }
-    if let Some(other) = cluster.nodes.iter().flat_map(|node| &node.gpus).find(|id| **id != profile.id) {
-        return Err(format!("modeled times need equal GPUs: there are `{}` and `{other}`", profile.id));
-    }
+    Ok(of_node(cluster)?.taking(cluster.nodes.len() as u32, first.ranks.len() as u32))
+}
+
+/// One node of a cluster, whatever takes part. Where GPUs differ, that of the lowest compute capability counts, as in NCCL's
+/// tables.
+///
+/// # Errors
+/// A preset or a profile that is not known.
+pub fn of_node(cluster: &ClusterPlan) -> Result<Machine, String> {
+    let gpus = cluster.nodes.iter().flat_map(|node| &node.gpus).filter_map(|id| cluster.profile(id));
+    let profile = gpus.min_by_key(|profile| capability(profile)).ok_or("the cluster has no GPU")?;
     let said = cluster.machine.as_deref().cloned().unwrap_or_default();
     let mut machine = match said.preset.as_deref() {
         Some(name) => preset(name).ok_or_else(|| format!("`{name}` is no machine that the time model knows"))?,
@@ -42,7 +49,7 @@ pub fn of_cluster(cluster: &ClusterPlan) -> Result<Machine, String> {
     if let Some(transport) = said.transport.as_deref().and_then(Transport::by_name) {
         machine.transport = transport;
     }
-    Ok(machine.taking(cluster.nodes.len() as u32, first.ranks.len() as u32))
+    Ok(machine)
 }
 
 fn capability(profile: &GpuProfile) -> u32 {

@@ -4,7 +4,7 @@
 mod cluster;
 mod presets;
 
-pub use cluster::of_cluster;
+pub use cluster::{of_cluster, of_node};
 pub use presets::{preset, presets};
 
 /// Generation of a GPU as NCCL's tables have it, from its compute capability.

@@ -1,0 +1,84 @@
+//! The modeled time of a group, for `ncclGroupSimulateEnd`: model v2 on the machines of the cluster file.
+
+use std::collections::BTreeMap;
+
+use dataplane::call::Call;
+use protocol::datatype::Operation;
+use protocol::plan::ClusterPlan;
+use protocol::route;
+use timing::machine::{self, Machine};
+use timing::physics::Physics;
+use timing::{Launch, Settings};
+
+use super::communicator::{Communicator, process};
+use super::error::NcclResult;
+use super::info;
+
+/// The time of `operations` one after the other, us, or why there is none. Sends of one group to one node are one transfer.
+pub(crate) fn group<'a>(
+    operations: impl Iterator<Item = (&'a Communicator, &'a Call)>,
+) -> NcclResult<Result<f64, String>> {
+    let process = process()?;
+    let Some(plan) = process.cluster() else { return Ok(Err("estimated time without a cluster".to_owned())) };
+    let described = machine::of_node(plan).and_then(|machine| Ok((machine, settings()?)));
+    let (machine, settings) = match described {
+        Ok(described) => described,
+        Err(why) => return Ok(Err(format!("estimated time: {why}"))),
+    };
+    let physics = Physics::default();
+    let mut total = 0.0;
+    // Bytes of transfers inside a node and between nodes.
+    let mut transfers = [0u64; 2];
+    for (communicator, call) in operations {
+        let ranks = communicator.ranks()?;
+        let nodes: Vec<Option<usize>> =
+            ranks.members().iter().map(|member| plan.node_of(member.global_rank).map(|(index, _)| index)).collect();
+        let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
+        match (call.operation, call.peer) {
+            (Operation::Send | Operation::PutSignal, Some(peer)) if peer != ranks.rank() => {
+                let node = |rank: u32| nodes.get(rank as usize).copied().flatten();
+                transfers[usize::from(node(peer) != node(ranks.rank()))] += bytes;
+            }
+            // A transfer is counted by its sender.
+            (_, Some(_)) => {}
+            (operation, None) if bytes > 0 && ranks.size() > 1 => {
+                let Some(machine) = taking_part(&machine, plan, &nodes) else {
+                    return Ok(Err("estimated time of a communicator with unequal nodes".to_owned()));
+                };
+                match timing::estimate(&machine, &settings, &physics, operation, bytes, Launch::ProcessPerGpu) {
+                    Some(estimate) => total += estimate.us,
+                    None => return Ok(Err(format!("estimated time of {operation}: NCCL_ALGO leaves no algorithm"))),
+                }
+            }
+            _ => {}
+        }
+    }
+    for (between, bytes) in transfers.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0) {
+        let machine = machine.clone().taking(1 + between as u32, if between == 1 { 1 } else { 2 });
+        let answer = timing::estimate(&machine, &settings, &physics, Operation::Send, bytes, Launch::ProcessPerGpu);
+        total += answer.map_or(0.0, |estimate| estimate.us);
+    }
+    Ok(Ok(total))
+}
+
+/// NCCL's variables, and the version that this library says it is.
+fn settings() -> Result<Settings, String> {
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("NCCL_"))
+        .collect();
+    let settings = Settings::read(variables.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+    let minor = info::version_number() as u32 / 100 % 100;
+    Ok(settings.with_version(Some(minor)))
+}
+
+/// The machine as far as the members of a communicator use it; `None` if its nodes have different numbers of them.
+fn taking_part(machine: &Machine, plan: &ClusterPlan, nodes: &[Option<usize>]) -> Option<Machine> {
+    let mut members: BTreeMap<usize, u32> = BTreeMap::new();
+    for node in nodes {
+        *members.entry((*node)?).or_default() += 1;
+    }
+    let first = *members.values().next()?;
+    let equal = members.values().all(|count| *count == first) && members.len() <= plan.nodes.len();
+    equal.then(|| machine.clone().taking(members.len() as u32, first))
+}
