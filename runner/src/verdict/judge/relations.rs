@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::judge;
 use crate::case::Case;
 use crate::case::relation::{Relation, Relations};
-use crate::case::variant::{until_killed, variant};
+use crate::case::variant::{resumed, until_killed, variant};
 use crate::check::compared::Compared;
 use crate::check::snapshot::SnapshotMode;
 use crate::check::tensors::Unknown;
@@ -64,10 +64,12 @@ fn outcome(
     let variant = variant(case, relation);
     // A variant that was not killed is the only run of its relation.
     let not_killed = relation.restart.as_ref().filter(|_| seen.before.is_none());
-    let (verdict, why) = match not_killed {
-        Some(restart) => judge(&until_killed(&variant, relation, restart), seen, SnapshotMode::CompareOnly),
-        None => judge(&variant, seen, SnapshotMode::CompareOnly),
+    let judged = match (not_killed, &relation.restart) {
+        (Some(restart), _) => until_killed(&variant, relation, restart),
+        (None, Some(restart)) => resumed(&variant, restart),
+        (None, None) => variant,
     };
+    let (verdict, why) = judge(&judged, seen, SnapshotMode::CompareOnly);
     match verdict {
         Verdict::Passed if not_killed.is_some() => {
             Outcome::Unknown(Compared::failed(relation.named(), "it was not started again".to_owned()))
