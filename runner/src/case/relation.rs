@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 
 use super::{Launch, Warm};
 use crate::check::Failure;
-use crate::check::compared::{Compared, Named};
+use crate::check::compared::{Compared, Curve, Named};
 use crate::check::tensors::{Tensors, Unknown, Whole};
 use crate::observation::{Number, Observation};
 use crate::source::SourceLocation;
@@ -101,6 +101,12 @@ impl Relations {
     pub fn held(&self, count: usize) -> Option<String> {
         let names: Vec<String> = self.relations.iter().take(count).map(|one| format!("`{}`", one.name)).collect();
         (count > 0).then(|| format!("holds under {}", names.join(", ")))
+    }
+
+    /// The numbers of a variant that differ from those of the first run, by step.
+    pub fn curves(&self, relation: &Relation, first: &First, variant: &Observation) -> Vec<Curve> {
+        let compared = self.compared.as_ref();
+        compared.map_or_else(Vec::new, |compared| compared.curves(relation.named(), &first.numbers, variant))
     }
 
     /// What a variant that passed does not share with the first run.

@@ -16,6 +16,7 @@ use protocol::schedule::Schedule;
 use crate::case::Case;
 use crate::case::layout::with_ranks;
 use crate::case::relation::{Relation, Relations};
+use crate::case::variables::{OF_PYTHON, REPRODUCIBLE};
 use crate::suite::Shared;
 use crate::suite::language::relation::{RELATION, WORDS};
 use crate::suite::policy::read_schedule;
@@ -186,8 +187,13 @@ fn read_variables(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) ->
     }
     for entry in entries {
         let (own, name) = (unchanged.env.get(&entry.key), &entry.key);
+        let inherited = || std::env::var_os(name).is_none();
+        let of_every_case = REPRODUCIBLE.iter().chain(OF_PYTHON.iter().filter(|_| inherited()));
+        let of_every_case = of_every_case.filter(|(usual, _)| usual == name && !unchanged.env_unset.contains(name));
+        let usual = of_every_case.map(|(_, value)| *value).next();
+        let is_usual = own.is_none() && usual.is_some() && usual == set.get(name).map(String::as_str);
         let is_unset = own.is_none() && unchanged.env_unset.contains(name) && unset.contains(name);
-        if is_unset || own.is_some() && own == set.get(name) {
+        if is_unset || is_usual || own.is_some() && own == set.get(name) {
             let message = format!("`{name}` changes nothing: the case has the same value");
             reader.mistake(&entry.key_span, message, "write another value");
         }
