@@ -114,11 +114,7 @@ impl Case {
 
     /// Number of ranks that the launch starts; `None` for a plain process.
     pub fn world_size(&self) -> Option<u32> {
-        match &self.launch {
-            Launch::Argv { ranks, .. } => *ranks,
-            Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
-            Launch::Srun(srun) => Some(srun.world_size()),
-        }
+        self.launch.world_size()
     }
 
     /// Ranks per torchrun, and the number of torchruns; `None` if the ranks are not started by torchrun.

@@ -31,6 +31,17 @@ pub enum Launch {
     Srun(Srun),
 }
 
+impl Launch {
+    /// Number of ranks; `None` for one plain process.
+    pub fn world_size(&self) -> Option<u32> {
+        match self {
+            Launch::Argv { ranks, .. } => *ranks,
+            Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
+            Launch::Srun(srun) => Some(srun.world_size()),
+        }
+    }
+}
+
 impl Default for Launch {
     /// Starts nothing: no program has an empty name.
     fn default() -> Self {

@@ -6,6 +6,7 @@ mod definition;
 mod disturbance;
 pub mod fixture;
 mod launch;
+pub mod layout;
 mod limits;
 pub mod network;
 pub mod outputs;

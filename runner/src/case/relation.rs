@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use protocol::schedule::Schedule;
 use regex::bytes::Regex;
 
+use super::{Launch, Warm};
 use crate::check::Failure;
-use crate::check::compared::{Compared, Named};
+use crate::check::compared::{Compared, Curve, Named};
 use crate::check::tensors::{Tensors, Unknown, Whole};
 use crate::observation::{Number, Observation};
 use crate::source::SourceLocation;
@@ -29,6 +30,12 @@ pub struct Relation {
     pub name: String,
     /// Another number of ranks.
     pub ranks: Option<u32>,
+    /// Another number of nodes.
+    pub nodes: Option<u32>,
+    /// What is started instead of the case's own launch.
+    pub launch: Option<(Launch, Warm)>,
+    /// Whether another number of ranks, now or after a restart, changes what is added up.
+    pub changes_sums: bool,
     /// The profile of every GPU.
     pub gpu: Option<String>,
     /// Further arguments of the program.
@@ -54,12 +61,21 @@ pub struct Restart {
     pub after: Regex,
     /// The rank that writes it.
     pub rank: u32,
+    /// The number of ranks after it, if another.
+    pub reshard: Option<u32>,
 }
 
 impl Relation {
     /// As failures name it.
     pub fn named(&self) -> Named<'_> {
-        Named { name: &self.name, changes_sums: self.ranks.is_some(), place: &self.place }
+        Named { name: &self.name, changes_sums: self.changes_sums, place: &self.place }
+    }
+
+    /// The fewest ranks of its runs, if they have another number; 0 for a launch without ranks.
+    pub fn fewest_ranks(&self) -> Option<u32> {
+        let of_launch = self.launch.as_ref().map(|(launch, _)| launch.world_size().unwrap_or_default());
+        let after = self.restart.as_ref().and_then(|restart| restart.reshard);
+        [self.ranks, of_launch, after].into_iter().flatten().min()
     }
 }
 
@@ -85,6 +101,12 @@ impl Relations {
     pub fn held(&self, count: usize) -> Option<String> {
         let names: Vec<String> = self.relations.iter().take(count).map(|one| format!("`{}`", one.name)).collect();
         (count > 0).then(|| format!("holds under {}", names.join(", ")))
+    }
+
+    /// The numbers of a variant that differ from those of the first run, by step.
+    pub fn curves(&self, relation: &Relation, first: &First, variant: &Observation) -> Vec<Curve> {
+        let compared = self.compared.as_ref();
+        compared.map_or_else(Vec::new, |compared| compared.curves(relation.named(), &first.numbers, variant))
     }
 
     /// What a variant that passed does not share with the first run.

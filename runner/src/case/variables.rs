@@ -4,6 +4,18 @@
 use super::Launch;
 use super::srun::{Program, Srun};
 
+/// Set for every case that does not set them itself: a locale and a time zone that are the same everywhere.
+pub const REPRODUCIBLE: [(&str, &str); 2] = [("LC_ALL", "C.UTF-8"), ("TZ", "UTC")];
+
+/// Set where neither the case nor the environment does. Python does not buffer its output and prints its stacks when it is aborted;
+/// one thread per rank; PyTorch does not wait its 10 s for a thread that sleeps because Python is gone (the shim's `pthread_exit`).
+pub const OF_PYTHON: [(&str, &str); 4] = [
+    ("PYTHONUNBUFFERED", "1"),
+    ("PYTHONFAULTHANDLER", "1"),
+    ("OMP_NUM_THREADS", "1"),
+    ("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0.1"),
+];
+
 /// Prefixes of variables left by a launcher or an outer run that would place the ranks of a case wrongly.
 const OUTER_PREFIXES: &[&str] = &["TORCHELASTIC_", "PET_", "NCCL_", "CUDA_", "FAKEGPU_", "SLURM_STEP_"];
 /// The same by full name.

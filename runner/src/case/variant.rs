@@ -1,12 +1,12 @@
 //! A case with one change of `holds_under`.
 
 use protocol::ids::Rank;
-use protocol::plan::ClusterPlan;
 use protocol::schedule::Schedule;
 
 use super::Launch;
 use super::definition::Case;
 use super::disturbance::{Kill, KillTarget};
+use super::layout::{with_nodes, with_ranks};
 use super::relation::{Relation, Restart};
 use super::srun::Program;
 use crate::check::exit::{ExitExpectation, ExitWant};
@@ -25,9 +25,7 @@ pub fn variant(case: &Case, relation: &Relation) -> Case {
     };
     let unchanged = case.clone();
     let mut variant = Case { expect, deterministic: None, is_compared: false, holds_under: None, ..unchanged };
-    if let Some(launch) = relation.ranks.and_then(|ranks| with_ranks(&case.launch, ranks, case.cluster.as_ref())) {
-        variant.launch = launch;
-    }
+    lay_out(&mut variant, relation);
     arguments(&mut variant.launch).extend(relation.args.iter().cloned());
     for (name, value) in &relation.env {
         variant.env_unset.retain(|unset| unset != name);
@@ -54,6 +52,23 @@ pub fn variant(case: &Case, relation: &Relation) -> Case {
     variant
 }
 
+/// Gives `variant` the launch and the nodes of its relation.
+fn lay_out(variant: &mut Case, relation: &Relation) {
+    if let Some((launch, warm)) = &relation.launch {
+        (variant.launch, variant.warm) = (launch.clone(), warm.clone());
+    }
+    let cluster = variant.cluster.as_ref();
+    match (relation.nodes, relation.ranks) {
+        (Some(nodes), ranks) => {
+            if let Ok((launch, cluster)) = with_nodes(&variant.launch, ranks, nodes, cluster) {
+                (variant.launch, variant.cluster) = (launch, cluster);
+            }
+        }
+        (None, Some(ranks)) => variant.launch = with_ranks(&variant.launch, ranks, cluster).unwrap_or_default(),
+        (None, None) => {}
+    }
+}
+
 /// The part of `variant` that ends with the line that `restart` waits for: then every process is killed.
 pub fn until_killed(variant: &Case, relation: &Relation, restart: &Restart) -> Case {
     let of_launch = variant.torchruns().map_or(1, |(_, nodes)| nodes);
@@ -69,6 +84,12 @@ pub fn until_killed(variant: &Case, relation: &Relation, restart: &Restart) -> C
     let exit = ExitExpectation { all: any, ..ExitExpectation::default() };
     let expect = Expectations { exit, leaks: Leaks::Allowed, ..variant.expect.clone() };
     Case { kill: (0..nodes).map(kill).collect(), expect, ..variant.clone() }
+}
+
+/// What is started in the directory of the part that was killed.
+pub fn resumed(variant: &Case, restart: &Restart) -> Case {
+    let launch = restart.reshard.and_then(|ranks| with_ranks(&variant.launch, ranks, variant.cluster.as_ref()));
+    Case { launch: launch.unwrap_or_else(|| variant.launch.clone()), ..variant.clone() }
 }
 
 /// The last nodes get the first ranks, and CUDA shows the GPUs of a node in the reverse order.
@@ -103,30 +124,6 @@ fn reverse_ranks(case: &mut Case) {
     case.env.insert(name.to_owned(), reversed.join(","));
 }
 
-/// `launch` with this many ranks, on as few of its nodes as hold them; `None` if it cannot have that many.
-pub fn with_ranks(launch: &Launch, ranks: u32, cluster: Option<&ClusterPlan>) -> Option<Launch> {
-    match launch {
-        Launch::Argv { argv, ranks: Some(_) } => {
-            let fits = cluster.is_none_or(|cluster| ranks <= cluster.world_size());
-            fits.then(|| Launch::Argv { argv: argv.clone(), ranks: Some(ranks) })
-        }
-        Launch::Torchrun { nnodes, script, args, max_restarts, .. } => {
-            let fits = |nodes: &u32| {
-                let has_room = |cluster: &ClusterPlan| {
-                    let used = cluster.nodes.iter().take(*nodes as usize);
-                    used.len() == *nodes as usize
-                        && used.into_iter().all(|node| node.ranks.len() as u32 >= ranks / nodes)
-                };
-                ranks.is_multiple_of(*nodes) && cluster.is_none_or(has_room)
-            };
-            let nnodes = (1..=*nnodes).find(fits)?;
-            let (script, args, max_restarts) = (script.clone(), args.clone(), *max_restarts);
-            Some(Launch::Torchrun { nproc_per_node: ranks / nnodes, nnodes, script, args, max_restarts })
-        }
-        Launch::Argv { ranks: None, .. } | Launch::Srun(_) => None,
-    }
-}
-
 /// The arguments of the program that a launch starts.
 fn arguments(launch: &mut Launch) -> &mut Vec<String> {
     match launch {
@@ -141,55 +138,8 @@ fn arguments(launch: &mut Launch) -> &mut Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::plan::{FabricPlan, NodePlan};
-
     use super::*;
-
-    fn cluster() -> ClusterPlan {
-        let fabric = FabricPlan { kind: "nvlink".into(), bandwidth_gbps: 1.0, latency_us: 0.0, oversubscription: 1.0 };
-        let node = |index: u32| NodePlan {
-            id: format!("node{index}"),
-            host: String::new(),
-            ranks: vec![Rank(2 * index), Rank(2 * index + 1)],
-            gpus: vec!["a100".into(); 2],
-        };
-        ClusterPlan {
-            name: "c".into(),
-            default_backend: "nccl".into(),
-            nodes: (0..3).map(node).collect(),
-            intra_node: fabric.clone(),
-            inter_node: fabric,
-            custom_profiles: Default::default(),
-            machine: None,
-        }
-    }
-
-    fn torchrun(nproc_per_node: u32, nnodes: u32) -> Launch {
-        let (script, args) = ("s.py".into(), vec!["a".to_owned()]);
-        Launch::Torchrun { nproc_per_node, nnodes, script, args, max_restarts: 0 }
-    }
-
-    #[test]
-    fn ranks_go_to_as_few_nodes_as_hold_them() {
-        let cluster = cluster();
-        for (ranks, expected) in [
-            (1, Some((1, 1))),
-            (2, Some((2, 1))),
-            (3, Some((1, 3))),
-            (4, Some((2, 2))),
-            (6, Some((2, 3))),
-            (5, None),
-            (8, None),
-        ] {
-            let expected = expected.map(|(per_node, nodes)| torchrun(per_node, nodes));
-            assert_eq!(with_ranks(&torchrun(2, 3), ranks, Some(&cluster)), expected, "{ranks}");
-        }
-        assert_eq!(with_ranks(&torchrun(2, 3), 8, None), Some(torchrun(8, 1)));
-        let plain = |ranks| Launch::Argv { argv: vec!["x".into()], ranks };
-        assert_eq!(with_ranks(&plain(Some(2)), 6, Some(&cluster)), Some(plain(Some(6))));
-        assert_eq!(with_ranks(&plain(Some(2)), 7, Some(&cluster)), None);
-        assert_eq!(with_ranks(&plain(None), 2, Some(&cluster)), None);
-    }
+    use crate::case::layout::tests::{cluster, torchrun};
 
     #[test]
     fn a_variant_has_the_changes_of_its_relation_only() {

@@ -398,7 +398,16 @@ mod tests {
             next: format!("its stdout is {}", scratch.join("launcher-0.stdout").display()),
         };
         let verdict = if kept { Verdict::Failed } else { Verdict::Passed };
-        Outcome { verdict, failures: vec![failure], perf: Vec::new(), observation, slow: false, kept }
+        Outcome {
+            verdict,
+            failures: vec![failure],
+            perf: Vec::new(),
+            observation,
+            duration: std::time::Duration::ZERO,
+            relations: Vec::new(),
+            slow: false,
+            kept,
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::observation::{Captured, Exit, Gap, Hang, ProcessObservation, PythonUs
 use crate::source::SourceLocation;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Outcome, culprit};
+use crate::verdict::relation_result::RelationResult;
 
 /// Version of the event log, in its first line.
 pub const VERSION: u32 = 1;
@@ -196,8 +197,11 @@ pub struct Attempt {
     /// What `perf` measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub perf: Vec<Measured>,
-    /// From the first spawn to the last exit, us.
+    /// Of all its runs, each from the first spawn to the last exit, us.
     pub duration_us: u64,
+    /// What became of the relations of the case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relations: Vec<RelationResult>,
     /// It passed, but took longer than `timeout.slow`.
     #[serde(default)]
     pub slow: bool,
@@ -358,7 +362,8 @@ impl Attempt {
             verdict: outcome.verdict.clone(),
             failures: outcome.failures.clone(),
             perf: outcome.perf.clone(),
-            duration_us: us(observation.duration),
+            duration_us: us(outcome.duration),
+            relations: outcome.relations.clone(),
             slow: outcome.slow,
             processes: observation.processes.iter().map(process).collect(),
             culprit: culprit(case, observation),

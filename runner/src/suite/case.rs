@@ -89,7 +89,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         .and_then(|node| launch::read(shared, node, &cwd, cluster.as_ref()));
     let (launch, warm) = launch.map_or((None, Warm::Possible), |(launch, warm)| (Some(launch), warm));
     // After a mistake in `launch`, nothing is known about ranks, so no rank can be wrong.
-    let world = launch.as_ref().map_or(Some(u32::MAX), launch::world_size);
+    let world = launch.as_ref().map_or(Some(u32::MAX), Launch::world_size);
     let kill = case.get("kill").map(|node| kill::read(reader, node, world, cluster.as_ref())).unwrap_or_default();
     let coordinated = cluster.as_ref().filter(|_| common.coordinator != Some(false));
     let has = Has {
@@ -140,7 +140,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
     }
     let case_schedule = case.get("schedule").and_then(|node| policy::read_schedule(reader, node));
     let holds_under = relation::read(
-        reader,
+        shared,
         &case,
         relation::Unchanged {
             launch: launch.as_ref(),
@@ -150,6 +150,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
             schedule: case_schedule,
             env: &common.env,
             env_unset: &common.env_unset,
+            cwd: &cwd,
         },
     );
     let xfail = case.get("xfail").and_then(|node| policy::read_xfail(reader, node, &context));

@@ -7,18 +7,10 @@ use protocol::plan::ClusterPlan;
 
 use crate::case::{Launch, Warm};
 use crate::suite::Shared;
-use crate::suite::language::{MAX_RANKS, keys};
+use crate::suite::language::MAX_RANKS;
+use crate::suite::language::launch::LAUNCH;
 use crate::suite::reader::Reader;
 use crate::suite::{room, srun, torchrun as torchrun_launch};
-
-/// Number of ranks of a launch.
-pub(super) fn world_size(launch: &Launch) -> Option<u32> {
-    match launch {
-        Launch::Argv { ranks, .. } => *ranks,
-        Launch::Torchrun { nproc_per_node, nnodes, .. } => Some(nproc_per_node * nnodes),
-        Launch::Srun(srun) => Some(srun.world_size()),
-    }
-}
 
 /// The launch, in the directory `cwd`, and its value of `warm`.
 pub(super) fn read(
@@ -28,7 +20,7 @@ pub(super) fn read(
     cluster: Option<&ClusterPlan>,
 ) -> Option<(Launch, Warm)> {
     let reader = shared.reader;
-    let launch = reader.section(&keys::LAUNCH, node)?;
+    let launch = reader.section(&LAUNCH, node)?;
     let argv = launch.get("argv");
     let torchrun = launch.get("torchrun");
     let slurm = launch.get("srun");

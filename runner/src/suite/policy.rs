@@ -10,6 +10,7 @@ use crate::check::repeat::{Deterministic, EXCEPTIONS};
 use crate::expression;
 use crate::host::calendar;
 use crate::suite::language::keys::{self, MOST_RETRIES as MOST};
+use crate::suite::language::relation::SCHEDULE;
 use crate::suite::output_line::regex;
 use crate::suite::reader::{Reader, did_you_mean};
 
@@ -62,7 +63,7 @@ pub(super) fn read_deterministic(reader: &Reader<'_>, node: &Node) -> Option<Det
 
 /// `{seed: 7, jitter: 5ms}`.
 pub(super) fn read_schedule(reader: &Reader<'_>, node: &Node) -> Option<Schedule> {
-    let mapping = reader.section(&keys::SCHEDULE, node)?;
+    let mapping = reader.section(&SCHEDULE, node)?;
     let seed = mapping.required("seed", "seed: 7").and_then(|node| reader.integer("seed", node, 0, u32::MAX));
     let jitter = match mapping.get("jitter") {
         Some(node) => reader.duration("jitter", node).filter(|jitter| {

@@ -8,7 +8,7 @@ use protocol::plan::ClusterPlan;
 use crate::case::srun::{Program, Srun};
 use crate::suite::Shared;
 use crate::suite::language::MAX_RANKS;
-use crate::suite::language::srun as language;
+use crate::suite::language::launch as language;
 use crate::suite::reader::Reader;
 use crate::suite::room;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use model::node::{Entry, Node, Value};
 
 use crate::case::python::{self, PythonNeed};
-use crate::suite::language::python::PYTHON;
+use crate::suite::language::launch::PYTHON;
 use crate::suite::reader::{Mapping, Reader};
 use crate::suite::requirements;
 

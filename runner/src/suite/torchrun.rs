@@ -7,7 +7,8 @@ use protocol::plan::ClusterPlan;
 
 use crate::case::Launch;
 use crate::suite::Shared;
-use crate::suite::language::{MAX_RANKS, keys};
+use crate::suite::language::MAX_RANKS;
+use crate::suite::language::launch::TORCHRUN;
 use crate::suite::room;
 
 pub(super) fn read(
@@ -18,7 +19,7 @@ pub(super) fn read(
     cluster: Option<&ClusterPlan>,
 ) -> Option<Launch> {
     let reader = shared.reader;
-    let torchrun = reader.section(&keys::TORCHRUN, node)?;
+    let torchrun = reader.section(&TORCHRUN, node)?;
     let nproc_per_node = torchrun
         .required("nproc_per_node", "nproc_per_node: 2")
         .and_then(|node| reader.integer("nproc_per_node", node, 1, MAX_RANKS));

@@ -1,10 +1,13 @@
 //! The result of a case with all observations, before it is turned into events.
 
+use std::time::Duration;
+
 use crate::case::{Case, KillTarget};
 use crate::check::Failure;
 use crate::check::perf::Measured;
 use crate::observation::{Exit, Observation, Role};
 use crate::verdict::Verdict;
+use crate::verdict::relation_result::RelationResult;
 
 /// The result of one case: its attempts, and the verdict after policies (`retries`, `xfail`).
 #[derive(Clone, Debug)]
@@ -52,6 +55,10 @@ pub struct Outcome {
     pub perf: Vec<Measured>,
     /// What was seen.
     pub observation: Observation,
+    /// How long its runs took: the case, the second one of a `deterministic` case, and its variants.
+    pub duration: Duration,
+    /// What became of its relations.
+    pub relations: Vec<RelationResult>,
     /// It took longer than `timeout.slow`.
     pub slow: bool,
     /// The scratch directory was left in place.

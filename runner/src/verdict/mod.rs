@@ -5,6 +5,7 @@ pub mod environment;
 pub mod exit_code;
 pub mod judge;
 pub mod policy;
+pub mod relation_result;
 mod word;
 
 pub use word::Verdict;

@@ -1,12 +1,14 @@
 //! What the runs of a case with `holds_under` are compared by: the numbers that an expression finds in their output, those in the
 //! files that they write, and how close they must be.
 
+mod curves;
 mod events;
 mod fields;
 mod files;
 mod json;
 mod table;
 
+pub use curves::Curve;
 pub use fields::Files;
 
 use regex::bytes::Regex;
@@ -92,19 +94,9 @@ impl Compared {
         let close =
             if tolerance > 0.0 { format!("within {tolerance:e} of the larger") } else { self.exactly().to_owned() };
         let expected = format!("under `{}`, the numbers are the same {close} ({why})", relation.name);
-        let second = match self.in_run(variant) {
+        let second = match self.in_variant(first, variant) {
             Ok(numbers) => numbers,
-            Err((_, why)) => {
-                let next = if variant.before.is_some() { WAIT_EARLIER } else { "" };
-                return Some(failure(relation, expected, why, next));
-            }
-        };
-        let second = match &variant.before {
-            None => second,
-            Some(before) => match whole_run(first, before, second) {
-                Ok(numbers) => numbers,
-                Err((why, next)) => return Some(failure(relation, expected, why, next)),
-            },
+            Err((why, next)) => return Some(failure(relation, expected, why, next)),
         };
         let differences = numbers::differences(first, &second, tolerance);
         let got = in_words(differences.first()?, relation.name);
@@ -122,6 +114,23 @@ impl Compared {
             _ => "",
         };
         Some(failure(relation, expected, format!("{got}{rest}"), next))
+    }
+
+    /// The numbers of a relation that [differ](Compared::compare), by step.
+    pub fn curves(&self, relation: Named<'_>, first: &[Number], variant: &Observation) -> Vec<Curve> {
+        let Ok(second) = self.in_variant(first, variant) else { return Vec::new() };
+        let (tolerance, _) = self.tolerance(relation);
+        curves::differing(first, &second, &numbers::differences(first, &second, tolerance))
+    }
+
+    /// The numbers of a variant, in both parts if it was killed and started again; or why there are none, and what to do.
+    fn in_variant(&self, first: &[Number], variant: &Observation) -> Result<Vec<Number>, (String, &'static str)> {
+        let next = if variant.before.is_some() { WAIT_EARLIER } else { "" };
+        let second = self.in_run(variant).map_err(|(_, why)| (why, next))?;
+        match &variant.before {
+            None => Ok(second),
+            Some(before) => whole_run(first, before, second),
+        }
     }
 
     /// The failure of a relation whose variant did not pass, and why it did not.

@@ -143,18 +143,15 @@ impl Environment {
 
     /// Sets output and threads as tests need them, and a locale and time zone that are the same everywhere.
     pub fn reproducible(&mut self) -> &mut Self {
-        self.set("LC_ALL", "C.UTF-8").set("TZ", "UTC").python_defaults()
+        for (name, value) in variables::REPRODUCIBLE {
+            self.set(name, value);
+        }
+        self.python_defaults()
     }
 
-    /// Python does not buffer its output and prints its stacks when it is aborted; one thread per rank; PyTorch does not wait its
-    /// 10 s for a thread that sleeps because Python is gone (the shim's `pthread_exit`).
+    /// What Python programs need to be tested, where the environment says nothing.
     pub fn python_defaults(&mut self) -> &mut Self {
-        for (name, value) in [
-            ("PYTHONUNBUFFERED", "1"),
-            ("PYTHONFAULTHANDLER", "1"),
-            ("OMP_NUM_THREADS", "1"),
-            ("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0.1"),
-        ] {
+        for (name, value) in variables::OF_PYTHON {
             if self.get(name).is_none() {
                 self.set(name, value);
             }

@@ -1,6 +1,7 @@
-//! Charts of a cluster report, each a self-contained piece of SVG.
+//! Charts of a cluster report, and of what differs under a relation, each a self-contained piece of SVG.
 
 pub mod bandwidth;
+pub mod curves;
 pub mod heat_map;
 pub mod histogram;
 pub(crate) mod svg;

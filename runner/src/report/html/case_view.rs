@@ -14,6 +14,7 @@ use crate::report::{cluster, words};
 use crate::verdict::Verdict;
 
 use super::cluster_view::{ClusterView, MOST_ROWS, ranks};
+use super::relation_view::RelationsView;
 
 /// Maximum characters of a stream: for the most informative process, for the others, and in a short view.
 const LOG_LIMITS: [usize; 3] = [48 << 10, 12 << 10, 1 << 10];
@@ -66,6 +67,7 @@ struct AttemptView {
     follows: Vec<FailureView>,
     python: Option<String>,
     hang: Option<HangView>,
+    relations: Option<RelationsView>,
     notes: Vec<String>,
     gaps: Vec<GapView>,
     /// Which processes ended how, and whether that is bad.
@@ -208,6 +210,7 @@ impl AttemptView {
                 details: hang.details.clone(),
                 flight_record: hang.flight_record.as_ref().map(|path| path.display().to_string()),
             }),
+            relations: RelationsView::new(attempt, id, depth == Depth::Full),
             notes: attempt.notes.clone(),
             gaps: attempt.gaps.iter().take(MOST_ROWS).map(GapView::new).collect(),
             exits: exits(attempt),

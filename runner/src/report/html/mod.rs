@@ -6,6 +6,7 @@
 mod case_view;
 mod cluster_view;
 pub mod compare;
+mod relation_view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +17,7 @@ use serde::Serialize;
 use crate::check::Failure;
 use crate::host::{docs, shell};
 use crate::record::{CaseRun, Run};
-use crate::report::chart::svg;
-use crate::report::{incomplete, words};
+use crate::report::{chart::svg, incomplete, words};
 use crate::verdict::Verdict;
 use case_view::{CaseView, Depth, FailureView, GapView};
 use compare::Comparison;

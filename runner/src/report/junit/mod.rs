@@ -294,6 +294,10 @@ fn properties(case: &CaseRun) -> Vec<(String, String)> {
     if let Some(Verdict::Xfailed { reason }) = case.verdict() {
         add("xfail", reason.clone());
     }
+    for one in &attempt.relations {
+        let got = if one.got.is_empty() { String::new() } else { format!(": {}", one.got) };
+        add(&format!("relation.{}", one.relation), format!("{}{got}", one.word()));
+    }
     if !attempt.processes.is_empty() {
         add("exits", exits(attempt));
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::observation::{Exit, Role};
 use crate::record::event::{Event, RunInfo};
 use crate::source::SourceLocation;
+use crate::verdict::relation_result::RelationResult;
 use proptest::prelude::*;
 use quick_xml::events::Event as Xml;
 
@@ -144,6 +145,28 @@ fn attempts_are_reruns_and_an_expected_failure_is_skipped() {
 }
 
 /// What junit-10.xsd of Jenkins' xunit plugin allows; .ci/run validates a file with the schema itself.
+#[test]
+fn a_relation_is_a_property_with_what_differs() {
+    let mut events = vec![started()];
+    let [mut attempt, end] = ended("one", Verdict::Failed, b"");
+    if let Event::AttemptFinished { attempt, .. } = &mut attempt {
+        let result = |relation: &str, holds, got: &str| RelationResult {
+            relation: relation.to_owned(),
+            holds,
+            got: got.to_owned(),
+            ..RelationResult::default()
+        };
+        attempt.relations = vec![result("twice", Some(true), ""), result("ranks: 1", Some(false), "0.5, but 0.25")];
+    }
+    events.extend([attempt, end]);
+    let xml = document(&events, Profile::Rich);
+    for property in
+        [r#"name="relation.twice" value="holds""#, r#"name="relation.ranks: 1" value="differs: 0.5, but 0.25""#]
+    {
+        assert!(xml.contains(property), "{xml}");
+    }
+}
+
 #[test]
 fn the_strict_profile_has_only_what_the_schema_knows() {
     let text = document(&everything(), Profile::Strict);

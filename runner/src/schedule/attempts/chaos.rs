@@ -111,7 +111,16 @@ mod tests {
         let cluster_report = Some(json!({ "calls": calls, "measured": { "pid": calls } }));
         let observation = Observation { cluster_report, ..Observation::default() };
         let (failures, perf) = (vec![Failure { got: "rank 1 ended".to_owned(), ..Failure::default() }], Vec::new());
-        Outcome { verdict, failures, perf, observation, slow: false, kept: false }
+        Outcome {
+            verdict,
+            failures,
+            perf,
+            observation,
+            duration: std::time::Duration::ZERO,
+            relations: Vec::new(),
+            slow: false,
+            kept: false,
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod variants;
 pub use observe::Shared;
 
 use std::borrow::Cow;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use observe::Attempts;
 
@@ -23,7 +23,7 @@ use crate::schedule::resources::SharedPool;
 use crate::schedule::run_resources::RunResources;
 use crate::verdict::Verdict;
 use crate::verdict::conclusion::{Conclusion, Outcome};
-use crate::verdict::{environment, judge, policy};
+use crate::verdict::{environment, judge, policy, relation_result};
 
 /// The attempt number for a program with `retries`, from 1.
 const ATTEMPT: &str = "FTEST_ATTEMPT";
@@ -151,11 +151,14 @@ impl Attempts<'_> {
             (None, Some(reason)) => Execution::Skipped(reason).into(),
             (None, None) => self.observe(&mut case).await,
         };
+        let once = Instant::now();
         if let Some(fresh) = fresh {
             self.repeat(&case, &fresh, &mut observation).await;
         }
+        let duration = observation.duration + once.elapsed();
         let case = case.as_ref();
         let (verdict, failures) = judge::judge(case, &observation, self.settings.snapshots);
+        let relations = relation_result::results(case, &observation, &verdict);
         // The output and files of the other runs are compared first.
         let parts = observation.variants.iter().filter_map(|variant| variant.before.as_deref());
         for other in observation.again.iter().map(AsRef::as_ref).chain(&observation.variants).chain(parts) {
@@ -173,24 +176,26 @@ impl Attempts<'_> {
         if !kept {
             self.resources.execution.discard(&observation);
         }
-        Outcome { verdict, failures, perf, observation, slow, kept }
+        Outcome { verdict, failures, perf, observation, duration, relations, slow, kept }
     }
 
     /// Runs a case that passed a second time if it is `deterministic`, and then with each change of `holds_under`. `fresh` is
     /// the case without the fixture outputs of the first run.
     async fn repeat(&self, case: &Case, fresh: &Case, observation: &mut Observation) {
-        let mut alone = Case { holds_under: None, ..case.clone() };
-        if alone.deterministic.is_some()
-            && judge::judge(&alone, observation, SnapshotMode::CompareOnly).0 == Verdict::Passed
-        {
-            observation.again = Some(Box::new(self.observe(&mut Cow::Borrowed(fresh)).await));
-        }
-        let Some(relations) = &case.holds_under else { return };
-        // A snapshot that is accepted only later must not keep the variants from running.
+        let mut alone = Case { deterministic: None, holds_under: None, ..case.clone() };
+        // A snapshot that is accepted only later must not keep the other runs from running.
         alone.expect.snapshots.clear();
         if judge::judge(&alone, observation, SnapshotMode::CompareOnly).0 != Verdict::Passed {
             return;
         }
+        if case.deterministic.is_some() {
+            observation.again = Some(Box::new(self.observe(&mut Cow::Borrowed(fresh)).await));
+            let twice = Case { deterministic: case.deterministic.clone(), ..alone };
+            if judge::judge(&twice, observation, SnapshotMode::CompareOnly).0 != Verdict::Passed {
+                return;
+            }
+        }
+        let Some(relations) = &case.holds_under else { return };
         observation.variants = self.observe_variants(fresh, relations).await;
     }
 }

@@ -10,7 +10,7 @@ use super::observe::Attempts;
 use crate::case::Case;
 use crate::case::fixture::Scope;
 use crate::case::relation::{Relation, Relations, Restart};
-use crate::case::variant::{until_killed, variant};
+use crate::case::variant::{resumed, until_killed, variant};
 use crate::check::compared::Compared;
 use crate::check::snapshot::SnapshotMode;
 use crate::observation::Observation;
@@ -85,7 +85,7 @@ impl Attempts<'_> {
             return before;
         }
         before.numbers = compared.map(|compared| compared.read_part(&before));
-        let mut rest = Cow::Owned(Case { shared: Some(before.shared()), ..variant });
+        let mut rest = Cow::Owned(Case { shared: Some(before.shared()), ..resumed(&variant, restart) });
         let after = self.observe(&mut rest).await;
         Observation { before: Some(Box::new(before)), ..after }
     }

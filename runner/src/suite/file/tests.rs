@@ -83,12 +83,12 @@ cases:
     report: [{path: $.cluster.world_size, gt: 1, abs: 1, near: 2, exists: true}]
     findings: [count_mismatch, {kind: count_mismatch, ranks: [0], contains: x, lines: {0: 'a.py:1'}, optional: true}]
 - id: related
-  cluster: {nodes: 1, gpus_per_node: 2, profile: a100}
+  cluster: {nodes: 2, gpus_per_node: 1, profile: a100}
   launch: {argv: [x], ranks: 2}
-  holds_under: [hash-seed, {ranks: 1, gpu: h100, args: [--tp, 1], env: {A: 2, B: ~}, schedule: {seed: 1, jitter: 1ms}, restart: {after: x, rank: 0}}]
+  holds_under: [hash-seed, {nodes: 1}, {launch: {argv: [y], ranks: 1}}, {ranks: 1, gpu: h100, args: [--tp, 1], env: {A: 2, B: ~}, schedule: {seed: 1, jitter: 1ms}, restart: {after: x, rank: 0, reshard: 2}}]
   compared: {numbers: 'step (?P<step>[0-9]+) loss (?P<loss>.*)', rank: 0, tolerance: 1e-3, files: '*.jsonl', fields: [loss], step: step}
 - id: trained
-  cluster: {nodes: 1, gpus_per_node: 2, profile: a100}
+  cluster: {nodes: 2, gpus_per_node: 1, profile: a100}
   launch: {argv: [x], ranks: 2}
   holds_under: [hash-seed]
   compared: {tensors: [gradients]}

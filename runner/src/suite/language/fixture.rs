@@ -1,6 +1,6 @@
 //! The keys of fixtures.
 
-use super::python::PYTHON_SHAPE;
+use super::launch::PYTHON_SHAPE;
 use super::{Rule, Section, Shape, optional, or, required};
 
 const NAMES: Shape = Shape::Literal(&Shape::List(0, &Shape::Literal(&Shape::Text)));

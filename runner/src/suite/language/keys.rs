@@ -3,21 +3,15 @@
 use protocol::sanitizer;
 
 use super::{
-    Key, MAX_RANKS, Needs, Rule, Section, Shape, cluster, expect, fixture, gpu, network, optional, or, python,
-    required, srun, when,
+    Key, Needs, Rule, Section, Shape, cluster, expect, fixture, gpu, launch, network, optional, or, relation, required,
+    when,
 };
 use crate::check::repeat::EXCEPTIONS;
 
-const WORDS: Shape = Shape::List(0, &Shape::Word);
 const TEXTS: Shape = Shape::List(0, &Shape::Text);
 const RANK: Shape = Shape::Integer(0, u32::MAX);
 /// Most attempts after the first.
 pub(crate) const MOST_RETRIES: u32 = 20;
-/// The tensors that `compared` may name.
-pub(crate) const TENSORS: &[&str] = &["gradients", "optimizer", "parameters"];
-/// The relations that are one word.
-pub(crate) const RELATIONS: &[&str] =
-    &["twice", "hash-seed", "time-zone", "locale", "schedule", "rank-order", "start-order", "fresh-memory"];
 
 pub(crate) static SUITE: Section = Section {
     name: "suite",
@@ -109,7 +103,7 @@ static COMMON: &[Key] = &[
     ).everywhere(),
     optional(
         "python",
-        python::PYTHON_SHAPE,
+        launch::PYTHON_SHAPE,
         "a [managed environment](python.md): `{torch: \"2.15.0\"}`, `[torch==2.15.0, numpy]` or [what your repository requires](#keys-of-python); `system`: [the one on PATH](python.md#which-python-runs). Without it, torchrun gets a managed one and any other program the one on PATH",
     ).everywhere(),
     optional("uses", TEXTS, "[fixtures](#fixtures) to set up before the case and tear down after it").everywhere(),
@@ -150,14 +144,14 @@ pub(crate) static CASE: Section = Section {
                 "unique in the suite. A matrix adds `[axis=value,...]`, sorted by name",
             ).everywhere(),
             optional("title", Shape::Text, "free text, shown when the case does not pass").everywhere(),
-            required("launch", Shape::Section(&LAUNCH), "what is started").everywhere(),
+            required("launch", Shape::Section(&launch::LAUNCH), "what is started").everywhere(),
             or("expect", Shape::Section(&expect::EXPECT), "everything exits with 0", "the expected results").everywhere(),
             optional(
                 "xfail",
                 Shape::Either(&[Shape::Text, Shape::Section(&XFAIL)]),
                 "it is [known to fail](#xfail): a failure counts as `xfailed`, a pass is a failure",
             ).everywhere(),
-            optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule), drawn from a seed").needs(Needs::Cluster("the delays happen in simulated GPUs")),
+            optional("schedule", Shape::Section(&relation::SCHEDULE), "[delays on purpose](#schedule), drawn from a seed").needs(Needs::Cluster("the delays happen in simulated GPUs")),
             or(
                 "deterministic",
                 Shape::Either(&[Shape::Bool, Shape::Section(&DETERMINISTIC)]),
@@ -166,10 +160,10 @@ pub(crate) static CASE: Section = Section {
             ).everywhere(),
             optional(
                 "holds_under",
-                Shape::List(1, &Shape::Either(&[Shape::Choice(RELATIONS), Shape::Section(&RELATION)])),
+                Shape::List(1, &Shape::Either(&[Shape::Choice(relation::WORDS), Shape::Section(&relation::RELATION)])),
                 "[changes that must not change the result](#holds_under); the case is run again with each of them",
             ).everywhere(),
-            optional("compared", Shape::Section(&COMPARED), "what must not change under them").everywhere(),
+            optional("compared", Shape::Section(&relation::COMPARED), "what must not change under them").everywhere(),
             optional("matrix", Shape::Literal(&Shape::Section(&MATRIX)), "several cases from one").everywhere(),
             optional("kill", Shape::List(0, &Shape::Section(&KILL)), "processes to kill while it runs").needs(Needs::Else("every case; one plain process counts as rank 0", "fails the case where it is never triggered")),
             optional("faults", Shape::List(0, &Shape::Section(&FAULT)), "faults to inject into NCCL").needs(Needs::Coordinator("they hit NCCL operations")),
@@ -295,17 +289,6 @@ pub(crate) static XFAIL: Section = Section {
     rules: &[],
 };
 
-pub(crate) static SCHEDULE: Section = Section {
-    name: "schedule",
-    what: "`schedule`",
-    about: "Delays on purpose, the same for the same seed.",
-    keys: &[&[
-        required("seed", Shape::Integer(0, u32::MAX), "a different seed draws different delays"),
-        or("jitter", Shape::Duration, "5ms", "the longest delay, up to 60 s"),
-    ]],
-    rules: &[],
-};
-
 pub(crate) static DETERMINISTIC: Section = Section {
     name: "deterministic",
     what: "`deterministic`",
@@ -324,71 +307,6 @@ pub(crate) static DETERMINISTIC: Section = Section {
         ),
     ]],
     rules: &[],
-};
-
-pub(crate) static RELATION: Section = Section {
-    name: "relation",
-    what: "a relation",
-    about: "A change that must not change the result; several keys are one change.",
-    keys: &[&[
-        optional(
-            "ranks",
-            Shape::Integer(1, MAX_RANKS),
-            "another number of ranks, on as few nodes of the launch as hold them",
-        ),
-        optional("gpu", Shape::Word, "another [profile](profiles.md), of every GPU"),
-        optional("args", Shape::List(1, &Shape::Word), "further arguments of the program, after its own"),
-        optional(
-            "env",
-            Shape::Names(&Shape::Either(&[Shape::Word, Shape::Null])),
-            "variable → another value, for every process; `~` removes it",
-        ),
-        optional("schedule", Shape::Section(&SCHEDULE), "[delays on purpose](#schedule)"),
-        optional(
-            "restart",
-            Shape::Section(&when::RESTART),
-            "it is [killed and started again](#restart) in the same `FTEST_SCRATCH`",
-        ),
-    ]],
-    rules: &[Rule::AnyOf(&["ranks", "gpu", "args", "env", "schedule", "restart"])],
-};
-
-pub(crate) static COMPARED: Section = Section {
-    name: "compared",
-    what: "`compared`",
-    about: "What must not change: numbers that the program prints, tensors of its training, or both.",
-    keys: &[&[
-        optional(
-            "numbers",
-            Shape::Regex,
-            "finds numbers in stdout: each named group is a number, and a group `step` names the place; `^` and `$` are ends of lines",
-        ),
-        or("rank", Shape::Integer(0, u32::MAX), "every rank, or the one process", "the rank that prints them"),
-        optional(
-            "files",
-            Shape::Text,
-            "a glob of files that have them, by name or by path from `FTEST_SCRATCH`: JSON, JSON lines, CSV, TensorBoard's event files",
-        ),
-        optional("fields", Shape::List(1, &Shape::Text), "their names in these files: keys, columns or tags"),
-        or("step", Shape::Text, "`step`", "the key or column that has the step"),
-        or(
-            "tolerance",
-            Shape::NotNegative,
-            "for another number of ranks `1e-5`, and [by datatype](#tensors) for tensors, else `0`",
-            "how far two may be apart, relative to the larger; `0`: equal as printed, and tensors bit by bit",
-        ),
-        optional(
-            "tensors",
-            Shape::List(1, &Shape::Choice(TENSORS)),
-            "[tensors by name](#tensors) after each optimizer step, gathered from replicas and shards; with a cluster",
-        ),
-    ]],
-    rules: &[
-        Rule::AnyOf(&["numbers", "files", "tensors"]),
-        Rule::With("files", "fields"),
-        Rule::With("fields", "files"),
-        Rule::With("step", "files"),
-    ],
 };
 
 pub(crate) static REQUIREMENT: Section = Section {
@@ -442,44 +360,6 @@ pub(crate) static MODULE: Section = Section {
     keys: &[&[
         required("name", Shape::Text, "the name to import"),
         optional("version", Shape::Word, "versions of its package, as pip writes them: `>=2.6,<3`"),
-    ]],
-    rules: &[],
-};
-
-pub(crate) static LAUNCH: Section = Section {
-    name: "launch",
-    what: "`launch`",
-    about: "What a case starts.",
-    keys: &[&[
-        optional("argv", WORDS, "program and arguments; no shell").everywhere(),
-        optional(
-            "ranks",
-            Shape::Integer(1, MAX_RANKS),
-            "with `argv`: that many ranks, placed on the cluster's nodes in rank order; one plain process without it",
-        ).everywhere(),
-        optional("torchrun", Shape::Section(&TORCHRUN), "PyTorch's launcher, one per node").everywhere(),
-        optional("srun", Shape::Section(&srun::SRUN), "Slurm's launcher: [what is needed](slurm.md)").everywhere(),
-        optional("args", WORDS, "arguments of the script of `torchrun`").everywhere(),
-        or(
-            "warm",
-            Shape::Either(&[Shape::Bool, TEXTS]),
-            "`true` where it saves time",
-            "whether Python processes are forked from one that has imported PyTorch ([warm starts](python.md#warm-starts)); modules to import there as well: `[transformers]`",
-        ).needs(Needs::Else("Python under a cluster, except below `srun`; else `true` and modules are noted: the processes start cold", "refused: `warm` with `srun`")),
-    ]],
-    rules: &[Rule::OneOf(&["argv", "torchrun", "srun"]), Rule::With("ranks", "argv"), Rule::With("args", "torchrun")],
-};
-
-pub(crate) static TORCHRUN: Section = Section {
-    name: "torchrun",
-    what: "`torchrun`",
-    about: "How PyTorch's launcher is called.",
-    keys: &[&[
-        required("nproc_per_node", Shape::Integer(1, MAX_RANKS), "ranks per node"),
-        or("nnodes", Shape::Integer(1, MAX_RANKS), "1", "nodes"),
-        required("script", Shape::Text, "the Python script, from [`cwd`](#cwd)"),
-        optional("args", WORDS, "its arguments; they may also be next to `torchrun`"),
-        or("max_restarts", Shape::Integer(0, 100), "0", "how often the workers are restarted"),
     ]],
     rules: &[],
 };

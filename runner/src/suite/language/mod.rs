@@ -9,13 +9,12 @@ pub(crate) mod expect;
 pub(crate) mod fixture;
 pub(crate) mod gpu;
 pub(crate) mod keys;
+pub(crate) mod launch;
 pub mod needs;
 pub(crate) mod network;
-pub(crate) mod python;
 mod reference;
+pub(crate) mod relation;
 mod schema;
-pub(crate) mod srun;
-
 pub(crate) mod when;
 
 pub use needs::Needs;

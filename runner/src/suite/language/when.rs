@@ -12,14 +12,3 @@ pub(crate) static WHEN: Section = Section {
     ]],
     rules: &[],
 };
-
-pub(crate) static RESTART: Section = Section {
-    name: "restart",
-    what: "`restart`",
-    about: "When all processes of the case are killed, to be started again.",
-    keys: &[&[
-        required("after", Shape::Regex, "as soon as a line of stdout matches this"),
-        or("rank", Shape::Integer(0, u32::MAX), "0", "whose stdout"),
-    ]],
-    rules: &[],
-};

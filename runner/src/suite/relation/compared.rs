@@ -8,8 +8,7 @@ use crate::case::Launch;
 use crate::case::relation::Relation;
 use crate::check::compared::{Compared, Files, STEP};
 use crate::check::tensors::{ROLES, Tensors};
-use crate::suite::language::keys::{COMPARED, TENSORS};
-use crate::suite::launch::world_size;
+use crate::suite::language::relation::{COMPARED, TENSORS};
 use crate::suite::output_line::regex;
 use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader};
@@ -22,7 +21,7 @@ pub(super) fn read(
     unchanged: Unchanged<'_>,
     relations: &[Relation],
 ) -> Option<(Option<Compared>, Option<Tensors>)> {
-    let world = unchanged.launch.map_or(Some(u32::MAX), world_size);
+    let world = unchanged.launch.map_or(Some(u32::MAX), Launch::world_size);
     let place = reader.place(&node.span);
     let mapping = reader.section(&COMPARED, node)?;
     if ["numbers", "files", "tensors"].iter().all(|key| mapping.entry(key).is_none()) {
@@ -56,10 +55,14 @@ pub(super) fn read(
             return None;
         }
         let rank = read_rank(reader, node, world)?;
-        let fewest = relations.iter().filter_map(|relation| relation.ranks).min();
-        if let Some(ranks) = fewest.filter(|ranks| rank >= *ranks) {
-            let message = format!("there is no rank {rank} under `ranks: {ranks}`");
-            reader.mistake(&node.span, message, "name one that every variant has");
+        let lacks = |relation: &&Relation| relation.fewest_ranks().is_some_and(|ranks| rank >= ranks);
+        if let Some(relation) = relations.iter().find(lacks) {
+            let message = format!("there is no rank {rank} under `{}`", relation.name);
+            let help = match relation.fewest_ranks() {
+                Some(0) => "its launch has no ranks: add `ranks: 1` to it",
+                _ => "name one that every variant has",
+            };
+            reader.mistake(&node.span, message, help);
         }
         Some(rank)
     });

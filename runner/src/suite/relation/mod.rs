@@ -1,6 +1,7 @@
 //! `holds_under`: the changes that must not change the result of a case. A change that changes nothing is a mistake.
 
 mod compared;
+mod layout;
 mod unchanged;
 mod word;
 
@@ -12,22 +13,20 @@ use model::node::{Entry, Node, Value};
 use protocol::profile;
 use protocol::schedule::Schedule;
 
-use crate::case::relation::{Relation, Relations, Restart};
-use crate::case::variant::with_ranks;
-use crate::case::{Case, Launch};
-use crate::suite::language::MAX_RANKS;
-use crate::suite::language::keys::{RELATION, RELATIONS};
-use crate::suite::language::when::RESTART;
-use crate::suite::launch::world_size;
-use crate::suite::output_line::regex;
+use crate::case::Case;
+use crate::case::layout::with_ranks;
+use crate::case::relation::{Relation, Relations};
+use crate::case::variables::{OF_PYTHON, REPRODUCIBLE};
+use crate::suite::Shared;
+use crate::suite::language::relation::{RELATION, WORDS};
 use crate::suite::policy::read_schedule;
-use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader};
 use crate::suite::surroundings::read_env;
 use crate::suite::variables;
 
 /// The relations of a case, and what they compare.
-pub(super) fn read(reader: &Reader<'_>, case: &Mapping<'_, '_>, unchanged: Unchanged<'_>) -> Option<Relations> {
+pub(super) fn read(shared: &Shared<'_>, case: &Mapping<'_, '_>, unchanged: Unchanged<'_>) -> Option<Relations> {
+    let reader = shared.reader;
     let (list, what) = (case.entry("holds_under"), case.entry("compared"));
     let (list, what) = match (list, what) {
         (None, None) => return None,
@@ -50,7 +49,7 @@ pub(super) fn read(reader: &Reader<'_>, case: &Mapping<'_, '_>, unchanged: Uncha
     }
     let mut relations: Vec<Relation> = Vec::new();
     for item in items {
-        let Some(relation) = read_relation(reader, item, unchanged) else { continue };
+        let Some(relation) = read_relation(shared, item, unchanged) else { continue };
         if relations.iter().any(|other| other.name == relation.name) {
             reader.mistake(&item.span, format!("`{}` is there twice", relation.name), "keep one of the two");
         }
@@ -70,12 +69,16 @@ pub fn possible(case: &Case) -> Vec<Relation> {
         schedule: case.schedule,
         env: &case.env,
         env_unset: &case.env_unset,
+        cwd: &case.cwd,
     };
-    let mut possible: Vec<Relation> =
-        RELATIONS.iter().filter_map(|word| word::relation(word, unchanged).ok()).collect();
-    let has_more = world_size(&case.launch).is_some_and(|world| world > 1);
+    let mut possible: Vec<Relation> = WORDS.iter().filter_map(|word| word::relation(word, unchanged).ok()).collect();
+    let has_more = case.world_size().is_some_and(|world| world > 1);
     if has_more && with_ranks(&case.launch, 1, case.cluster.as_ref()).is_some() {
-        possible.push(Relation { name: "ranks: 1".to_owned(), ranks: Some(1), ..Relation::default() });
+        let name = "ranks: 1".to_owned();
+        possible.push(Relation { name, ranks: Some(1), changes_sums: true, ..Relation::default() });
+    }
+    if layout::has_nodes(1, unchanged).is_ok() {
+        possible.push(Relation { name: "nodes: 1".to_owned(), nodes: Some(1), ..Relation::default() });
     }
     possible.iter_mut().for_each(|relation| relation.place = case.place.clone());
     possible
@@ -93,25 +96,24 @@ fn refuse_disturbances(reader: &Reader<'_>, case: &Mapping<'_, '_>) {
 }
 
 /// A word, or a mapping with at least one change.
-fn read_relation(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Relation> {
+fn read_relation(shared: &Shared<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Relation> {
+    let reader = shared.reader;
     if !matches!(node.value, Value::Map(_)) {
         return word::read(reader, node, unchanged);
     }
     let mapping = reader.section(&RELATION, node)?;
-    let ranks = mapping.entry("ranks");
+    let layout = layout::read(shared, &mapping, unchanged);
     let changes = Relation {
         name: name(reader, mapping.entries()),
-        ranks: ranks.and_then(|entry| read_ranks(reader, &entry.node, unchanged)),
         gpu: mapping.get("gpu").and_then(|node| read_gpu(reader, node, unchanged)),
         args: mapping.get("args").and_then(|node| read_args(reader, node)).unwrap_or_default(),
         env: mapping.get("env").map(|node| read_variables(reader, node, unchanged)).unwrap_or_default(),
         schedule: mapping.get("schedule").and_then(|node| read_delays(reader, node, unchanged)),
-        restart: mapping.get("restart").and_then(|node| read_restart(reader, node, unchanged)),
         place: reader.place(&node.span),
-        ..Relation::default()
+        ..layout
     };
     if mapping.entries().is_empty() {
-        let help = "write at least one of `ranks`, `gpu`, `args`, `env`, `schedule` and `restart`";
+        let help = "write at least one of `ranks`, `nodes`, `launch`, `gpu`, `args`, `env`, `schedule` and `restart`";
         reader.mistake(&node.span, "a relation without a change", help);
     }
     mapping.finish();
@@ -131,30 +133,6 @@ fn name(reader: &Reader<'_>, entries: &[Entry]) -> String {
     }
     let keys = entries.iter().map(|entry| format!("{}: {}", entry.key, text(reader, &entry.node)));
     keys.collect::<Vec<_>>().join(", ")
-}
-
-fn read_ranks(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<u32> {
-    let ranks = reader.integer("ranks", node, 1, MAX_RANKS)?;
-    let launch = unchanged.launch?;
-    let mistake = |message: String, help: &str| reader.mistake(&node.span, message, help);
-    match (launch, world_size(launch)) {
-        (_, None) => mistake("this launch has no ranks".to_owned(), "add `ranks: N` to `launch`"),
-        (_, Some(world)) if world == ranks => {
-            mistake(format!("`ranks: {ranks}` changes nothing: the launch has as many"), "write another number");
-        }
-        (Launch::Srun(_), _) => {
-            mistake(
-                "`ranks` of a relation with `srun`".to_owned(),
-                "its options say where ranks run: use `args` or `env`",
-            );
-        }
-        _ if with_ranks(launch, ranks, unchanged.cluster).is_none() => {
-            let help = "the nodes that it uses get the same number of ranks, and each rank needs a GPU";
-            mistake(format!("this launch cannot have {ranks} ranks"), help);
-        }
-        _ => return Some(ranks),
-    }
-    None
 }
 
 fn read_gpu(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<String> {
@@ -190,22 +168,6 @@ fn read_delays(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Op
     Some(schedule)
 }
 
-fn read_restart(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Restart> {
-    let mapping = reader.section(&RESTART, node)?;
-    let after = mapping.required("after", "after: 'saved step 2'").and_then(|node| {
-        let text = reader.string("after", node)?;
-        regex(reader, node, &text)
-    });
-    let world = unchanged.launch.map_or(Some(u32::MAX), world_size);
-    let rank = mapping.get("rank").map_or(Some(0), |node| read_rank(reader, node, world));
-    mapping.finish();
-    if let Some(Launch::Srun(_)) = unchanged.launch {
-        let help = "Slurm starts and ends the ranks: use `argv` or `torchrun`";
-        reader.mistake(&node.span, "`restart` of a relation with `srun`", help);
-    }
-    Some(Restart { after: after?, rank: rank? })
-}
-
 fn read_args(reader: &Reader<'_>, node: &Node) -> Option<Vec<String>> {
     let words = reader.words("args", node)?;
     if words.is_empty() {
@@ -225,8 +187,13 @@ fn read_variables(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) ->
     }
     for entry in entries {
         let (own, name) = (unchanged.env.get(&entry.key), &entry.key);
+        let inherited = || std::env::var_os(name).is_none();
+        let of_every_case = REPRODUCIBLE.iter().chain(OF_PYTHON.iter().filter(|_| inherited()));
+        let of_every_case = of_every_case.filter(|(usual, _)| usual == name && !unchanged.env_unset.contains(name));
+        let usual = of_every_case.map(|(_, value)| *value).next();
+        let is_usual = own.is_none() && usual.is_some() && usual == set.get(name).map(String::as_str);
         let is_unset = own.is_none() && unchanged.env_unset.contains(name) && unset.contains(name);
-        if is_unset || own.is_some() && own == set.get(name) {
+        if is_unset || is_usual || own.is_some() && own == set.get(name) {
             let message = format!("`{name}` changes nothing: the case has the same value");
             reader.mistake(&entry.key_span, message, "write another value");
         }

@@ -1,6 +1,7 @@
 //! A case as its relations find it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use protocol::plan::ClusterPlan;
 use protocol::schedule::Schedule;
@@ -17,4 +18,5 @@ pub(crate) struct Unchanged<'a> {
     pub(crate) schedule: Option<Schedule>,
     pub(crate) env: &'a BTreeMap<String, String>,
     pub(crate) env_unset: &'a [String],
+    pub(crate) cwd: &'a Path,
 }

@@ -8,7 +8,7 @@ use protocol::schedule::Schedule;
 use super::unchanged::Unchanged;
 use crate::case::Launch;
 use crate::case::relation::Relation;
-use crate::suite::language::keys::RELATIONS;
+use crate::suite::language::relation::WORDS;
 use crate::suite::reader::Reader;
 
 pub(super) const DELAYS_NOTHING: &str = "`schedule` of a relation without a cluster";
@@ -22,9 +22,9 @@ const SMALL: &str = "60";
 /// 0xBC, where the case has the other.
 const SMALL_NEGATIVE: &str = "188";
 
-/// One of [`RELATIONS`].
+/// One of [`WORDS`].
 pub(super) fn read(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Relation> {
-    let word = RELATIONS[reader.choice("holds_under", node, RELATIONS)?];
+    let word = WORDS[reader.choice("holds_under", node, WORDS)?];
     match relation(word, unchanged) {
         Ok(relation) => Some(Relation { place: reader.place(&node.span), ..relation }),
         Err((message, help)) => {

@@ -42,8 +42,19 @@ pub fn judge(case: &Case, observation: &Observation, snapshots: SnapshotMode) ->
     }
     let mut failures = in_every_case(case, observation, ran);
     let stopped = expected(case, observation, &mut failures);
+    if let (Some(deterministic), None) = (&case.deterministic, &observation.again)
+        && broken.is_empty()
+        && failures.is_empty()
+    {
+        broken.push(deterministic.failed("it was not run a second time".to_owned()));
+    }
     if let (Some(deterministic), Some(again)) = (&case.deterministic, &observation.again) {
-        match judge(case, again, SnapshotMode::CompareOnly) {
+        let mut once = Case { deterministic: None, holds_under: None, ..case.clone() };
+        if snapshots != SnapshotMode::CompareOnly {
+            // Theirs are accepted only after the first run has passed.
+            once.expect.snapshots.clear();
+        }
+        match judge(&once, again, SnapshotMode::CompareOnly) {
             (Verdict::Passed, _) => failures.extend(deterministic.compare(observation, again)),
             (skipped @ Verdict::Skipped { .. }, _) => return (skipped, Vec::new()),
             (verdict, why) => {

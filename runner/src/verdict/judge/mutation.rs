@@ -475,6 +475,7 @@ const RULES: &[(FailureKind, &str, Change, Verdict)] = &[
     (FailureKind::Leak, "", |seen| seen.leaked = vec!["process 7".to_owned()], Verdict::Failed),
     (FailureKind::Exit, "", |seen| seen.processes[0].exit = Exit::Signal(11), Verdict::Failed),
     (FailureKind::Deterministic, "deterministic: true", runs_again_otherwise, Verdict::Failed),
+    (FailureKind::Deterministic, "deterministic: true", |seen| seen.again = None, Verdict::Broken),
     (
         FailureKind::Relation,
         "holds_under: [hash-seed]\n  compared: {numbers: 'loss (?P<loss>.*)'}",
@@ -500,6 +501,9 @@ fn every_rule_of_the_verdict_has_an_example_that_fails() {
         let case = case(Path::new("/"), lines);
         let mut seen = observation(0);
         write(&mut seen, 0, "loss 0.25");
+        if case.deterministic.is_some() {
+            seen.again = Some(Box::new(seen.clone()));
+        }
         if case.holds_under.is_some() {
             seen.variants = vec![seen.clone()];
         }
@@ -519,7 +523,16 @@ fn every_rule_of_the_verdict_has_an_example_that_fails() {
 
 fn conclusion(verdict: Verdict) -> Conclusion {
     let (failures, perf, observation) = (Vec::new(), Vec::new(), observation(0));
-    Conclusion::from_outcome(Outcome { verdict, failures, perf, observation, slow: false, kept: false })
+    Conclusion::from_outcome(Outcome {
+        verdict,
+        failures,
+        perf,
+        observation,
+        duration: Duration::ZERO,
+        relations: Vec::new(),
+        slow: false,
+        kept: false,
+    })
 }
 
 fn passing_is_a_failure_where_it_is_expected() -> Failure {

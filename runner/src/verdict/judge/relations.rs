@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::judge;
 use crate::case::Case;
 use crate::case::relation::{Relation, Relations};
-use crate::case::variant::{until_killed, variant};
-use crate::check::compared::Compared;
+use crate::case::variant::{resumed, until_killed, variant};
+use crate::check::compared::{Compared, Curve};
 use crate::check::snapshot::SnapshotMode;
 use crate::check::tensors::Unknown;
 use crate::check::{Failure, exit};
@@ -35,6 +35,8 @@ pub struct Tried<'r> {
     pub outcome: Outcome,
     /// How long its runs took.
     pub duration: Duration,
+    /// The numbers that differ, by step.
+    pub curves: Vec<Curve>,
 }
 
 /// Every relation of a case that passed without them.
@@ -46,13 +48,21 @@ pub fn tried<'r>(case: &Case, relations: &'r Relations, observation: &Observatio
     let tried = relations.relations.iter().enumerate().map(|(index, relation)| {
         let Some(seen) = observation.variants.get(index) else {
             let outcome = Outcome::Unknown(Compared::failed(relation.named(), "it was not run".to_owned()));
-            return Tried { relation, outcome, duration: Duration::ZERO };
+            return Tried { relation, outcome, duration: Duration::ZERO, curves: Vec::new() };
         };
-        let before = seen.before.as_ref().map_or(Duration::ZERO, |before| before.duration);
         let outcome = outcome(case, relation, |seen| relations.compare(relation, &first, seen), seen);
-        Tried { relation, outcome, duration: before + seen.duration }
+        let curves = match outcome {
+            Outcome::Differs(_) => relations.curves(relation, &first, seen),
+            Outcome::Holds | Outcome::Unknown(_) | Outcome::Interrupted(_) => Vec::new(),
+        };
+        Tried { relation, outcome, duration: duration(seen), curves }
     });
     Ok(tried.collect())
+}
+
+/// How long the runs of a variant took.
+pub fn duration(seen: &Observation) -> Duration {
+    seen.before.as_ref().map_or(Duration::ZERO, |before| before.duration) + seen.duration
 }
 
 fn outcome(
@@ -64,10 +74,12 @@ fn outcome(
     let variant = variant(case, relation);
     // A variant that was not killed is the only run of its relation.
     let not_killed = relation.restart.as_ref().filter(|_| seen.before.is_none());
-    let (verdict, why) = match not_killed {
-        Some(restart) => judge(&until_killed(&variant, relation, restart), seen, SnapshotMode::CompareOnly),
-        None => judge(&variant, seen, SnapshotMode::CompareOnly),
+    let judged = match (not_killed, &relation.restart) {
+        (Some(restart), _) => until_killed(&variant, relation, restart),
+        (None, Some(restart)) => resumed(&variant, restart),
+        (None, None) => variant,
     };
+    let (verdict, why) = judge(&judged, seen, SnapshotMode::CompareOnly);
     match verdict {
         Verdict::Passed if not_killed.is_some() => {
             Outcome::Unknown(Compared::failed(relation.named(), "it was not started again".to_owned()))
