@@ -57,4 +57,5 @@ mod site;
 mod split;
 mod timeline;
 pub mod topology;
+pub mod transfer;
 pub mod yaml;

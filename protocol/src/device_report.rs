@@ -11,6 +11,7 @@ use crate::ids::CommunicatorId;
 use crate::profile::GpuProfile;
 use crate::sampling::Pass;
 use crate::site::CallSite;
+use crate::transfer::Transfer;
 
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
@@ -100,6 +101,8 @@ pub enum JournalLine {
     Left(Left),
     /// A pass over a dataset.
     Pass(Pass),
+    /// One end of a send and recv.
+    Transfer(Transfer),
 }
 
 /// One process's report.

@@ -70,3 +70,4 @@ pub mod site;
 pub mod skip;
 pub mod step_record;
 pub mod suggest;
+pub mod transfer;

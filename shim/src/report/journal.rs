@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use dataplane::refusal;
 use protocol::device_report::{JournalEntry, JournalLine};
 use protocol::sampling::Pass;
+use protocol::transfer::Transfer;
 
 use crate::process::rank;
 use crate::settings;
@@ -27,6 +28,11 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
 /// Appends a pass over a dataset.
 pub(crate) fn note_pass(pass: Pass) {
     append(&JournalLine::Pass(pass));
+}
+
+/// Appends an end of a send and recv.
+pub(crate) fn note_transfer(transfer: Transfer) {
+    append(&JournalLine::Transfer(transfer));
 }
 
 /// Appends a line. False if there is no journal.
