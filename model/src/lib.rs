@@ -58,4 +58,5 @@ mod split;
 mod timeline;
 pub mod topology;
 pub mod transfer;
+pub mod upstream;
 pub mod yaml;

@@ -12,6 +12,7 @@ use crate::profile::GpuProfile;
 use crate::sampling::Pass;
 use crate::site::CallSite;
 use crate::transfer::Transfer;
+use crate::upstream::Upstream;
 
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
@@ -103,6 +104,8 @@ pub enum JournalLine {
     Pass(Pass),
     /// One end of a send and recv.
     Transfer(Transfer),
+    /// The gradient of a tensor that an all_reduce changed.
+    Upstream(Upstream),
 }
 
 /// One process's report.

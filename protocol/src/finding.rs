@@ -169,6 +169,11 @@ kinds! {
         example "The optimizer is made before the model is copied, wrapped or moved into new parameters." in "parity/dead-parameters"
         hardware "The model that computes the loss never changes: no error, and a loss that only follows the data."
         fix "Make the optimizer from the parameters of the model that runs, after the last `deepcopy`, FSDP or other wrapper that replaces parameters.";
+    /// Ranks sum a tensor that requires grad by an all_reduce that has no derivative, compute their losses with the sum, and get gradients for it that differ: what a rank contributed gets only that rank's gradient.
+    MissingDerivative "missing_derivative"
+        example "A batch norm of one's own sums means with `dist.all_reduce(mean)` in the forward pass." in "parity/sums-in-a-loss[bug=batch_norm]"
+        hardware "No error: gradients lack what comes from the other ranks, and the model depends on the number of ranks."
+        fix "Use `torch.distributed.nn.functional.all_reduce`, or a `torch.autograd.Function` whose backward sums the gradients; sum a detached copy of a number that is only shown.";
     /// Two threads were inside NCCL calls on one communicator at the same time; in a group, a thread is inside from its first call to the end of the group.
     ConcurrentCalls "concurrent_calls"
         example "A thread calls `ncclAllReduce` on a communicator while another thread has a group open on it." in "corpus/two-threads"
@@ -320,6 +325,7 @@ impl FindingKind {
             | Self::SamplersDiffer
             | Self::SameOrder
             | Self::DeadParameters
+            | Self::MissingDerivative
             | Self::ConcurrentCalls
             | Self::UseAfterDestroy
             | Self::InFlightAtExit

@@ -71,3 +71,4 @@ pub mod skip;
 pub mod step_record;
 pub mod suggest;
 pub mod transfer;
+pub mod upstream;

@@ -1,14 +1,17 @@
-//! What PyTorch's process groups are given that no NCCL call shows: lists of outputs that are the same memory, and the tags and strides
-//! of sends and recvs. `process_group.py` looks at the calls; the runner compares the two ends of each transfer.
+//! What PyTorch's process groups are given that no NCCL call shows: lists of outputs that are the same memory, the tags and strides of
+//! sends and recvs, and tensors that autograd follows. `process_group.py` looks at the calls; the runner compares the ranks.
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
 
 use dataplane::site;
 use protocol::finding::FindingKind;
-use protocol::ids::Rank;
+use protocol::ids::{Rank, SiteId};
 use protocol::transfer::{MOST, Route, Transfer};
+use protocol::upstream::{self, Upstream};
+use xxhash_rust::xxh64::xxh64;
 
 use crate::call_site;
+use crate::device::work::stream;
 use crate::process::python::{Asked, guarded};
 use crate::process::rank;
 use crate::report::{finding, journal};
@@ -29,6 +32,9 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("transferred", transferred as *const () as usize),
         ("installed", installed as *const () as usize),
         ("most", MOST),
+        ("here", here as *const () as usize),
+        ("wait", wait as *const () as usize),
+        ("upstream", came_back as *const () as usize),
     ];
     // SAFETY: Python calls this function with the GIL held.
     unsafe { ASKED.start(PYTHON, &functions) };
@@ -93,6 +99,48 @@ unsafe extern "C" fn transferred(end: *const End) {
             shape: sizes.iter().step_by(2).copied().collect(),
             strides: sizes.iter().skip(1).step_by(2).copied().collect(),
             site: call_site::of_python().and_then(site::find),
+        });
+    });
+}
+
+/// The line of the program that makes the call.
+extern "C" fn here() -> c_uint {
+    guarded(|| call_site::of_python().map_or(0, |site| site.0))
+}
+
+/// Waits for the work of a stream of the current device, without counting as a wait by the program in findings about races.
+extern "C" fn wait(stream: usize) {
+    guarded(|| {
+        if let Ok(stream) = stream::resolve(stream) {
+            stream.synchronize();
+        }
+    });
+}
+
+/// Called for the gradient of a tensor that an all_reduce of these ranks changed.
+unsafe extern "C" fn came_back(
+    rank: c_uint,
+    ranks: *const c_uint,
+    count: usize,
+    address: usize,
+    bytes: usize,
+    site: c_uint,
+    earlier: u64,
+) {
+    guarded(|| {
+        if earlier >= upstream::MOST {
+            return;
+        }
+        // SAFETY: an array of Python's, and a tensor that it holds; the memory of a simulated GPU is this process's.
+        let (ranks, bytes) = unsafe {
+            (std::slice::from_raw_parts(ranks, count), std::slice::from_raw_parts(address as *const u8, bytes))
+        };
+        journal::note_upstream(Upstream {
+            rank: Rank(rank),
+            ranks: ranks.iter().copied().map(Rank).collect(),
+            site: site::find(SiteId(site)),
+            earlier,
+            gradient: xxh64(bytes, 0),
         });
     });
 }

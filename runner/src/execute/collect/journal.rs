@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use model::{sampling, transfer};
+use model::{sampling, transfer, upstream};
 use protocol::device_report::{JournalEntry, JournalFinding, JournalLine, Left};
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, Sequence};
@@ -38,7 +38,8 @@ impl Journal {
                 return journal;
             }
         };
-        let (mut known, mut passes, mut transfers) = (HashSet::new(), Vec::new(), Vec::new());
+        let (mut known, mut passes) = (HashSet::new(), Vec::new());
+        let (mut transfers, mut gradients) = (Vec::new(), Vec::new());
         for line in String::from_utf8_lossy(&bytes).lines() {
             match serde_json::from_str(line) {
                 Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
@@ -53,12 +54,14 @@ impl Journal {
                 Ok(JournalLine::Left(left)) => journal.left.push(left),
                 Ok(JournalLine::Pass(pass)) => passes.push(pass),
                 Ok(JournalLine::Transfer(transfer)) => transfers.push(transfer),
+                Ok(JournalLine::Upstream(gradient)) => gradients.push(gradient),
                 // The end of a line may be missing if the disk was full; it is still a gap.
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }
         }
         journal.findings.extend(sampling::disagreements(&passes).into_iter().map(samplers_differ));
         journal.findings.extend(transfer::disagreements(&transfers).into_iter().map(transfer_mismatch));
+        journal.findings.extend(upstream::missing(&gradients).into_iter().map(missing_derivative));
         // Processes without a known rank run side by side, in any order.
         journal.findings.sort_by_cached_key(|finding| match finding.rank {
             Some(rank) => (rank, String::new()),
@@ -161,6 +164,19 @@ fn transfer_mismatch(transfer::Disagreement { receive, sentence }: transfer::Dis
     }
 }
 
+fn missing_derivative(upstream::Missing { rank, site, sentence }: upstream::Missing) -> JournalFinding {
+    JournalFinding {
+        pid: 0,
+        rank: Some(rank.0),
+        kind: FindingKind::MissingDerivative,
+        sentence,
+        comm_id: None,
+        operation: "all_reduce".to_owned(),
+        site,
+        made_at_us: None,
+    }
+}
+
 fn unknown(detail: String) -> Gap {
     Gap { library: "unknown".to_owned(), name: "unknown".to_owned(), detail, count: 1, rank: None }
 }
@@ -239,6 +255,22 @@ mod tests {
         std::fs::write(&path, sends + &end(false, 0, 2) + &end(false, 1, 1)).unwrap();
         let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
         assert_eq!((finding.kind, finding.rank), (FindingKind::TransferMismatch, Some(1)));
+    }
+
+    #[test]
+    fn gradients_of_a_sum_that_differ_are_a_finding() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let gradient = |rank: u32, gradient: u64| {
+            let site = json!({"file": "/work/train.py", "line": 7, "function": "main"});
+            let line = json!({"rank": rank, "ranks": [0, 1], "site": site, "earlier": 0, "gradient": gradient});
+            format!("{line}\n")
+        };
+        std::fs::write(&path, gradient(1, 5) + &gradient(0, 5)).unwrap();
+        assert_eq!(Journal::read(&path), Journal::default());
+        std::fs::write(&path, gradient(1, 6) + &gradient(0, 5)).unwrap();
+        let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
+        assert_eq!((finding.kind, finding.rank), (FindingKind::MissingDerivative, Some(0)));
     }
 
     #[test]
