@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::finding::KINDS;
+use protocol::sanitizer::Sanitizers;
 use runner::case::srun::Program;
 use runner::case::{Case, Launch};
 use runner::suite;
@@ -29,6 +30,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/splits.py", "splits.py"),
     ("fixtures/findings/sums.py", "sums.py"),
     ("fixtures/findings/threads.py", "threads.py"),
+    ("fixtures/findings/transfers.py", "transfers.py"),
     ("fixtures/findings/triton_bugs.py", "triton_bugs.py"),
     ("fixtures/findings/uninitialized.py", "uninitialized.py"),
     ("fixtures/src/bin/bugs/buffers.rs", "fixture-bugs"),
@@ -45,12 +47,12 @@ const PROGRAMS: &[(&str, &str)] = &[
 const NOT_LISTED: &[&str] = &["captured.py", "ends.py", "hooks.py", "late.py", "pattern.py"];
 
 /// The suites of the corpus. Others run some of its programs, too.
-const SUITES: &[&str] = &["calls", "corpus", "findings", "misuse"];
+const SUITES: &[&str] = &["calls", "corpus", "findings", "misuse", "parity"];
 
 /// The bugs that a program has all at once, in one process: a case of it finds each.
 const TOGETHER: &[&str] = &["backward.py", "compiled.py", "host.py", "order.py", "races.py", "splits.py"];
 
-/// What finds the bugs of a program, where that is not looked for by default.
+/// What finds the bugs of a program, where that is a sanitizer.
 const SANITIZERS: &[(&str, &str)] = &[
     ("kernels.py", "sync"),
     ("not_finite.py", "finite"),
@@ -134,7 +136,10 @@ fn command(case: &Case) -> (String, Vec<String>) {
 fn looks(case: &Case, program: &str) -> bool {
     match SANITIZERS.iter().find(|(of, _)| *of == program) {
         None => case.sanitize.is_none(),
-        Some((_, sanitizer)) => case.sanitize.as_ref().is_some_and(|words| words.contains(sanitizer)),
+        Some((_, sanitizer)) => match &case.sanitize {
+            Some(words) => words.contains(sanitizer),
+            None => Sanitizers::default().words().contains(sanitizer),
+        },
     }
 }
 

@@ -58,4 +58,6 @@ mod site;
 mod split;
 mod timeline;
 pub mod topology;
+pub mod transfer;
+pub mod upstream;
 pub mod yaml;

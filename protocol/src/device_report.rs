@@ -11,6 +11,8 @@ use crate::ids::CommunicatorId;
 use crate::profile::GpuProfile;
 use crate::sampling::Pass;
 use crate::site::CallSite;
+use crate::transfer::Transfer;
+use crate::upstream::Upstream;
 
 /// Version of this layout.
 pub const REPORT_VERSION: u32 = 1;
@@ -100,6 +102,10 @@ pub enum JournalLine {
     Left(Left),
     /// A pass over a dataset.
     Pass(Pass),
+    /// One end of a send and recv.
+    Transfer(Transfer),
+    /// The gradient of a tensor that an all_reduce changed.
+    Upstream(Upstream),
 }
 
 /// One process's report.

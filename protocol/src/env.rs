@@ -194,7 +194,7 @@ variables! {
         "The process is the only one of its job: communicators form at once, collectives wait for nobody, and their results are meaningless.", Scope::Ours;
     NODE = "FTEST_NODE", "an index, set by ftest where nodes are apart", "-",
         "The node of the cluster that the process is on: it sees only that node's GPUs.", Scope::Ours;
-    SANITIZE = "FAKEGPU_SANITIZE", "races, init, finite, replicas, memory, shared-races, sync, none; several with commas", "races",
+    SANITIZE = "FAKEGPU_SANITIZE", "races, init, finite, replicas, memory, shared-races, sync, none; several with commas", "races,replicas",
         "What to look for while the program runs: `races` are accesses by two streams to the same memory that nothing orders, `init` are reads of memory that nothing has written, `finite` are operators that return NaN or Inf for finite inputs, `replicas` are parameters, buffers and optimizer state that differ between the ranks of a data-parallel group; `memory`, `shared-races` and `sync` look at kernels. Each is a finding.", Scope::Key("write `sanitize: [races, init]`");
     FRESH_MEMORY = "FAKEGPU_FRESH_MEMORY", "0 to 254", "whatever was there, or 255 under `sanitize: [init]`",
         "The byte that fills new memory of the GPU, pinned memory and the heap of the process, up to 256 MiB of an allocation. 60 is a small number in every floating-point type but float64.", Scope::Cluster;

@@ -149,7 +149,7 @@ kinds! {
         example "One thread reduces gradients and another metrics, each under a lock; which one comes first differs between ranks." in "findings/threads"
         hardware "NCCL pairs calls by their order alone: the numbers of one thread are added to those of another, without an error."
         fix "Let one thread make all calls on a communicator, fed by a queue whose order is the same on all ranks, or give each thread a communicator of its own (`new_group`); a lock does not fix the order.";
-    /// Ranks of a data-parallel group did not hold the same parameters, buffers or optimizer state before their first optimizer step or after one. Checked with `sanitize: [replicas]`.
+    /// Ranks of a data-parallel group did not hold the same parameters, buffers or optimizer state before their first optimizer step or after one. Checked with `sanitize: [replicas]`, on by default.
     ReplicasDiffer "replicas_differ"
         example "Gradients are averaged by hand, but each rank seeded its weights differently." in "findings/replicas[bug=seeds]"
         hardware "Each rank trains its own model with gradients from the others: the loss looks normal, the checkpoint is one rank's, and results are worse than they should be."
@@ -169,6 +169,11 @@ kinds! {
         example "The optimizer is made before the model is copied, wrapped or moved into new parameters." in "parity/dead-parameters"
         hardware "The model that computes the loss never changes: no error, and a loss that only follows the data."
         fix "Make the optimizer from the parameters of the model that runs, after the last `deepcopy`, FSDP or other wrapper that replaces parameters.";
+    /// Ranks sum a tensor that requires grad by an all_reduce that has no derivative, compute their losses with the sum, and get gradients for it that differ: what a rank contributed gets only that rank's gradient.
+    MissingDerivative "missing_derivative"
+        example "A batch norm of one's own sums means with `dist.all_reduce(mean)` in the forward pass." in "parity/sums-in-a-loss[bug=batch_norm]"
+        hardware "No error: gradients lack what comes from the other ranks, and the model depends on the number of ranks."
+        fix "Use `torch.distributed.nn.functional.all_reduce`, or a `torch.autograd.Function` whose backward sums the gradients; sum a detached copy of a number that is only shown.";
     /// Two threads were inside NCCL calls on one communicator at the same time; in a group, a thread is inside from its first call to the end of the group.
     ConcurrentCalls "concurrent_calls"
         example "A thread calls `ncclAllReduce` on a communicator while another thread has a group open on it." in "corpus/two-threads"
@@ -204,6 +209,11 @@ kinds! {
         example "`dist.all_gather_into_tensor(out, out[:n])` on every rank: in place, each rank has to send its own part of `out`." in "calls/gather-in-place"
         hardware "NCCL overwrites what it still has to read: wrong numbers without an error, depending on sizes, topology and algorithm."
         fix "Use separate buffers, or the place that the finding names: `out[rank * n:(rank + 1) * n]` for all_gather and reduce_scatter, the same buffer for all_reduce and broadcast. In a group (`batch_isend_irecv`, coalescing), let no call write what another one reads or writes.";
+    /// The two ends of a send and recv of PyTorch do not fit together, in what NCCL does not carry: tags come in another order, or the elements of the tensors lie in another order in memory.
+    TransferMismatch "transfer_mismatch"
+        example "A rank sends with tag 1 and then with tag 2; the other receives tag 2 first." in "calls/transfers[bug=tags]"
+        hardware "NCCL has no tags and knows no strides: each tensor arrives where another one should, or with its elements in other places, without an error."
+        fix "Receive in the order in which the other rank sends; send and receive tensors of one memory format (`.contiguous()`, or `channels_last` on both ranks).";
     /// A buffer or a stream of an NCCL call belongs to another device than its communicator.
     DeviceMismatch "device_mismatch"
         example "Memory is allocated before `cudaSetDevice`, and reduced on the communicator of another GPU." in "calls/foreign-buffer"
@@ -259,7 +269,7 @@ kinds! {
         example "`tile[i] = x; y = tile[i + 1];` without a barrier in between." in "findings/kernel[bug=neighbors]"
         hardware "The result depends on which warp is faster: intermittently wrong numbers, without an error."
         fix "Put `__syncthreads()` between the write and the read, and between the last read and the next write; within a warp, `__syncwarp()` is enough. Shuffles do not order memory accesses.";
-    /// Two streams, or a stream and the host, touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, the default.
+    /// Two streams, or a stream and the host, touched the same memory, one of them wrote to it, and neither waited for the other. Checked with `sanitize: [races]`, on by default.
     Race "race"
         example "`work = dist.all_reduce(x, async_op=True)`, and `x * 2` before `work.wait()`." in "findings/races"
         hardware "The result depends on which stream is faster: intermittently wrong numbers, without an error."
@@ -315,6 +325,7 @@ impl FindingKind {
             | Self::SamplersDiffer
             | Self::SameOrder
             | Self::DeadParameters
+            | Self::MissingDerivative
             | Self::ConcurrentCalls
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
@@ -322,6 +333,7 @@ impl FindingKind {
             | Self::UnrecordedEvent
             | Self::IgnoredError
             | Self::BufferOverlap
+            | Self::TransferMismatch
             | Self::DeviceMismatch
             | Self::OutOfRangeCopy
             | Self::PeerAccess

@@ -70,3 +70,5 @@ pub mod site;
 pub mod skip;
 pub mod step_record;
 pub mod suggest;
+pub mod transfer;
+pub mod upstream;

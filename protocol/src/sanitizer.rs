@@ -72,6 +72,6 @@ pub const NONE: &str = "none";
 impl Default for Sanitizers {
     /// Only the sanitizers that cost next to nothing.
     fn default() -> Self {
-        Self { races: true, ..Self::OFF }
+        Self { races: true, replicas: true, ..Self::OFF }
     }
 }

@@ -170,7 +170,7 @@ pub(super) fn watch() {
         for (wanted, name) in [
             (init::is_wanted(), "sanitize: init"),
             (fresh::asked_for().is_some(), "fresh memory"),
-            (averaged::is_wanted(), "sanitize: replicas"),
+            (averaged::is_asked(), "sanitize: replicas"),
             (owner::is_exact(), "sanitize: memory"),
         ] {
             if wanted {

@@ -21,6 +21,7 @@ mod only;
 mod optimizers;
 mod overlap;
 pub(crate) mod point_to_point;
+mod process_group;
 pub(crate) mod properties;
 pub(crate) mod reduction;
 pub(crate) mod replicas;

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use dataplane::refusal;
 use protocol::device_report::{JournalEntry, JournalLine};
 use protocol::sampling::Pass;
+use protocol::transfer::Transfer;
+use protocol::upstream::Upstream;
 
 use crate::process::rank;
 use crate::settings;
@@ -27,6 +29,16 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
 /// Appends a pass over a dataset.
 pub(crate) fn note_pass(pass: Pass) {
     append(&JournalLine::Pass(pass));
+}
+
+/// Appends an end of a send and recv.
+pub(crate) fn note_transfer(transfer: Transfer) {
+    append(&JournalLine::Transfer(transfer));
+}
+
+/// Appends the gradient of a tensor that an all_reduce changed.
+pub(crate) fn note_upstream(upstream: Upstream) {
+    append(&JournalLine::Upstream(upstream));
 }
 
 /// Appends a line. False if there is no journal.

@@ -28,6 +28,11 @@ pub(crate) fn is_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.replicas) && !fork::is_lost()
 }
 
+/// Whether the case asked for it, so that a check that is not made is a gap.
+pub(crate) fn is_asked() -> bool {
+    settings::get().is_ok_and(|settings| settings.asks_for_replicas)
+}
+
 /// Records that the ranks sum these bytes.
 pub(crate) fn note(address: usize, bytes: usize, ranks: Vec<Rank>) {
     note_in(&mut SUMS.lock(), address, bytes, ranks);
@@ -39,6 +44,11 @@ pub(crate) fn used(address: usize, bytes: usize) -> Option<Vec<Rank>> {
     let sum = sum_of(&mut sums, address, bytes)?;
     sum.is_used = true;
     Some(sum.ranks.clone())
+}
+
+/// Whether all of these bytes were summed.
+pub(crate) fn is_sum(address: usize, bytes: usize) -> bool {
+    sum_of(&mut SUMS.lock(), address, bytes).is_some()
 }
 
 /// Called when the optimizer is done with the memory it used: the next step needs new sums.
@@ -55,7 +65,7 @@ pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
     }
 }
 
-/// Called when memory gets a new owner.
+/// Called when memory gets a new owner, or what is there is no sum any more.
 pub(crate) fn forget(address: usize, bytes: usize) {
     if is_wanted() {
         forget_in(&mut SUMS.lock(), address, bytes);
@@ -93,6 +103,7 @@ mod tests {
         note(1000, 100, group());
         note(1200, 100, group());
         assert_eq!(used(1000, 101), None, "not all of it");
+        assert_eq!((is_sum(1000, 100), is_sum(1000, 101)), (true, false));
         assert_eq!(used(1090, 10), Some(group()));
         assert_eq!(used(1100, 10), None);
         step();

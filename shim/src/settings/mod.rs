@@ -111,6 +111,8 @@ pub(crate) struct Settings {
     pub(crate) gemm: GemmPolicy,
     /// The enabled sanitizers.
     pub(crate) sanitize: Sanitizers,
+    /// Whether `replicas` was asked for, and is not only on by default.
+    pub(crate) asks_for_replicas: bool,
     /// The byte that fills new memory.
     pub(crate) fresh_memory: Option<u8>,
     /// The injected delays.
@@ -208,6 +210,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
     };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
+    let asked = given(&names::SANITIZE).map(|value| Sanitizers::parse(&value)).transpose()?;
     Ok(Settings {
         gap_policy,
         driver,
@@ -216,7 +219,15 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         compute,
         event_clock,
         gemm,
-        sanitize: given(&names::SANITIZE).map_or(Ok(Sanitizers::default()), |value| Sanitizers::parse(&value))?,
+        // Without a coordinator, nobody compares replicas; without numbers or other ranks, there is nothing to compare.
+        sanitize: asked.unwrap_or_else(|| {
+            let is_comparable = given(&names::COORDINATOR_ADDR).is_some()
+                && given(&names::AS_RANK).is_none()
+                && compute == Compute::Cpu;
+            let default = Sanitizers::default();
+            Sanitizers { replicas: default.replicas && is_comparable, ..default }
+        }),
+        asks_for_replicas: asked.is_some_and(|asked| asked.replicas),
         fresh_memory: match given(&names::FRESH_MEMORY) {
             Some(value) => u8::try_from(names::FRESH_MEMORY.integer(&value, 0, 254)?).ok(),
             None => None,

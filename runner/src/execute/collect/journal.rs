@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use model::sampling::{self, Disagreement};
+use model::{sampling, transfer, upstream};
 use protocol::device_report::{JournalEntry, JournalFinding, JournalLine, Left};
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, Sequence};
@@ -39,6 +39,7 @@ impl Journal {
             }
         };
         let (mut known, mut passes) = (HashSet::new(), Vec::new());
+        let (mut transfers, mut gradients) = (Vec::new(), Vec::new());
         for line in String::from_utf8_lossy(&bytes).lines() {
             match serde_json::from_str(line) {
                 Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
@@ -52,11 +53,15 @@ impl Journal {
                 }
                 Ok(JournalLine::Left(left)) => journal.left.push(left),
                 Ok(JournalLine::Pass(pass)) => passes.push(pass),
+                Ok(JournalLine::Transfer(transfer)) => transfers.push(transfer),
+                Ok(JournalLine::Upstream(gradient)) => gradients.push(gradient),
                 // The end of a line may be missing if the disk was full; it is still a gap.
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }
         }
         journal.findings.extend(sampling::disagreements(&passes).into_iter().map(samplers_differ));
+        journal.findings.extend(transfer::disagreements(&transfers).into_iter().map(transfer_mismatch));
+        journal.findings.extend(upstream::missing(&gradients).into_iter().map(missing_derivative));
         // Processes without a known rank run side by side, in any order.
         journal.findings.sort_by_cached_key(|finding| match finding.rank {
             Some(rank) => (rank, String::new()),
@@ -133,7 +138,7 @@ impl Journal {
     }
 }
 
-fn samplers_differ(Disagreement { pass, sentence }: Disagreement) -> JournalFinding {
+fn samplers_differ(sampling::Disagreement { pass, sentence }: sampling::Disagreement) -> JournalFinding {
     JournalFinding {
         pid: 0,
         rank: Some(pass.rank.0),
@@ -142,6 +147,32 @@ fn samplers_differ(Disagreement { pass, sentence }: Disagreement) -> JournalFind
         comm_id: None,
         operation: "DistributedSampler".to_owned(),
         site: pass.site,
+        made_at_us: None,
+    }
+}
+
+fn transfer_mismatch(transfer::Disagreement { receive, sentence }: transfer::Disagreement) -> JournalFinding {
+    JournalFinding {
+        pid: 0,
+        rank: Some(receive.rank.0),
+        kind: FindingKind::TransferMismatch,
+        sentence,
+        comm_id: None,
+        operation: "recv".to_owned(),
+        site: receive.site,
+        made_at_us: None,
+    }
+}
+
+fn missing_derivative(upstream::Missing { rank, site, sentence }: upstream::Missing) -> JournalFinding {
+    JournalFinding {
+        pid: 0,
+        rank: Some(rank.0),
+        kind: FindingKind::MissingDerivative,
+        sentence,
+        comm_id: None,
+        operation: "all_reduce".to_owned(),
+        site,
         made_at_us: None,
     }
 }
@@ -205,6 +236,41 @@ mod tests {
         let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
         assert_eq!((finding.kind, finding.rank), (FindingKind::SamplersDiffer, Some(1)));
         assert_eq!(finding.site.as_ref().map(|site| site.line), Some(7));
+    }
+
+    #[test]
+    fn a_recv_that_gets_something_else_is_a_finding() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let end = |is_send: bool, earlier: u64, tag: i64| {
+            let route = json!({"group": "0", "source": 0, "destination": 1, "is_batched": false, "earlier": earlier});
+            let site = json!({"file": "/work/train.py", "line": 7, "function": "main"});
+            let end = json!({"rank": u32::from(!is_send), "route": route, "is_send": is_send, "tag": tag, "shape": [4],
+                "strides": [1], "site": site});
+            format!("{end}\n")
+        };
+        let sends = end(true, 0, 1) + &end(true, 1, 2);
+        std::fs::write(&path, sends.clone() + &end(false, 0, 1) + &end(false, 1, 2)).unwrap();
+        assert_eq!(Journal::read(&path), Journal::default());
+        std::fs::write(&path, sends + &end(false, 0, 2) + &end(false, 1, 1)).unwrap();
+        let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
+        assert_eq!((finding.kind, finding.rank), (FindingKind::TransferMismatch, Some(1)));
+    }
+
+    #[test]
+    fn gradients_of_a_sum_that_differ_are_a_finding() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let gradient = |rank: u32, gradient: u64| {
+            let site = json!({"file": "/work/train.py", "line": 7, "function": "main"});
+            let line = json!({"rank": rank, "ranks": [0, 1], "site": site, "earlier": 0, "gradient": gradient});
+            format!("{line}\n")
+        };
+        std::fs::write(&path, gradient(1, 5) + &gradient(0, 5)).unwrap();
+        assert_eq!(Journal::read(&path), Journal::default());
+        std::fs::write(&path, gradient(1, 6) + &gradient(0, 5)).unwrap();
+        let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
+        assert_eq!((finding.kind, finding.rank), (FindingKind::MissingDerivative, Some(0)));
     }
 
     #[test]

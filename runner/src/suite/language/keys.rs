@@ -119,7 +119,7 @@ static COMMON: &[Key] = &[
     or(
         "sanitize",
         Shape::List(0, &Shape::Choice(sanitizer::WORDS)),
-        "[races]",
+        "[races, replicas]",
         "what else is [checked](findings.md#sanitizers) while it runs; `[]` for nothing",
     ).needs(Needs::Cluster("it looks into simulated GPUs")),
 ];

@@ -1,8 +1,9 @@
 //! Replicas, for the sanitizer of that name: tensors that should be identical on several ranks are hashed here around each
 //! optimizer step, and compared by the coordinator. Only Python knows which tensors those are; `replicas.py` enumerates them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+mod holdings;
+
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,12 +12,10 @@ use abi::cuda::CudaResult;
 use abi::library::Library;
 use dataplane::call::Call;
 use dataplane::lock::Mutex;
+use holdings::{Step, Tensor};
 use protocol::datatype;
 use protocol::ids::Rank;
-use protocol::record::HoldingRecord;
-use xxhash_rust::xxh64::xxh64;
 
-use super::communicator::process;
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::structure::{Operation, Work};
@@ -31,32 +30,15 @@ const PYTHON: &str = include_str!("replicas.py");
 /// Name of the gap for a check that is not made.
 const NAME: &str = "sanitize: replicas";
 
-/// Maximum number of tensors in one message.
-const TOGETHER: usize = 2000;
+/// Tensors of the group that is being enumerated.
+static TENSORS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
 
-struct Tensor {
-    name: String,
-    hash: u64,
-    /// Whether it is compared only while it stays unchanged.
-    is_constant: bool,
+/// The check is not made: a gap where the case asked for it.
+fn unchecked(why: &str) {
+    if averaged::is_asked() {
+        gap::record(Library::Torch, NAME, why);
+    }
 }
-
-#[derive(Default)]
-struct State {
-    /// Tensors of the group that is being enumerated.
-    tensors: Vec<Tensor>,
-    groups: BTreeMap<Vec<Rank>, Group>,
-}
-
-#[derive(Default)]
-struct Group {
-    /// The names that were sent last.
-    sent: Vec<String>,
-    /// The last hashes of tensors that are compared only while they stay unchanged.
-    constants: HashMap<String, u64>,
-}
-
-static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 /// Called when these calls are launched on a communicator of `size` ranks.
 pub(super) fn launched(calls: &[Call], rank: u32, size: u32, ranks: impl Fn() -> Vec<Rank>) {
@@ -80,7 +62,7 @@ pub(super) fn watch() {
         return;
     }
     if python::call_soon(install) == Some(false) {
-        gap::record(Library::Torch, NAME, "Python takes no more calls");
+        unchecked("Python takes no more calls");
     }
 }
 
@@ -100,10 +82,11 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("refuse", refuse as *const () as usize),
         ("captured", captured as *const () as usize),
         ("watch", watch_launches as *const () as usize),
+        ("compares_all", usize::from(averaged::is_asked())),
     ];
     // SAFETY: Python calls this function with the GIL held.
     if !guarded(|| unsafe { python::start(PYTHON, &functions) }) {
-        gap::record(Library::Torch, NAME, "Python refuses it");
+        unchecked("Python refuses it");
     } else if AROUND_LAUNCH.get().is_none() {
         IS_ASKED.store(false, Ordering::Release);
     }
@@ -121,9 +104,9 @@ extern "C" fn wait(stream: usize) {
 }
 
 /// An optimizer's step in a CUDA graph, after its last node.
-struct Step(usize);
+struct Captured(usize);
 
-impl Work for Step {
+impl Work for Captured {
     fn issue(&self, _stream: &Arc<Stream>) -> CudaResult {
         Ok(())
     }
@@ -144,7 +127,7 @@ extern "C" fn captured(stream: usize, optimizer: usize) {
         if let Ok(stream) = stream::resolve(stream)
             && let Ok(Some(capture)) = capture::for_stream(&stream)
         {
-            let _ = capture.add(&[&stream], Operation::Work(Arc::new(Step(optimizer))));
+            let _ = capture.add(&[&stream], Operation::Work(Arc::new(Captured(optimizer))));
         }
     });
 }
@@ -180,12 +163,12 @@ fn is_python_there() -> bool {
 }
 
 /// The next tensor of a group.
-unsafe extern "C" fn tensor(name: *const c_char, address: usize, bytes: usize, is_constant: bool) {
+unsafe extern "C" fn tensor(name: *const c_char, address: usize, bytes: usize, is_constant: bool, is_on_gpu: bool) {
     guarded(|| {
-        // SAFETY: Python's string, and the bytes of a tensor that it holds: a GPU's memory is this process's.
-        let (name, bytes) = unsafe { (CStr::from_ptr(name), std::slice::from_raw_parts(address as *const u8, bytes)) };
-        let (name, hash) = (name.to_string_lossy().into_owned(), xxh64(bytes, 0));
-        STATE.lock().get_or_insert_default().tensors.push(Tensor { name, hash, is_constant });
+        // SAFETY: Python's string, and the bytes of a tensor that it holds.
+        let (name, hash) = unsafe { (CStr::from_ptr(name), (!is_on_gpu).then(|| holdings::hash(address, bytes))) };
+        let name = name.to_string_lossy().into_owned();
+        TENSORS.lock().push(Tensor { name, address, bytes, is_constant, hash });
     });
 }
 
@@ -201,51 +184,37 @@ unsafe extern "C" fn reduced(address: usize, bytes: usize, ranks: *mut c_uint, r
     })
 }
 
-/// Called when the group is complete: this is what `rank` holds after that many steps.
-unsafe extern "C" fn end(rank: c_uint, ranks: *const c_uint, count: usize, step: u64) {
+/// Called when the group is complete: this is what `rank` holds after that many steps, when the work of the stream of the current
+/// device is done; -1 if it is.
+unsafe extern "C" fn end(
+    rank: c_uint,
+    ranks: *const c_uint,
+    count: usize,
+    number: u64,
+    is_local: bool,
+    stream: c_longlong,
+) {
     guarded(|| {
         // SAFETY: an array of Python's.
         let ranks = unsafe { std::slice::from_raw_parts(ranks, count) };
-        report(Rank(rank), ranks.iter().copied().map(Rank).collect(), step);
+        let (rank, group): (_, Vec<Rank>) = (Rank(rank), ranks.iter().copied().map(Rank).collect());
+        if number > 0 {
+            averaged::step();
+        }
+        let tensors = std::mem::take(&mut *TENSORS.lock());
+        if !group.contains(&rank) {
+            return unchecked("ranks have other numbers than torchrun gave them");
+        }
+        let site = call_site::of_python().unwrap_or_default();
+        let step = Step { rank, group, number, site, is_local, tensors };
+        // SAFETY: the program frees a tensor in the order of the stream, as it would one that a kernel reads.
+        let report = move || unsafe { holdings::report(step) };
+        match usize::try_from(stream).ok().and_then(|handle| stream::resolve(handle).ok()) {
+            // The injected delays of streams are for the program's own work.
+            Some(stream) if !stream.is_idle() => stream::enqueue(&stream, Box::new(report)),
+            _ => report(),
+        }
     });
-}
-
-fn report(rank: Rank, group: Vec<Rank>, step: u64) {
-    if step > 0 {
-        averaged::step();
-    }
-    let site = call_site::of_python().unwrap_or_default();
-    let mut state = STATE.lock();
-    let State { tensors, groups } = state.get_or_insert_default();
-    let known = groups.entry(group.clone()).or_default();
-    let mut tensors = std::mem::take(tensors);
-    tensors.retain(|Tensor { name, hash, is_constant }| {
-        !is_constant || known.constants.insert(name.clone(), *hash) == Some(*hash)
-    });
-    if !group.contains(&rank) {
-        return gap::record(Library::Torch, NAME, "ranks have other numbers than torchrun gave them");
-    }
-    let hashes: Vec<u64> = tensors.iter().map(|tensor| tensor.hash).collect();
-    let names: Vec<String> = tensors.into_iter().map(|tensor| tensor.name).collect();
-    let is_known = known.sent == names;
-    let Ok(process) = process() else { return };
-    if !process.has_coordinator() {
-        return gap::record(Library::Torch, NAME, "no coordinator compares the ranks; use ftest, or ftest exec");
-    }
-    let parts = hashes.chunks(TOGETHER).count();
-    for (part, hashes) in hashes.chunks(TOGETHER).enumerate() {
-        let first = part * TOGETHER;
-        process.holds(HoldingRecord {
-            rank,
-            group: group.clone(),
-            step,
-            site,
-            names: if is_known { Vec::new() } else { names[first..first + hashes.len()].to_vec() },
-            hashes: hashes.to_vec(),
-            is_continued: part + 1 < parts,
-        });
-    }
-    known.sent = names;
 }
 
 /// Called when Python reports a problem: the check is not made.
@@ -253,7 +222,7 @@ unsafe extern "C" fn refuse(why: *const c_char) {
     guarded(|| {
         // SAFETY: Python's string.
         let why = unsafe { CStr::from_ptr(why) }.to_string_lossy();
-        STATE.lock().get_or_insert_default().tensors.clear();
-        gap::record(Library::Torch, NAME, &why);
+        TENSORS.lock().clear();
+        unchecked(&why);
     });
 }

@@ -1,7 +1,7 @@
-def install(wait, tensor, reduced, end, refuse, captured):
+def install(wait, tensor, reduced, end, refuse, captured, compares_all):
     """Enumerates tensors that should be identical on several ranks, before an optimizer's first step and after each step, and
     after each launch of a CUDA graph that contains a step; provides the callback around such a launch. The given functions read
-    the numbers; no PyTorch operator is called."""
+    the numbers, in the order of the current stream; no PyTorch operator is called."""
     import gc
     import sys
     import weakref
@@ -14,6 +14,8 @@ def install(wait, tensor, reduced, end, refuse, captured):
     distributed = torch.distributed
     # By optimizer: the replicated parts of its models; and by group of ranks: steps so far.
     models, steps = weakref.WeakKeyDictionary(), {}
+    # By optimizer: how many of its steps were reported.
+    reported = weakref.WeakKeyDictionary()
     # Those whose steps are in CUDA graphs: their numbers, and by number.
     numbers, optimizers = weakref.WeakKeyDictionary(), []
 
@@ -28,9 +30,10 @@ def install(wait, tensor, reduced, end, refuse, captured):
         kind = getattr(sys.modules.get(module), name, None)
         return [] if kind is None else [found for found in gc.get_objects() if issubclass(type(found), kind)]
 
-    def averages_now_and_then(model):
-        # Between two averages of such hooks, replicas differ on purpose.
-        return any("localsgd" in getattr(hook, "__name__", "").lower() for hook, _ in getattr(model, "_comm_hooks", []))
+    def differs_on_purpose(model):
+        """Whether its hook averages now and then, with some ranks, or not at all (`noop_hook`, which measures what communication costs)."""
+        names = [getattr(hook, "__name__", "").lower() for hook, _ in getattr(model, "_comm_hooks", [])]
+        return any(word in name for name in names for word in ("localsgd", "gossip", "noop"))
 
     def of_ddp(model):
         """Names and ranks of parameters by id; and the buffers, each with whether it is compared only while it stays
@@ -64,15 +67,17 @@ def install(wait, tensor, reduced, end, refuse, captured):
     def of_models(optimizer):
         if optimizer not in models:
             own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-            names, buffers = {}, []
+            names, buffers, its_ddp = {}, [], []
             ddp = objects("DistributedDataParallel", "torch.nn.parallel.distributed")
             fsdp = objects("FullyShardedDataParallel", "torch.distributed.fsdp.fully_sharded_data_parallel")
-            found = [of_ddp(model) for model in ddp if not averages_now_and_then(model)] + [of_fsdp(model) for model in fsdp]
-            for of_model, its_buffers in found:
+            found = [(model, *of_ddp(model)) for model in ddp if not differs_on_purpose(model)] + [(None, *of_fsdp(model)) for model in fsdp]
+            for model, of_model, its_buffers in found:
                 of_model = {key: name for key, name in of_model.items() if key in own}
                 names.update(of_model)
-                buffers += its_buffers if of_model else []
-            models[optimizer] = names, buffers
+                if of_model:
+                    buffers += its_buffers
+                    its_ddp += [weakref.ref(model)] if model is not None else []
+            models[optimizer] = names, buffers, its_ddp
         return models[optimizer]
 
     def groups_of(value, ranks):
@@ -90,9 +95,14 @@ def install(wait, tensor, reduced, end, refuse, captured):
             return None
         return tuple(reduced(gradient.data_ptr(), gradient.numel() * gradient.element_size())) or None
 
+    def compares_state(optimizer):
+        """Most of an optimizer's numbers are its state, and state that differs makes parameters that differ, one step later."""
+        count = reported[optimizer] = reported.get(optimizer, 0) + 1
+        return compares_all or count <= 3 or count % 8 == 0
+
     def collect(optimizer):
-        names, buffers = of_models(optimizer)
-        found = {}
+        names, buffers, _ = of_models(optimizer)
+        found, has_state = {}, compares_state(optimizer)
 
         def add(name, value, groups, is_constant=False):
             value = getattr(value, "_local_tensor", value)
@@ -105,7 +115,7 @@ def install(wait, tensor, reduced, end, refuse, captured):
                 name, ranks = names.get(id(parameter)) or (f"{place} of group {number}", ranks_averaged(parameter.grad))
                 groups = groups_of(parameter, ranks)
                 add(f"parameter {name}", parameter, groups)
-                for key, value in optimizer.state.get(parameter, {}).items():
+                for key, value in optimizer.state.get(parameter, {}).items() if has_state else ():
                     if isinstance(value, torch.Tensor):
                         add(f"optimizer state {key} of {name}", value, groups_of(value, None) or groups)
         for name, reference, key, ranks, is_constant in buffers:
@@ -114,21 +124,34 @@ def install(wait, tensor, reduced, end, refuse, captured):
                 add(name, value, [ranks], is_constant)
         return found
 
-    def report(optimizer, is_first):
+    def is_local(optimizer):
+        """Whether the last forward pass of a model under DDP was in `no_sync`: its gradients were not averaged for this step."""
+        found = [reference() for reference in models[optimizer][2]]
+        return any(model is not None and not getattr(model, "require_forward_param_sync", True) for model in found)
+
+    def send(optimizer, found, is_first, stream):
+        for ranks in sorted(found):
+            steps[ranks] = 0 if is_first else steps.get(ranks, 0) + 1
+            for name, value, is_constant in found[ranks]:
+                tensor(name.encode(), value.data_ptr(), value.numel() * value.element_size(), is_constant, value.is_cuda)
+            end(distributed.get_rank(), ranks, steps[ranks], not is_first and is_local(optimizer), stream)
+
+    def report(optimizer, is_first, is_launch=False):
         if not distributed.is_initialized():
             return
         try:
             found = {ranks: tensors for ranks, tensors in collect(optimizer).items() if len(ranks) > 1}
             if is_first:
                 found = {ranks: tensors for ranks, tensors in found.items() if ranks not in steps}
-            for device in {value.device for tensors in found.values() for _, value, _ in tensors if value.is_cuda}:
+            devices = {value.device for tensors in found.values() for _, value, _ in tensors if value.is_cuda}
+            if len(devices) == 1 and not is_launch:
+                with torch.cuda.device(devices.pop()):
+                    send(optimizer, found, is_first, torch.cuda.current_stream().cuda_stream)
+                return
+            for device in devices:
                 with torch.cuda.device(device):
                     wait(torch.cuda.current_stream().cuda_stream)
-            for ranks in sorted(found):
-                steps[ranks] = 0 if is_first else steps.get(ranks, 0) + 1
-                for name, value, is_constant in found[ranks]:
-                    tensor(name.encode(), value.data_ptr(), value.numel() * value.element_size(), is_constant)
-                end(distributed.get_rank(), ranks, steps[ranks])
+            send(optimizer, found, is_first, None)
         except Exception as error:
             refuse(f"{type(error).__name__}: {error}".encode())
 
@@ -158,7 +181,7 @@ def install(wait, tensor, reduced, end, refuse, captured):
     def around_launch(number, is_over):
         optimizer = optimizers[number]()
         if optimizer is not None and (is_over or optimizer not in models):
-            report(optimizer, not is_over)
+            report(optimizer, not is_over, True)
 
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
@@ -174,20 +197,20 @@ def start(addresses):
     number, size, text = ctypes.c_uint, ctypes.c_size_t, ctypes.c_char_p
     some = ctypes.POINTER(number)
     reduced = function("reduced", size, size, size, some, size)
-    end = function("end", None, number, some, size, ctypes.c_ulonglong)
+    end = function("end", None, number, some, size, ctypes.c_ulonglong, ctypes.c_bool, ctypes.c_longlong)
     refuse = function("refuse", None, text)
 
     def ranks_reduced(address, length):
         room = (number * 4096)()
         return room[: reduced(address, length, room, len(room))]
 
-    def end_of(rank, ranks, step):
-        end(rank, (number * len(ranks))(*ranks), len(ranks), step)
+    def end_of(rank, ranks, step, is_local, stream):
+        end(rank, (number * len(ranks))(*ranks), len(ranks), step, is_local, -1 if stream is None else stream)
 
     try:
-        tensor = function("tensor", None, text, size, size, ctypes.c_bool)
+        tensor = function("tensor", None, text, size, size, ctypes.c_bool, ctypes.c_bool)
         captured = function("captured", None, size, size)
-        around_launch = install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse, captured)
+        around_launch = install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse, captured, addresses["compares_all"])
         if around_launch is not None:
             kind = ctypes.CFUNCTYPE(None, size, ctypes.c_bool)
             # Kept alive as long as somebody may call it.
