@@ -9,6 +9,9 @@ fn reserved_shared(gpu: &Gpu) -> u32 {
     if gpu.capability().0 >= 8 { 1024 } else { 0 }
 }
 
+/// `CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED`: the switches that such NVLink leads to can multicast (NVLink SHARP).
+pub const MULTICAST_SUPPORTED: i32 = 132;
+
 /// The value of attribute `number` with a CUDA 12 driver (`is_twelve`) or a later one; `None` for a number that CUDA does not
 /// have.
 pub fn get(gpu: &Gpu, number: i32, is_twelve: bool) -> Option<i32> {
@@ -41,7 +44,7 @@ pub fn get(gpu: &Gpu, number: i32, is_twelve: bool) -> Option<i32> {
         50 => domain as i32,
         51 => 32,
         71 => 65_000,
-        92..=94 | 98 | 121 | 123..=125 | 128..=130 | 132 | 133 | 135..=138 | 141..=148 => 0,
+        92..=94 | 98 | 121 | 123..=125 | 128..=130 | 133 | 135..=138 | 141..=148 => 0,
         96 => i32::from(is_twelve),
         120 | 127 => i32::from(major >= 9),
         126 => {
@@ -51,6 +54,7 @@ pub fn get(gpu: &Gpu, number: i32, is_twelve: bool) -> Option<i32> {
                 1
             }
         }
+        MULTICAST_SUPPORTED => i32::from(major >= 9 && gpu.profile.nvlink.is_some()),
         131 | 134 => -1,
         _ => return of_model(gpu, number),
     };

@@ -456,6 +456,7 @@ impl Kernel {
             memory,
             host,
             images: Images::default(),
+            multicast: None,
         });
         Machine { kernel: self, context, _sites: sites, shape: &shared.shape }
     }

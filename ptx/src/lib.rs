@@ -77,7 +77,7 @@ pub use host::mistake::{Checks, Mistake, MistakeKind, Spot};
 pub use host::tensor_map::TensorMap;
 pub use host::texture::{Addressing, Component, Mipmap, Texels, Texture};
 pub use host::unwritten::Unwritten;
-pub use host::{Assertion, Caller, Child, Host, Memory};
+pub use host::{Assertion, Caller, Child, Host, Memory, Multicast};
 pub use kernel::store::keep_code_in;
 pub use kernel::{Attributes, Kernel, KernelError, StagedProgram};
 pub use launch::{Launch, LaunchError, Stats, Touched, Trap, TrapKind};

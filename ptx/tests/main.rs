@@ -16,6 +16,7 @@ mod lanes;
 mod matrices;
 mod memory;
 mod mipmaps;
+mod multicast;
 mod products;
 mod programs;
 mod rounding;

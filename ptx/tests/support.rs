@@ -76,7 +76,7 @@ const ROWS: &[Row] = &[
             "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r0], {%f0, %f1, %f2, %f3}, [%r2];",
             "createpolicy.fractional.L2::evict_last.b64 %x0, 1.0;",
         ],
-        &["st.async.release.gpu.global.u32 [%x0], %r1;", "multimem.ld_reduce.relaxed.gpu.global.add.u32 %r0, [%x0];"],
+        &["st.async.release.gpu.global.u32 [%x0], %r1;"],
     ),
     Row(
         "cvt",
@@ -153,12 +153,15 @@ const ROWS: &[Row] = &[
     ),
     Row(
         "Atomics",
-        "atom and red of all operations, types and vectors; red.async",
+        "atom and red of all operations, types and vectors; red.async; multimem.ld_reduce, .st, .red",
         &[
             "atom.global.acq_rel.gpu.cas.b128 %q0, [%x0], %q1, %q2;",
             "red.relaxed.gpu.global.add.v4.f32 [%x0], {%f0, %f1, %f2, %f3};",
+            "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.bf16x2 {%r0, %r1, %r2, %r3}, [%x0];",
+            "multimem.st.release.gpu.global.v2.f32 [%x0], {%f0, %f1};",
+            "multimem.red.relaxed.gpu.global.add.f32 [%x0], %f0;",
         ],
-        &["multimem.red.relaxed.gpu.global.add.f32 [%x0], %f0;"],
+        &["multimem.ld_reduce.relaxed.gpu.global.add.acc::f16.v2.e5m2x4 {%r0, %r1}, [%x0];"],
     ),
     Row(
         "Warps",

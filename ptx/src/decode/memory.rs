@@ -363,7 +363,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn list(operand: &Operand) -> Vec<&Operand> {
+pub(super) fn list(operand: &Operand) -> Vec<&Operand> {
     match operand {
         Operand::Vector(list) => list.iter().collect(),
         one => vec![one],

@@ -14,6 +14,7 @@ mod logic;
 mod matrix;
 mod memory;
 mod modifiers;
+mod multicast;
 mod opcodes;
 mod operand;
 mod surface;

@@ -64,6 +64,7 @@ pub(super) fn decode_of<'a>(base: &str, m: &Modifiers<'a>) -> Option<Decode<'a>>
         "ld" | "ldu" => |d, _, m, ops| d.load(m, ops),
         "st" => |d, _, m, ops| d.store_or_store_async(m, ops),
         "atom" | "red" => |d, base, m, ops| d.atomic_or_reduction(base, m, ops),
+        "multimem" => |d, _, m, ops| d.multicast(m, ops),
         "prefetch" | "prefetchu" => |d, _, m, ops| d.prefetch(m, ops),
         "applypriority" | "discard" => |d, _, m, ops| d.cache_priority(m, ops),
         "createpolicy" => |d, _, m, ops| d.create_policy(m, ops),

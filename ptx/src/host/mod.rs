@@ -9,4 +9,4 @@ pub(crate) mod tensor_map;
 pub(crate) mod texture;
 pub(crate) mod unwritten;
 
-pub use services::{Assertion, Caller, Child, Host, Memory};
+pub use services::{Assertion, Caller, Child, Host, Memory, Multicast};

@@ -11,6 +11,11 @@ pub trait Memory: Sync {
     /// launch ends, so an allocation must not go away meanwhile.
     fn range(&self, address: u64) -> Option<Range<u64>>;
 
+    /// What the multicast address stands for, or `None`. As with a range, it must not go away until the launch ends.
+    fn multicast(&self, _address: u64) -> Option<Multicast> {
+        None
+    }
+
     /// The texture object with this handle, or `None`.
     fn texture(&self, _handle: u64) -> Option<Texture> {
         None
@@ -19,6 +24,21 @@ pub trait Memory: Sync {
     /// The texels of the surface object with this handle, or `None`.
     fn surface(&self, _handle: u64) -> Option<Texels> {
         None
+    }
+}
+
+/// Multicast addresses, and the memory of every device of their team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multicast {
+    /// The addresses.
+    pub range: Range<u64>,
+    /// Where the first of them is at each device, in memory of as many bytes.
+    pub copies: Vec<u64>,
+}
+
+impl Multicast {
+    pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
+        self.range.contains(&address) && bytes <= self.range.end - address
     }
 }
 

@@ -10,7 +10,9 @@ pub(crate) fn waits(inst: &Inst) -> bool {
     match &inst.op {
         Op::Fence => true,
         Op::Load(memory) => memory.strong,
-        Op::System(helper, _) => matches!(helper, Helper::Atomic | Helper::Mbarrier | Helper::Nanosleep),
+        Op::System(helper, _) => {
+            matches!(helper, Helper::Atomic | Helper::Multicast | Helper::Mbarrier | Helper::Nanosleep)
+        }
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use crate::host::memory_ops::{Access, AddressSpace};
 use crate::host::mistake::Checks;
 use crate::host::texture::{Texels, Texture};
 use crate::host::unwritten::Unwritten;
-use crate::host::{Host, Memory};
+use crate::host::{Host, Memory, Multicast};
 use crate::runtime::shared_memory::Watch;
 
 /// Lanes that run at once.
@@ -104,6 +104,8 @@ pub(crate) struct Context {
     pub(crate) memory: *const dyn Memory,
     pub(crate) host: *const dyn Host,
     pub(crate) images: Images,
+    /// The multicast memory that was accessed last.
+    pub(crate) multicast: Option<Multicast>,
 }
 
 /// Textures and surfaces that a launch has used, by their handles; all of their texels were found in memory that it may touch.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use ptx::{
-    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Stage, Stats, Texels,
-    Texture, Trap, Unwritten,
+    Assertion, Checks, Footprint, Host, Image, Launch, LaunchError, Memory, Mistake, Module, Multicast, Stage, Stats,
+    Texels, Texture, Trap, Unwritten,
 };
 
 #[derive(Default)]
@@ -23,11 +23,15 @@ pub(crate) struct Device {
     pub(crate) mistakes: Mutex<Vec<Mistake>>,
     /// Texture and surface objects; handles are their numbers, from [`FIRST_HANDLE`] on.
     pub(crate) textures: Vec<Texture>,
+    /// What the addresses from [`MULTICAST`] on are at each device.
+    pub(crate) multicast: Vec<u64>,
     /// Results depend on the order of threads, on time or on addresses: they are not compared with the interpreter's.
     pub(crate) only_compiled: bool,
 }
 
 pub(crate) const FIRST_HANDLE: u64 = 1000;
+
+pub(crate) const MULTICAST: u64 = 0x5000_0000_0000;
 
 impl Memory for Device {
     fn range(&self, address: u64) -> Option<Range<u64>> {
@@ -36,6 +40,12 @@ impl Memory for Device {
         all.map(|(buffer, size)| buffer.as_ptr() as u64..buffer.as_ptr() as u64 + *size as u64)
             .chain(self.shared.iter().cloned())
             .find(|r| r.contains(&address))
+    }
+
+    fn multicast(&self, address: u64) -> Option<Multicast> {
+        let range = MULTICAST..MULTICAST + 4096;
+        let copies = self.multicast.clone();
+        (!copies.is_empty() && range.contains(&address)).then_some(Multicast { range, copies })
     }
 
     fn texture(&self, handle: u64) -> Option<Texture> {

@@ -313,7 +313,7 @@ pub(crate) struct AllocationProperties {
 const _: () = assert!(size_of::<AllocationProperties>() == 32);
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
-const POSIX_FD: c_uint = 1;
+pub(super) const POSIX_FD: c_uint = 1;
 
 /// Where the properties place physical memory. `CU_MEM_LOCATION_TYPE_HOST` ignores the id, and cannot be shared.
 fn residence(properties: Out<AllocationProperties>) -> CudaResult<Residence> {
@@ -356,6 +356,7 @@ pub(crate) fn properties_of(out: Out<AllocationProperties>, handle: usize) -> Cu
         Residence::Device(device) => MemLocation { kind: 1, id: device.ordinal as c_int },
         Residence::Host => MemLocation { kind: 2, id: 0 },
         Residence::HostNode => MemLocation { kind: 3, id: 0 },
+        Residence::Team => return Err(CudaError::INVALID_VALUE),
     };
     Ok(out.set(AllocationProperties { kind: 1, handle_types: 0, location, metadata: 0, flags: 0 })?)
 }
@@ -436,7 +437,7 @@ pub(crate) fn import(out: Out<usize>, descriptor: usize, kind: c_uint) -> CudaRe
     Ok(out.set(mapping::import(descriptor)?)?)
 }
 
-fn is_descriptor(kind: c_uint, call: &'static str) -> CudaResult {
+pub(super) fn is_descriptor(kind: c_uint, call: &'static str) -> CudaResult {
     match kind {
         POSIX_FD => Ok(()),
         2 | 4 | 8 => {

@@ -7,6 +7,7 @@ pub(crate) mod graph;
 pub(crate) mod ipc;
 pub(crate) mod memory;
 pub(crate) mod module;
+pub(crate) mod multicast;
 mod rules;
 pub(crate) mod stream;
 pub(crate) mod tensor_map;

@@ -9,7 +9,7 @@ use crate::cuda_driver::array::{self, Side};
 use crate::cuda_driver::graph::{self, KernelParamsV2};
 use crate::cuda_driver::memory::{AllocationProperties, Copy2D, Copy3D};
 use crate::cuda_driver::module::LaunchConfig;
-use crate::cuda_driver::{context, device, ipc, memory, module, stream, tensor_map, texture};
+use crate::cuda_driver::{context, device, ipc, memory, module, multicast, stream, tensor_map, texture};
 use crate::device::calls::graph::{
     self as shared, HostParams, InstantiateParams, KernelParams, MemsetParams, UpdateInfo,
 };
@@ -167,6 +167,14 @@ exports! {
         fn cuMemGetAccess(out: Out<c_ulonglong>, location: Out<MemLocation>, address: usize) = memory::get_access;
         fn cuMemExportToShareableHandle(out: Out<c_int>, handle: usize, kind: c_uint, flags: c_ulonglong) = memory::export;
         fn cuMemImportFromShareableHandle(out: Out<usize>, descriptor: usize, kind: c_uint) = memory::import;
+        fn cuMulticastCreate(out: Out<usize>, properties: Out<multicast::Properties>) = multicast::create;
+        fn cuMulticastAddDevice(handle: usize, ordinal: c_int) = multicast::add;
+        fn cuMulticastBindMem(handle: usize, start: usize, memory: usize, at: usize, size: usize, flags: c_ulonglong) = multicast::bind;
+        fn cuMulticastBindMem_v2(handle: usize, ordinal: c_int, start: usize, memory: usize, at: usize, size: usize, flags: c_ulonglong) = multicast::bind_on;
+        fn cuMulticastBindAddr(handle: usize, start: usize, address: usize, size: usize, flags: c_ulonglong) = multicast::bind_address;
+        fn cuMulticastBindAddr_v2(handle: usize, ordinal: c_int, start: usize, address: usize, size: usize, flags: c_ulonglong) = multicast::bind_address_on;
+        fn cuMulticastUnbind(handle: usize, ordinal: c_int, start: usize, size: usize) = multicast::unbind;
+        fn cuMulticastGetGranularity(out: Out<usize>, properties: Out<multicast::Properties>, option: c_uint) = multicast::granularity;
         fn cuStreamWriteValue32(stream: usize, address: usize, value: c_uint, flags: c_uint) = memory::write32;
         fn cuStreamWriteValue32_v2(stream: usize, address: usize, value: c_uint, flags: c_uint) = memory::write32;
         fn cuStreamWriteValue64(stream: usize, address: usize, value: c_ulonglong, flags: c_uint) = memory::write64;
@@ -430,8 +438,7 @@ exports! {
         cuGraphicsResourceGetMappedPointer_v2 cuGraphicsResourceSetMapFlags cuGraphicsResourceSetMapFlags_v2
         cuGraphicsSubResourceGetMappedArray cuGraphicsUnmapResources cuGraphicsUnmapResources_ptsz
         cuGraphicsUnregisterResource cuGraphicsVDPAURegisterOutputSurface cuGraphicsVDPAURegisterVideoSurface
-        cuModuleGetSurfRef cuModuleGetTexRef cuMulticastAddDevice cuMulticastBindAddr cuMulticastBindAddr_v2
-        cuMulticastBindMem cuMulticastBindMem_v2 cuMulticastCreate cuMulticastGetGranularity cuMulticastUnbind
+        cuModuleGetSurfRef cuModuleGetTexRef
         cuParamSetTexRef cuSurfRefGetArray cuSurfRefSetArray cuTexRefCreate cuTexRefDestroy cuTexRefGetAddress
         cuTexRefGetAddressMode cuTexRefGetAddress_v2 cuTexRefGetArray cuTexRefGetBorderColor
         cuTexRefGetFilterMode cuTexRefGetFlags cuTexRefGetFormat cuTexRefGetMaxAnisotropy

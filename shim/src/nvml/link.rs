@@ -13,17 +13,11 @@ use protocol::gpu::Gpu;
 
 use crate::settings;
 
-/// True if the cluster file connects the GPUs of a node by NVLink, or does not name a link and the model has NVLink.
-fn node_has_nvlink() -> bool {
-    let cluster = settings::get().ok().and_then(|settings| settings.cluster.as_ref());
-    cluster.is_none_or(|cluster| cluster.intra_node.kind.to_ascii_lowercase().starts_with("nv"))
-}
-
 /// Number of links that lead from this GPU to others of its node.
 pub(super) fn links(gpu: &Gpu) -> NvmlResult<u32> {
-    let neighbors = gpus()?.iter().filter(|other| other.node == gpu.node).count();
     let nvlink = gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
-    Ok(if neighbors > 1 && node_has_nvlink() { nvlink.links.min(MAX_LINKS) } else { 0 })
+    let is_linked = settings::get().is_ok_and(|settings| settings.is_linked(gpu));
+    Ok(if is_linked { nvlink.links.min(MAX_LINKS) } else { 0 })
 }
 
 /// The number of active links, for a link that may exist.

@@ -129,6 +129,16 @@ pub(crate) struct Settings {
     pub(crate) terminal_report: bool,
 }
 
+impl Settings {
+    /// Whether NVLink connects the GPU to others of its node, because the cluster file says so, or names no link and the model has
+    /// NVLink.
+    pub(crate) fn is_linked(&self, gpu: &Gpu) -> bool {
+        let is_nvlink = |cluster: &ClusterPlan| cluster.intra_node.kind.to_ascii_lowercase().starts_with("nv");
+        let neighbors = self.gpus.iter().filter(|other| other.node == gpu.node).count();
+        neighbors > 1 && gpu.profile.nvlink.is_some() && self.cluster.as_ref().is_none_or(is_nvlink)
+    }
+}
+
 static SETTINGS: OnceLock<Result<Settings, BadValue>> = OnceLock::new();
 
 /// Whether the settings have been read: from then on a change of the environment has no effect.

@@ -204,7 +204,7 @@ fn kernels_are_named_once_each() {
 fn modules() {
     check("modules");
     let said = check_in(&[("FAKEGPU_PROFILES", "h100:1")], "stop", &CUDA_13, "modules", &[]);
-    let gap = "fakegpu: cuLaunchKernel (libcuda): multicast, line 5:59: `multimem.red.relaxed.gpu.global.add.f32 [%d], %f;`: not executed here";
+    let gap = "fakegpu: cuLaunchKernel (libcuda): multicast, line 5:59: `multimem.st.relaxed.gpu.global.e5m2x4 [%d], %f;`: not executed here";
     assert_eq!(said.matches(gap).count(), 1, "{said}");
 }
 
@@ -290,6 +290,20 @@ fn memory() {
 #[test]
 fn mapped_host_memory() {
     check("mapped");
+}
+
+#[test]
+fn multicast() {
+    for cuda in [&CUDA_12, &CUDA_13] {
+        // No switch of a100 can.
+        let said = check_in(&[], "allow", cuda, "multicast", &[]);
+        assert!(said.contains("not supported"), "{said}");
+    }
+    let switched = [("FAKEGPU_PROFILES", "h100:2")];
+    let said = check_in(&switched, "warn", &CUDA_12, "multicast", &[]);
+    assert!(said.contains("at a multicast address to which some device of the team has bound no memory"), "{said}");
+    let said = check_in(&switched, "warn", &CUDA_13, "multicast", &[]);
+    assert!(said.contains("writes 4 bytes at a multicast address, where only multimem instructions may"), "{said}");
 }
 
 #[test]

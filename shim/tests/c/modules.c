@@ -42,7 +42,7 @@ static const char ADD[] = HEAD("sm_80")
 /* One kernel that runs, one with an instruction that is not executed, which is in line 5. */
 static const char UNKNOWN[] = HEAD("sm_90")
     ".visible .entry works(.param .u64 out) { .reg .u64 %d; ld.param.u64 %d, [out]; st.global.u32 [%d], 7; ret; }\n"
-    ".visible .entry multicast() { .reg .u64 %d; .reg .f32 %f; multimem.red.relaxed.gpu.global.add.f32 [%d], %f; ret; }\n";
+    ".visible .entry multicast() { .reg .u64 %d; .reg .f32 %f; multimem.st.relaxed.gpu.global.e5m2x4 [%d], %f; ret; }\n";
 
 static CUdeviceptr device_floats(const float *values, int count) {
     CUdeviceptr memory = 0;

@@ -3,6 +3,7 @@
 mod bulk;
 mod child;
 mod image;
+mod multicast;
 mod number;
 mod print;
 mod surface;
@@ -10,6 +11,7 @@ mod thread;
 mod video;
 
 pub(crate) use image::{CUBE, DETAIL, GATHER, GRADIENTS, INTEGERS, LAYERS, OF_SURFACE, QUERIES};
+pub(crate) use multicast::MulticastMode;
 pub(crate) use surface::{OUTSIDE, SurfaceMode};
 pub(crate) use thread::resolve_any;
 pub(crate) use video::{LanesMode, MadMode, WholeMode};
@@ -65,6 +67,7 @@ helpers! {
     Track = thread::track,
     // These see the thread; operands and result are in the context.
     Atomic = thread::atomic,
+    Multicast = multicast::access,
     IsSpace = thread::is_space,
     MapAddress = thread::map_address,
     CtaRank = thread::cta_rank,

@@ -237,7 +237,7 @@ const MIN: u64 = 1;
 const MAX: u64 = 2;
 
 /// What an operation stores, made of what was there and its operand.
-fn combine(op: u64, scalar: Scalar, old: u64, b: u64) -> u64 {
+pub(super) fn combine(op: u64, scalar: Scalar, old: u64, b: u64) -> u64 {
     let signed = scalar.signed();
     let wide = scalar.bits() == 64;
     let float = |op: u64, format: Format, packed: bool| {
@@ -282,7 +282,7 @@ fn combine(op: u64, scalar: Scalar, old: u64, b: u64) -> u64 {
     }
 }
 
-fn scalar_of(index: u64) -> Scalar {
+pub(super) fn scalar_of(index: u64) -> Scalar {
     const ALL: [Scalar; 17] = [
         Scalar::B16,
         Scalar::B32,

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use abi::cuda::CudaError;
 use dataplane::lock::Mutex;
 use protocol::ids::SiteId;
-use ptx::{Assertion, Caller, Child, Host, Memory, Mistake, Texels, Texture};
+use ptx::{Assertion, Caller, Child, Host, Memory, Mistake, Multicast, Texels, Texture};
 
 use super::children::{self, Children};
 use super::condition;
 use crate::device::Device;
-use crate::device::memory::{self, Kind, Location, address, mapping, misuse, pool, texture};
+use crate::device::memory::{self, Kind, Location, address, mapping, misuse, multicast, pool, texture};
 use crate::sanitizer::owner::Blocks;
 
 /// A kernel's view of its device.
@@ -61,6 +61,14 @@ impl Memory for Grid<'_> {
         }
         // Host memory that CUDA knows has one address for all (unified addressing).
         memory::locate_host(address).map(|host| range(host.base, host.size))
+    }
+
+    fn multicast(&self, address: u64) -> Option<Multicast> {
+        let address = usize::try_from(address).ok()?;
+        let own = (mapping::ON_DEVICE, self.device.ordinal as i32);
+        let (range, copies) = multicast::copies(address).filter(|_| mapping::access(address, own) != Some(0))?;
+        let copies = copies.into_iter().map(|copy| copy as u64).collect();
+        Some(Multicast { range: range.start as u64..range.end as u64, copies })
     }
 
     fn texture(&self, handle: u64) -> Option<Texture> {

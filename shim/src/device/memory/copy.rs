@@ -6,7 +6,7 @@ use abi::cuda::{CudaError, CudaResult};
 
 use super::address::{self, Known};
 use super::undo::Undo;
-use crate::device::memory::{self, HostKind, misuse};
+use crate::device::memory::{self, HostKind, misuse, multicast};
 use crate::device::work::stream::Stream;
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
@@ -140,6 +140,11 @@ impl BoxCopy {
             return Err(CudaError::INVALID_PITCH);
         }
         let source = known("reads", from, extent, direction.from_device)?;
+        if let Known::Device(_) = source
+            && at_every_device(to, extent).is_some()
+        {
+            return Ok((source, source));
+        }
         Ok((source, known("writes", to, extent, direction.to_device)?))
     }
 
@@ -173,6 +178,10 @@ impl BoxCopy {
         let Self { to, from, extent, .. } = *self;
         let (source, target) = self.check()?;
         count(source, target, extent.bytes() as u64);
+        if let Some(targets) = at_every_device(to, extent) {
+            self.spread(stream, when, targets);
+            return Ok(());
+        }
         // Within devices the host does not wait (CUDA runtime manual, "API synchronization behavior").
         let is_within = matches!((source, target), (Known::Device(_), Known::Device(_)));
         let host_waits = !is_within || (races::are_wanted() && address::is_managed(to.address));
@@ -236,6 +245,29 @@ impl BoxCopy {
             stream.run(move || unsafe { move_box(to, from, extent) });
         }
         Ok(())
+    }
+
+    /// Copies to a multicast address.
+    fn spread(&self, stream: &Arc<Stream>, when: When, targets: Vec<Layout>) {
+        let Self { from, extent, .. } = *self;
+        if races::are_wanted() {
+            let mut accesses = Vec::new();
+            add_accesses(&mut accesses, from, extent, false);
+            targets.iter().for_each(|to| add_accesses(&mut accesses, *to, extent, true));
+            races::work(&[stream.lane()], finding::function(), &accesses);
+        }
+        let task = move || {
+            for to in targets {
+                // SAFETY: the source was checked, and freeing it waits for this stream, as does unmapping the multicast object.
+                unsafe { move_box(to, from, extent) };
+            }
+        };
+        if when == When::Now {
+            stream.synchronize();
+            task();
+        } else {
+            stream.run(task);
+        }
     }
 }
 
@@ -396,6 +428,14 @@ fn known(verb: &str, layout: Layout, extent: Extent, is_device: Option<bool>) ->
         return Err(CudaError::INVALID_VALUE);
     }
     Ok(known)
+}
+
+/// The box at every device, if it is at a multicast address.
+fn at_every_device(to: Layout, extent: Extent) -> Option<Vec<Layout>> {
+    let (range, copies) = multicast::copies(to.address)?;
+    let within = to.address - range.start;
+    let is_inside = within + extent.span(to) <= range.len();
+    is_inside.then(|| copies.into_iter().map(|copy| Layout { address: copy + within, ..to }).collect())
 }
 
 fn count(source: Known, target: Known, bytes: u64) {

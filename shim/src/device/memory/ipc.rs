@@ -109,7 +109,11 @@ pub(crate) fn open_range(place: &Place, pid: u32, size: usize, device: &Device) 
     open(Handle([MEMORY, owner, place.file_id, place.offset, size as u64, u64::from(device.ordinal), 0, 0]), device)
 }
 
-fn map(file: &File, offset: usize, length: usize) -> CudaResult<usize> {
+/// Maps a range of a memory file.
+///
+/// # Errors
+/// `MAP_FAILED`
+pub(super) fn map(file: &File, offset: usize, length: usize) -> CudaResult<usize> {
     // SAFETY: a fresh shared mapping at an address of the kernel's choice.
     let base = unsafe {
         libc::mmap(

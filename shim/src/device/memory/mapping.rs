@@ -11,7 +11,8 @@ use dataplane::lock::Mutex;
 use dataplane::refusal;
 
 use super::allocator::PAGE;
-use super::shareable::Shareable;
+use super::shareable::{self, Shareable};
+use super::team::{Part, Team};
 use crate::device::memory::{self, HostKind, Kind, Location};
 use crate::device::work::stream;
 use crate::device::{Device, all};
@@ -25,6 +26,8 @@ pub(crate) enum Residence {
     Host,
     /// The memory is on the host's one NUMA node.
     HostNode,
+    /// A multicast object, which has no memory of its own.
+    Team,
 }
 
 /// Physical memory created by `cuMemCreate`; released when its handle and its last mapping are gone.
@@ -32,7 +35,7 @@ pub(crate) enum Residence {
 pub(crate) struct Physical {
     pub(crate) residence: Residence,
     backing: Mutex<Backing>,
-    is_shareable: bool,
+    pub(super) is_shareable: bool,
     /// Bytes.
     pub(crate) size: usize,
 }
@@ -45,6 +48,48 @@ enum Backing {
     Host(Arena),
     /// Memory of a device that was exported, in a file of its own: it lives for as long as any process has it.
     Shared(&'static Device, Shareable),
+    /// None: what the team of a multicast object has bound.
+    Team(Arc<Team<Arc<Physical>>>),
+}
+
+impl Physical {
+    /// The team of a multicast object.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for anything else.
+    pub(super) fn team(&self) -> CudaResult<Arc<Team<Arc<Self>>>> {
+        match &*self.backing.lock() {
+            Backing::Team(team) => Ok(Arc::clone(team)),
+            _ => Err(CudaError::INVALID_VALUE),
+        }
+    }
+
+    /// A range of its file, after it got one of its own if it can be exported.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a range that it does not have, and for memory that is on no device.
+    pub(super) fn part(self: &Arc<Self>, at: usize, size: usize) -> CudaResult<Part> {
+        if at.checked_add(size).is_none_or(|end| end > self.size) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if self.is_shareable {
+            share(self)?;
+        }
+        let whole = self.whole()?;
+        Ok(Part { at: whole.at + at, size, ..whole })
+    }
+
+    fn whole(&self) -> CudaResult<Part> {
+        let size = self.size;
+        match &*self.backing.lock() {
+            Backing::Device(device, start) => {
+                let arena = memory::arena_of(device)?;
+                Ok(Part { fd: arena.fd(), file: arena.file_id(), at: start - arena.base() as usize, size })
+            }
+            Backing::Shared(_, shareable) => Ok(Part { fd: shareable.fd(), file: shareable.file_id()?, at: 0, size }),
+            Backing::Host(_) | Backing::Team(_) => Err(CudaError::INVALID_VALUE),
+        }
+    }
 }
 
 impl Drop for Physical {
@@ -94,6 +139,7 @@ pub(crate) fn create(residence: Residence, size: usize, is_shareable: bool) -> C
     }
     let backing = match residence {
         Residence::Device(device) => Backing::Device(device, memory::allocate(device, size, Kind::Internal)?),
+        Residence::Team => return Err(CudaError::INVALID_VALUE),
         Residence::Host | Residence::HostNode => {
             Backing::Host(Arena::create("fakegpu-host", size).map_err(|error| {
                 refusal::explain("host memory cannot be created", &error);
@@ -115,31 +161,67 @@ pub(crate) fn export(handle: usize) -> CudaResult<i32> {
     if !physical.is_shareable {
         return Err(CudaError::INVALID_VALUE);
     }
+    share(&physical)?;
+    match &*physical.backing.lock() {
+        Backing::Shared(_, shareable) => shareable.export(),
+        Backing::Team(team) => shareable::export(team.fd()),
+        Backing::Device(..) | Backing::Host(_) => Err(CudaError::INVALID_VALUE),
+    }
+}
+
+/// Moves memory of a device to a file of its own, unless it has one.
+fn share(physical: &Arc<Physical>) -> CudaResult {
     // Nothing may write to it meanwhile.
     all().iter().for_each(stream::synchronize_device);
     let space = space();
     let mut backing = physical.backing.lock();
     if let Backing::Device(device, address) = *backing {
         let shareable = Shareable::from_memory(device, address, physical.size)?;
-        for (at, mapping) in space.mapped.iter().filter(|(_, mapping)| Arc::ptr_eq(&mapping.physical, &physical)) {
+        for (at, mapping) in space.mapped.iter().filter(|(_, mapping)| Arc::ptr_eq(&mapping.physical, physical)) {
             place(*at, mapping.size, shareable.fd(), mapping.offset)?;
         }
         *backing = Backing::Shared(device, shareable);
     }
-    match &*backing {
-        Backing::Shared(_, shareable) => shareable.export(),
-        Backing::Device(..) | Backing::Host(_) => Err(CudaError::INVALID_VALUE),
-    }
+    Ok(())
 }
 
-/// A handle for the memory that a process exported as a descriptor, which stays the program's.
+/// A handle for the memory or multicast object that a process exported as a descriptor, which stays the program's.
 ///
 /// # Errors
 /// `INVALID_VALUE` for any other descriptor.
 pub(crate) fn import(fd: i32) -> CudaResult<usize> {
+    if let Some(team) = Team::import(fd) {
+        return Ok(insert_team(team, true));
+    }
     let (device, size, shareable) = Shareable::import(fd)?;
     let (residence, backing) = (Residence::Device(device), Mutex::new(Backing::Shared(device, shareable)));
     Ok(PHYSICAL.insert(Arc::new(Physical { residence, backing, is_shareable: true, size })))
+}
+
+/// What is mapped around `address`: where that begins, how many bytes, the memory, and the offset there.
+pub(super) fn mapped(address: usize) -> Option<(usize, usize, Arc<Physical>, usize)> {
+    let space = space();
+    let (base, mapping) = space.mapped.range(..=address).next_back()?;
+    let found = (*base, mapping.size, Arc::clone(&mapping.physical), mapping.offset);
+    (address - base < mapping.size).then_some(found)
+}
+
+/// Where the program has mapped a part of physical memory.
+pub(super) fn address(physical: &Arc<Physical>, part: &Part) -> Option<usize> {
+    let start = part.at - physical.whole().ok()?.at;
+    space().mapped.iter().find_map(|(at, mapping)| {
+        let is_there = Arc::ptr_eq(&mapping.physical, physical)
+            && mapping.offset <= start
+            && start + part.size <= mapping.offset + mapping.size;
+        is_there.then(|| at + (start - mapping.offset))
+    })
+}
+
+/// A handle for a multicast object.
+pub(super) fn insert_team(team: Team<Arc<Physical>>, is_shareable: bool) -> usize {
+    let (residence, size) = (Residence::Team, team.size());
+    let backing = Mutex::new(Backing::Team(Arc::new(team)));
+    PHYSICAL.insert(Arc::new(Physical { residence, backing, is_shareable, size }))
 }
 
 /// The memory behind a handle.
@@ -163,12 +245,8 @@ pub(crate) fn release(handle: usize) -> CudaResult {
 /// # Errors
 /// `INVALID_VALUE` if none is mapped there.
 pub(crate) fn retain(address: usize) -> CudaResult<usize> {
-    let space = space();
-    let (start, mapping) = space.mapped.range(..=address).next_back().ok_or(CudaError::INVALID_VALUE)?;
-    if address - start >= mapping.size {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    Ok(PHYSICAL.insert(Arc::clone(&mapping.physical)))
+    let (.., physical, _) = mapped(address).ok_or(CudaError::INVALID_VALUE)?;
+    Ok(PHYSICAL.insert(physical))
 }
 
 /// Reserves `size` bytes of addresses.
@@ -227,6 +305,9 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
     if !fits || offset.checked_add(size).is_none_or(|end| end > physical.size) {
         return Err(CudaError::INVALID_VALUE);
     }
+    if let Ok(team) = physical.team() {
+        team.complete()?;
+    }
     let mut space = space();
     let inside =
         space.reserved.range(..=address).next_back().is_some_and(|(base, length)| address + size <= base + length);
@@ -240,6 +321,8 @@ pub(crate) fn map_at(address: usize, size: usize, offset: usize, handle: usize) 
             place(address, size, arena.fd(), start - arena.base() as usize + offset)?;
         }
         Backing::Shared(_, shareable) => place(address, size, shareable.fd(), offset)?,
+        // The addresses stay without memory, so that only what knows of them gets anywhere.
+        Backing::Team(_) => {}
         Backing::Host(file) => {
             place(address, size, file.fd(), offset)?;
             memory::host_mapped(address, size);
@@ -275,6 +358,7 @@ pub(crate) fn unmap(address: usize, size: usize) -> CudaResult {
     for (at, _, residence) in &parts {
         match residence {
             Residence::Device(device) => stream::synchronize_device(device),
+            Residence::Team => all().iter().for_each(stream::synchronize_device),
             // Any device may be using it.
             Residence::Host | Residence::HostNode => {
                 all().iter().for_each(stream::synchronize_device);
@@ -300,7 +384,7 @@ pub(crate) fn locate(address: usize) -> Option<Location> {
     let (device, start) = match *mapping.physical.backing.lock() {
         Backing::Device(device, start) => (device, Some(start - memory::arena_of(device).ok()?.base() as usize)),
         Backing::Shared(device, _) => (device, None),
-        Backing::Host(_) => return None,
+        Backing::Host(_) | Backing::Team(_) => return None,
     };
     (within < mapping.size).then(|| Location {
         device,

@@ -6,7 +6,7 @@ use ptx::{Mistake, MistakeKind, Spot, Touched, Trap, TrapKind};
 
 use crate::call_site::cpp_name;
 use crate::device::Device;
-use crate::device::memory::{self, HostKind, Kind, Trace, address, mapping};
+use crate::device::memory::{self, HostKind, Kind, Trace, address, mapping, multicast};
 use crate::report::finding;
 use crate::sanitizer::{init, owner};
 
@@ -101,6 +101,13 @@ fn illegal(device: &Device, trap: &Trap, site: Option<SiteId>, what: String) {
                 _ => "cudaDeviceEnablePeerAccess",
             };
             say(FindingKind::PeerAccess, format!("of device {there}, which device {here} may not reach ({way})"));
+        }
+        None if multicast::is_there(address) => {
+            let why = match trap.spot.ptx.contains("multimem") {
+                true => "at a multicast address to which some device of the team has bound no memory",
+                false => "at a multicast address, where only multimem instructions may",
+            };
+            say(FindingKind::OutOfRangeCopy, why.to_owned());
         }
         None if address < PAGE_OF_NULL => say(FindingKind::OutOfRangeCopy, "through a null pointer".to_owned()),
         None if memory::trace(address).is_none() => {

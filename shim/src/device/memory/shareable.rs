@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use abi::cuda::{CudaError, CudaResult};
 use dataplane::arena::Arena;
@@ -70,17 +70,34 @@ impl Shareable {
     /// # Errors
     /// `OPERATING_SYSTEM` without a free descriptor.
     pub(super) fn export(&self) -> CudaResult<i32> {
-        let copy = self.file.try_clone().map_err(|error| {
-            refusal::explain("memory to share cannot be exported", &error);
-            CudaError::OPERATING_SYSTEM
-        })?;
-        Ok(copy.into_raw_fd())
+        export(self.fd())
+    }
+
+    /// The file's identity.
+    ///
+    /// # Errors
+    /// `OPERATING_SYSTEM`
+    pub(super) fn file_id(&self) -> CudaResult<u64> {
+        self.file.metadata().map(|status| status.ino()).map_err(|_| CudaError::OPERATING_SYSTEM)
     }
 
     /// The memory file.
     pub(super) fn fd(&self) -> i32 {
         self.file.as_raw_fd()
     }
+}
+
+/// A new descriptor for the program.
+///
+/// # Errors
+/// `OPERATING_SYSTEM` without a free descriptor.
+pub(super) fn export(fd: i32) -> CudaResult<i32> {
+    // SAFETY: only for the duplication; the caller holds the descriptor open.
+    let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(|error| {
+        refusal::explain("memory to share cannot be exported", &error);
+        CudaError::OPERATING_SYSTEM
+    })?;
+    Ok(copy.into_raw_fd())
 }
 
 fn new_file(device: &Device, address: usize, size: usize) -> io::Result<File> {

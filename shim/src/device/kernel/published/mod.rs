@@ -1,6 +1,7 @@
 //! Kernels that a library has as machine code only, and whose meaning is published: PTX of our own runs in their place. A kernel is
 //! recognized by its whole signature, so that one that a later version changed stays a gap.
 
+mod multimem;
 mod sleep;
 mod symmetric;
 
@@ -15,7 +16,7 @@ use crate::call_site::cpp_name::{self, Signature};
 /// The PTX of a kernel, if it is one of these: its entry has the name `symbol`.
 type Write = fn(symbol: &str, signature: &Signature) -> Option<String>;
 
-const LIBRARIES: [Write; 2] = [symmetric::write, sleep::write];
+const LIBRARIES: [Write; 3] = [multimem::write, symmetric::write, sleep::write];
 
 /// Programs by the symbol of their only kernel; `None` for a kernel that is none of these.
 type Programs = HashMap<String, Option<Arc<Program>>>;
@@ -52,8 +53,17 @@ mod tests {
             ["14barrier_kernelEPPjiiim", "17put_signal_kernelEPPjiiiim", "18wait_signal_kernelEPPjiiiim"]
                 .map(|name| format!("_ZN4c10d16symmetric_memory{name}"))
                 .into();
+        symbols.push("_ZN4c10d16symmetric_memory23multimem_barrier_kernelEPjS1_iiim".to_owned());
+        for alignment in ["Li4E", "Li8E", "Li16E"] {
+            symbols.push(format!("{OPS}26multimem_all_gather_kernelI{alignment}EEvPcS1_mPPjmm"));
+        }
         for (kind, inner) in [("f", "S2_"), ("N3c108BFloat16E", "S4_")] {
             for alignment in ["Li4E", "Li8E", "Li16E"] {
+                symbols.push(format!("{OPS}26multimem_all_reduce_kernelI{kind}{alignment}EEvPT_mPPjmm"));
+                // The first in PyTorch 2.9, the second in 2.15.
+                symbols
+                    .push(format!("{OPS}35multimem_one_shot_all_reduce_kernelI{kind}{alignment}EEvPT_{inner}mPPjmm"));
+                symbols.push(format!("{OPS}31multimem_one_shot_reduce_kernelI{kind}{alignment}EEvPT_{inner}mPPjmml"));
                 for size in ["Lin1E", "Li2E", "Li4E", "Li8E"] {
                     symbols.push(format!(
                         "{OPS}26one_shot_all_reduce_kernelI{kind}{alignment}{size}EEvPPT_{inner}{inner}mmPPjmm"
@@ -84,6 +94,8 @@ mod tests {
             "_ZN4mine16symmetric_memory14barrier_kernelEPPjiiim",
             "_ZN5other26one_shot_all_reduce_kernelIfLi4ELi2EEEvPPT_S2_S2_mmPPjmm",
             "barrier_kernel",
+            "_ZN4c10d16symmetric_memory23multimem_barrier_kernelEPjS1_iii",
+            "_ZN5other26multimem_all_gather_kernelILi4EEEvPcS1_mPPjmm",
         ] {
             assert!(ptx(symbol).is_none(), "{symbol}");
         }

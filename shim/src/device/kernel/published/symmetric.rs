@@ -53,7 +53,7 @@ pub(super) fn write(symbol: &str, signature: &Signature) -> Option<String> {
 }
 
 /// A text: the entry with parameters of these types, and its body. A register `%pN` has the value of each.
-fn entry(symbol: &str, parameters: &[&str], body: &str) -> String {
+pub(super) fn entry(symbol: &str, parameters: &[&str], body: &str) -> String {
     let declared: Vec<String> = (0..).zip(parameters).map(|(index, kind)| format!(".param .{kind} a{index}")).collect();
     let loaded: String = (0..)
         .zip(parameters)
@@ -78,19 +78,19 @@ const REGISTERS: &str = "
 ";
 
 const PUT: Signal = Signal { from: 0, to: 1, order: "release" };
-const WAIT: Signal = Signal { from: 1, to: 0, order: "acquire" };
+pub(super) const WAIT: Signal = Signal { from: 1, to: 0, order: "acquire" };
 
 /// Sets the signal at `%slot`, which the other side must have taken, or takes one that it set. `%limit` is the longest wait in
 /// nanoseconds, 0 for none: after it, the kernel traps.
 #[derive(Clone, Copy)]
-struct Signal {
+pub(super) struct Signal {
     from: u32,
     to: u32,
     order: &'static str,
 }
 
 impl Signal {
-    fn at_slot(self, label: &str) -> String {
+    pub(super) fn at_slot(self, label: &str) -> String {
         let Signal { from, to, order } = self;
         format!(
             "
@@ -172,13 +172,13 @@ END:
 
 /// The type of an element.
 #[derive(Clone, Copy)]
-struct Element {
+pub(super) struct Element {
     name: &'static str,
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Element {
-    fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         const ALL: [Element; 2] = [Element { name: "float", bytes: 4 }, Element { name: "c10::BFloat16", bytes: 2 }];
         ALL.into_iter().find(|element| element.name == name)
     }
@@ -208,6 +208,13 @@ struct Names {
     pads: &'static str,
     rank: &'static str,
     world: &'static str,
+}
+
+impl Names {
+    /// The pads, the own rank and how many there are.
+    fn ranks(&self) -> [&'static str; 3] {
+        [self.pads, self.rank, self.world]
+    }
 }
 
 impl Reduction {
@@ -266,53 +273,6 @@ impl Reduction {
         }
     }
 
-    /// Every block meets the same block of each rank: thread N the one of rank N. Memory that was written before is seen after it.
-    fn meet(label: &str, names: &Names) -> String {
-        let Names { pads, rank, world, .. } = names;
-        let (put, wait) = (PUT.at_slot(&format!("{label}_PUT")), WAIT.at_slot(&format!("{label}_WAIT")));
-        format!(
-            "
-    bar.sync 0;
-    cvt.u64.u32 %t, %tid;
-    setp.ge.u64 %q, %t, {world};
-    @%q bra {label};
-    mov.u64 %limit, 0;
-    cvt.u64.u32 %y, %block;
-    mad.lo.u64 %place, %t, 8, {pads};
-    ld.global.u64 %target, [%place];
-    mad.lo.u64 %slot, %y, {world}, {rank};
-{SLOT}{put}
-    mad.lo.u64 %place, {rank}, 8, {pads};
-    ld.global.u64 %target, [%place];
-    mad.lo.u64 %slot, %y, {world}, %t;
-{SLOT}{wait}
-{label}:
-    bar.sync 0;
-"
-        )
-    }
-
-    /// `body` for each `%i` of this thread below `count`, in steps of the lanes.
-    fn each(&self, label: &str, count: &str, body: &str) -> String {
-        let lanes = self.lanes;
-        format!(
-            "
-    mad.lo.u32 %word, %threads, %block, %tid;
-    mul.wide.u32 %i, %word, {lanes};
-    mul.wide.u32 %stride, %threads, %blocks;
-    mul.lo.u64 %stride, %stride, {lanes};
-{label}:
-    setp.ge.u64 %q, %i, {count};
-    @%q bra {label}_END;
-{body}
-{label}_NEXT:
-    add.u64 %i, %i, %stride;
-    bra {label};
-{label}_END:
-"
-        )
-    }
-
     /// `%sum0` and following of the elements from `%index` of all buffers.
     fn sum(&self, label: &str, names: &Names) -> String {
         let Names { buffers, offset, rank, world, .. } = names;
@@ -359,25 +319,13 @@ impl Reduction {
         )
     }
 
-    /// `%part`: the elements of each rank out of `count`, a multiple of `lanes`.
-    fn part(lanes: u64, count: &str, world: &str) -> String {
-        format!(
-            "
-    mul.lo.u64 %x, {world}, {lanes};
-    add.u64 %part, {count}, %x;
-    sub.u64 %part, %part, 1;
-    div.u64 %part, %part, %x;
-    mul.lo.u64 %part, %part, {lanes};
-"
-        )
-    }
-
     /// `(buffers, output, input or null, offset, elements, pads, rank, world size)`
     fn one_shot(&self, symbol: &str) -> String {
         let names = Names { buffers: "%p0", offset: "%p3", pads: "%p5", rank: "%p6", world: "%p7" };
         let (store, copied, bytes) = (self.store("sum"), self.store("next"), self.element.bytes);
         let (load, at_own) = (self.load(), self.at_peer(&names));
-        let copy = self.each(
+        let copy = each(
+            self.lanes,
             "COPY",
             "%p4",
             &format!(
@@ -385,12 +333,13 @@ impl Reduction {
             ),
         );
         let sum = self.sum("SUM", &names);
-        let reduce = self.each(
+        let reduce = each(
+            self.lanes,
             "REDUCE",
             "%p4",
             &format!("    mov.u64 %index, %i;\n{sum}    mad.lo.u64 %x, %i, {bytes}, %p1;\n{store}"),
         );
-        let (first, last) = (Self::meet("FIRST", &names), Self::meet("LAST", &names));
+        let (first, last) = (meet("FIRST", names.ranks()), meet("LAST", names.ranks()));
         let body =
             format!("    setp.eq.u64 %q, %p2, 0;\n    @%q bra COPIED;\n{copy}COPIED:\n{first}{reduce}{last}    ret;\n");
         entry(symbol, &["u64", "u64", "u64", "u64", "u64", "u64", "u64", "u64"], &body)
@@ -400,8 +349,9 @@ impl Reduction {
     fn two_shot_in_place(&self, symbol: &str, alignment: u64) -> String {
         let names = Names { buffers: "%p0", offset: "%p1", pads: "%p3", rank: "%p4", world: "%p5" };
         let (store, sum, at_peer) = (self.store("sum"), self.sum("SUM", &names), self.at_peer(&names));
-        let part = Self::part(alignment, "%p2", "%p5");
-        let reduce = self.each(
+        let part = part(alignment, "%p2", "%p5");
+        let reduce = each(
+            self.lanes,
             "REDUCE",
             "%part",
             &format!(
@@ -419,7 +369,7 @@ SPREAD:
 "
             ),
         );
-        let (first, last) = (Self::meet("FIRST", &names), Self::meet("LAST", &names));
+        let (first, last) = (meet("FIRST", names.ranks()), meet("LAST", names.ranks()));
         entry(symbol, &["u64", "u64", "u64", "u64", "u64", "u64"], &format!("{part}{first}{reduce}{last}    ret;\n"))
     }
 
@@ -429,8 +379,9 @@ SPREAD:
         let (load, copied, store) = (self.load(), self.store("next"), self.store("sum"));
         let bytes = self.element.bytes;
         let (sum, at_peer) = (self.sum("SUM", &names), self.at_peer(&names));
-        let part = Self::part(self.lanes, "%p3", "%p6");
-        let reduce = self.each(
+        let part = part(self.lanes, "%p3", "%p6");
+        let reduce = each(
+            self.lanes,
             "REDUCE",
             "%part",
             &format!(
@@ -443,7 +394,8 @@ SPREAD:
 {at_peer}{store}"
             ),
         );
-        let gather = self.each(
+        let gather = each(
+            self.lanes,
             "GATHER",
             "%part",
             &format!(
@@ -462,7 +414,7 @@ OTHER:
 "
             ),
         );
-        let [first, middle, last] = ["FIRST", "MIDDLE", "LAST"].map(|label| Self::meet(label, &names));
+        let [first, middle, last] = ["FIRST", "MIDDLE", "LAST"].map(|label| meet(label, names.ranks()));
         let body = format!("{part}{first}{reduce}{middle}{gather}{last}    ret;\n");
         entry(symbol, &["u64", "u64", "u64", "u64", "u64", "u64", "u64", "u64"], &body)
     }
@@ -471,7 +423,7 @@ OTHER:
     fn reduce_scatter(&self, symbol: &str, is_split: bool) -> String {
         let names = Names { buffers: "%p0", offset: "%p2", pads: "%p4", rank: "%p5", world: "%p6" };
         let (store, bytes, sum) = (self.store("sum"), self.element.bytes, self.sum("SUM", &names));
-        let part = Self::part(self.lanes, "%p3", "%p6");
+        let part = part(self.lanes, "%p3", "%p6");
         let index = if is_split {
             "
     div.u64 %count, %p7, %p6;
@@ -484,9 +436,67 @@ OTHER:
             "    mad.lo.u64 %index, %part, %p5, %i;\n"
         };
         let reduce =
-            self.each("REDUCE", "%part", &format!("{index}{sum}    mad.lo.u64 %x, %i, {bytes}, %p1;\n{store}"));
-        let (first, last) = (Self::meet("FIRST", &names), Self::meet("LAST", &names));
+            each(self.lanes, "REDUCE", "%part", &format!("{index}{sum}    mad.lo.u64 %x, %i, {bytes}, %p1;\n{store}"));
+        let (first, last) = (meet("FIRST", names.ranks()), meet("LAST", names.ranks()));
         let body = format!("{part}{first}{reduce}{last}    ret;\n");
         entry(symbol, &["u64", "u64", "u64", "u64", "u64", "u64", "u64", "u64"], &body)
     }
+}
+
+/// Every block meets the same block of each rank: thread N the one of rank N. Memory that was written before is seen after it.
+pub(super) fn meet(label: &str, [pads, rank, world]: [&str; 3]) -> String {
+    let (put, wait) = (PUT.at_slot(&format!("{label}_PUT")), WAIT.at_slot(&format!("{label}_WAIT")));
+    format!(
+        "
+    bar.sync 0;
+    cvt.u64.u32 %t, %tid;
+    setp.ge.u64 %q, %t, {world};
+    @%q bra {label};
+    mov.u64 %limit, 0;
+    cvt.u64.u32 %y, %block;
+    mad.lo.u64 %place, %t, 8, {pads};
+    ld.global.u64 %target, [%place];
+    mad.lo.u64 %slot, %y, {world}, {rank};
+{SLOT}{put}
+    mad.lo.u64 %place, {rank}, 8, {pads};
+    ld.global.u64 %target, [%place];
+    mad.lo.u64 %slot, %y, {world}, %t;
+{SLOT}{wait}
+{label}:
+    bar.sync 0;
+"
+    )
+}
+
+/// `body` for each `%i` of this thread below `count`, in steps of `lanes`.
+pub(super) fn each(lanes: u64, label: &str, count: &str, body: &str) -> String {
+    format!(
+        "
+    mad.lo.u32 %word, %threads, %block, %tid;
+    mul.wide.u32 %i, %word, {lanes};
+    mul.wide.u32 %stride, %threads, %blocks;
+    mul.lo.u64 %stride, %stride, {lanes};
+{label}:
+    setp.ge.u64 %q, %i, {count};
+    @%q bra {label}_END;
+{body}
+{label}_NEXT:
+    add.u64 %i, %i, %stride;
+    bra {label};
+{label}_END:
+"
+    )
+}
+
+/// `%part`: the elements of each rank out of `count`, a multiple of `lanes`.
+pub(super) fn part(lanes: u64, count: &str, world: &str) -> String {
+    format!(
+        "
+    mul.lo.u64 %x, {world}, {lanes};
+    add.u64 %part, {count}, %x;
+    sub.u64 %part, %part, 1;
+    div.u64 %part, %part, %x;
+    mul.lo.u64 %part, %part, {lanes};
+"
+    )
 }
