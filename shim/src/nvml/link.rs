@@ -15,9 +15,8 @@ use crate::settings;
 
 /// Number of links that lead from this GPU to others of its node.
 pub(super) fn links(gpu: &Gpu) -> NvmlResult<u32> {
-    let nvlink = gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
-    let is_linked = settings::get().is_ok_and(|settings| settings.is_linked(gpu));
-    Ok(if is_linked { nvlink.links.min(MAX_LINKS) } else { 0 })
+    gpu.profile.nvlink.as_ref().ok_or(NvmlError::NOT_SUPPORTED)?;
+    Ok(settings::get().map_or(0, |settings| settings.links(gpu)).min(MAX_LINKS))
 }
 
 /// The number of active links, for a link that may exist.

@@ -133,9 +133,21 @@ impl Settings {
     /// Whether NVLink connects the GPU to others of its node, because the cluster file says so, or names no link and the model has
     /// NVLink.
     pub(crate) fn is_linked(&self, gpu: &Gpu) -> bool {
+        self.links(gpu) > 0
+    }
+
+    /// NVLinks from the GPU to others of its node: those of the cluster file's `machine`, else the model's.
+    pub(crate) fn links(&self, gpu: &Gpu) -> u32 {
         let is_nvlink = |cluster: &ClusterPlan| cluster.intra_node.kind.to_ascii_lowercase().starts_with("nv");
         let neighbors = self.gpus.iter().filter(|other| other.node == gpu.node).count();
-        neighbors > 1 && gpu.profile.nvlink.is_some() && self.cluster.as_ref().is_none_or(is_nvlink)
+        let Some(nvlink) = gpu.profile.nvlink.as_ref().filter(|_| neighbors > 1) else { return 0 };
+        match &self.cluster {
+            Some(cluster) if !is_nvlink(cluster) => 0,
+            Some(cluster) if cluster.machine.is_some() => {
+                timing::machine::of_node(cluster).map_or(nvlink.links, |machine| machine.nvlinks())
+            }
+            _ => nvlink.links,
+        }
     }
 }
 

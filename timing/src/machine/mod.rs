@@ -155,9 +155,14 @@ impl Machine {
         }
     }
 
+    /// NVLinks of one GPU; 0 where PCIe carries everything.
+    pub fn nvlinks(&self) -> u32 {
+        if self.shape == Shape::None { 0 } else { self.links }
+    }
+
     /// NVLink of one GPU, GB/s as NCCL counts it; 0 without.
     pub fn nvlink_gbytes(&self) -> f64 {
-        if self.shape == Shape::None { 0.0 } else { f64::from(self.links) * self.link_gbytes }
+        f64::from(self.nvlinks()) * self.link_gbytes
     }
 
     /// What all NICs of one node carry, GB/s at line rate.

@@ -10,6 +10,7 @@ use protocol::gpu;
 use crate::device;
 use crate::device::state::{attribute, context};
 use crate::device::work::stream::PRIORITIES;
+use crate::settings;
 
 pub(crate) fn get_attribute(out: Out<c_int>, number: c_int, ordinal: c_int) -> CudaResult {
     let value = attribute::get(device::get(ordinal)?, number).ok_or(CudaError::INVALID_VALUE)?;
@@ -75,7 +76,7 @@ pub(crate) fn peer_attribute(out: Out<c_int>, number: c_uint, from: c_int, to: c
     if from.ordinal == to.ordinal {
         return Err(CudaError::INVALID_DEVICE);
     }
-    let is_linked = from.gpu.profile.nvlink.is_some() && to.gpu.profile.nvlink.is_some();
+    let is_linked = settings::get().is_ok_and(|settings| settings.is_linked(from.gpu) && settings.is_linked(to.gpu));
     let value = match number {
         1 => false,
         2 | 4 => context::can_reach(from, to),
