@@ -7,12 +7,9 @@ use protocol::datatype::Operation;
 use protocol::plan::ClusterPlan;
 
 use super::communicator::Communicator;
+use super::estimate;
 use super::log::{self, Subsystem, info};
 use crate::device::state::version;
-
-/// The sizes up to which the ring uses a protocol, as in NCCL's tuning without NVLS: LL, then LL128 if it has NVLink.
-const LL_BYTES: usize = 64 << 10;
-const LL128_BYTES: usize = 4 << 20;
 
 /// Logs that a rank begins to form a communicator.
 pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u32, id: &[u8]) {
@@ -104,20 +101,18 @@ pub(crate) fn operates(communicator: &Communicator, ranks: &Ranks, call: &Call, 
             ranks.size()
         )
     });
-    if ranks.size() > 1 {
+    // What cannot be known is not logged.
+    if log::is_on(Subsystem::Tuning)
+        && let Some((bytes, choice)) = estimate::choice(communicator, call)
+    {
         info(Subsystem::Tuning, device, || {
-            let bytes = call.send_bytes(ranks.rank(), ranks.size()).max(call.receive_bytes(ranks.rank(), ranks.size()));
-            let protocol = protocol(bytes, communicator.device.gpu.profile.nvlink.is_some());
-            format!("{}: {bytes} Bytes -> Algo RING proto {protocol} channel{{Lo..Hi}}={{0..0}}", name(call.operation))
+            let (algorithm, protocol) = (choice.algorithm.name().to_uppercase(), choice.protocol.name().to_uppercase());
+            let last = choice.channels.saturating_sub(1);
+            format!(
+                "{}: {bytes} Bytes -> Algo {algorithm} proto {protocol} channel{{Lo..Hi}}={{0..{last}}}",
+                name(call.operation)
+            )
         });
-    }
-}
-
-fn protocol(bytes: usize, nvlink: bool) -> &'static str {
-    match bytes {
-        0..=LL_BYTES => "LL",
-        bytes if nvlink && bytes <= LL128_BYTES => "LL128",
-        _ => "SIMPLE",
     }
 }
 

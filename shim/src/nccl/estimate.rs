@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use dataplane::call::Call;
+use dataplane::communicator::Communicator as Ranks;
 use protocol::datatype::Operation;
 use protocol::plan::ClusterPlan;
 use protocol::route;
 use timing::machine::{self, Machine};
+use timing::nccl::tuner::{self, Choice};
 use timing::physics::Physics;
 use timing::{Launch, Settings};
 
@@ -31,8 +33,7 @@ pub(crate) fn group<'a>(
     let mut transfers = [0u64; 2];
     for (communicator, call) in operations {
         let ranks = communicator.ranks()?;
-        let nodes: Vec<Option<usize>> =
-            ranks.members().iter().map(|member| plan.node_of(member.global_rank).map(|(index, _)| index)).collect();
+        let nodes = nodes(plan, &ranks);
         let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
         match (call.operation, call.peer) {
             (Operation::Send | Operation::PutSignal, Some(peer)) if peer != ranks.rank() => {
@@ -59,6 +60,33 @@ pub(crate) fn group<'a>(
         total += answer.map_or(0.0, |estimate| estimate.us);
     }
     Ok(Ok(total))
+}
+
+/// What NCCL would choose for a collective, with its bytes; `None` for anything else, and where the model knows no machine.
+pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, Choice)> {
+    let process = process().ok()?;
+    let plan = process.cluster()?;
+    let ranks = communicator.ranks().ok()?;
+    let machine = taking_part(&machine::of_node(plan).ok()?, plan, &nodes(plan, &ranks))?;
+    let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
+    let chooses = matches!(
+        call.operation,
+        Operation::AllReduce
+            | Operation::AllGather
+            | Operation::ReduceScatter
+            | Operation::Broadcast
+            | Operation::Reduce
+    );
+    if !chooses || ranks.size() < 2 {
+        return None;
+    }
+    let table = tuner::table(&machine, &settings().ok()?, call.operation);
+    Some((bytes, tuner::choose(&table, &machine, call.operation, bytes)?))
+}
+
+/// The node of each member.
+fn nodes(plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usize>> {
+    ranks.members().iter().map(|member| plan.node_of(member.global_rank).map(|(index, _)| index)).collect()
 }
 
 /// NCCL's variables, and the version that this library says it is.

@@ -107,10 +107,15 @@ fn subsystems(text: &str) -> u32 {
 
 /// Logs `text` if `NCCL_DEBUG=INFO` and the subsystem is wanted. `device` is the CUDA ordinal.
 pub(crate) fn info(subsystem: Subsystem, device: u32, text: impl FnOnce() -> String) {
-    let settings = settings();
-    if settings.level >= Level::Info && settings.subsystems & subsystem as u32 != 0 {
-        say(&settings, device, &format!("NCCL INFO {}", text()));
+    if is_on(subsystem) {
+        say(&settings(), device, &format!("NCCL INFO {}", text()));
     }
+}
+
+/// Whether [`info`] logs what is said of a subsystem.
+pub(crate) fn is_on(subsystem: Subsystem) -> bool {
+    let settings = settings();
+    settings.level >= Level::Info && settings.subsystems & subsystem as u32 != 0
 }
 
 /// Logs `text` from `NCCL_DEBUG=WARN` on.
