@@ -100,6 +100,15 @@ pub enum JournalLine {
     Left(Left),
     /// A pass over a dataset.
     Pass(Pass),
+    /// A relation has changed something in a program.
+    Change(Change),
+}
+
+/// A relation has changed something in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The process.
+    pub changed_pid: u32,
 }
 
 /// One process's report.

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use dataplane::refusal;
-use protocol::device_report::{JournalEntry, JournalLine};
+use protocol::device_report::{Change, JournalEntry, JournalLine};
 use protocol::sampling::Pass;
 
 use crate::process::rank;
@@ -27,6 +27,11 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
 /// Appends a pass over a dataset.
 pub(crate) fn note_pass(pass: Pass) {
     append(&JournalLine::Pass(pass));
+}
+
+/// Appends that a relation has changed something in the program.
+pub(crate) fn note_change() {
+    append(&JournalLine::Change(Change { changed_pid: std::process::id() }));
 }
 
 /// Appends a line. False if there is no journal.
