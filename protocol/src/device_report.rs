@@ -106,6 +106,15 @@ pub enum JournalLine {
     Transfer(Transfer),
     /// The gradient of a tensor that an all_reduce changed.
     Upstream(Upstream),
+    /// A relation has changed something in a program.
+    Change(Change),
+}
+
+/// A relation has changed something in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The process.
+    pub changed_pid: u32,
 }
 
 /// One process's report.

@@ -210,6 +210,8 @@ variables! {
         "Processes append every gap and finding as soon as it occurs, so none is lost however they end.", Scope::Ours;
     TENSORS = "FTEST_TENSORS", "a directory, set by ftest", "-",
         "Where each rank records parameters, gradients and optimizer state in a few numbers after each optimizer step, for `compared: {tensors: ...}`.", Scope::Ours;
+    RELATION = "FTEST_RELATION", "`workers` or `bucket-size`, set by ftest", "-",
+        "What a [relation](suites.md#holds_under) changes in a program that uses PyTorch: how many processes load data, or how large the buckets of DistributedDataParallel are.", Scope::Ours;
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so none outlives it.", Scope::Ours;
     AGENT_TOKEN = "FTEST_AGENT_TOKEN", "text of 16 to 1024 bytes", "-",

@@ -60,6 +60,20 @@ pub fn with_nodes(
     Ok((launch, cluster.map(|cluster| regrouped(cluster, world, nodes))))
 }
 
+/// `launch` and `cluster` with other ranks, other nodes, both or neither; `None` if there is no such layout.
+pub fn laid_out(
+    launch: &Launch,
+    ranks: Option<u32>,
+    nodes: Option<u32>,
+    cluster: Option<&ClusterPlan>,
+) -> Option<(Launch, Option<ClusterPlan>)> {
+    match (nodes, ranks) {
+        (Some(nodes), ranks) => with_nodes(launch, ranks, nodes, cluster).ok(),
+        (None, Some(ranks)) => Some((with_ranks(launch, ranks, cluster)?, cluster.cloned())),
+        (None, None) => Some((launch.clone(), cluster.cloned())),
+    }
+}
+
 /// How many nodes of `cluster` have ranks of `launch`.
 pub fn used_nodes(launch: &Launch, cluster: Option<&ClusterPlan>) -> Option<u32> {
     match (launch, cluster) {
@@ -140,6 +154,16 @@ pub(super) mod tests {
         assert_eq!(with_ranks(&plain(Some(2)), 6, Some(&cluster)), Some(plain(Some(6))));
         assert_eq!(with_ranks(&plain(Some(2)), 7, Some(&cluster)), None);
         assert_eq!(with_ranks(&plain(None), 2, Some(&cluster)), None);
+    }
+
+    #[test]
+    fn what_a_layout_lacks_is_not_made_up() {
+        let cluster = cluster();
+        let launch = |ranks, nodes| laid_out(&torchrun(1, 2), ranks, nodes, Some(&cluster)).map(|(launch, _)| launch);
+        assert_eq!(launch(None, None), Some(torchrun(1, 2)));
+        assert_eq!(launch(Some(1), None), Some(torchrun(1, 1)));
+        assert_eq!(launch(None, Some(1)), Some(torchrun(2, 1)));
+        assert_eq!((launch(Some(9), None), launch(None, Some(3))), (None, None));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use protocol::env::RELATION;
 use protocol::schedule::Schedule;
 use regex::bytes::Regex;
 
 use super::{Launch, Warm};
-use crate::check::Failure;
 use crate::check::compared::{Compared, Curve, Named};
 use crate::check::tensors::{Tensors, Unknown, Whole};
+use crate::check::{Failure, FailureKind};
 use crate::observation::{Number, Observation};
 use crate::source::SourceLocation;
 
@@ -69,6 +70,26 @@ impl Relation {
     /// As failures name it.
     pub fn named(&self) -> Named<'_> {
         Named { name: &self.name, changes_sums: self.changes_sums, place: &self.place }
+    }
+
+    /// Whether the change is one inside the program.
+    pub fn changes_program(&self) -> bool {
+        self.env.contains_key(RELATION.name)
+    }
+
+    /// The failure of such a relation that found nothing to change.
+    pub fn changed_nothing(&self) -> Failure {
+        let (what, makes) = match self.name.as_str() {
+            "workers" => ("another number of processes loads the data", "DataLoader"),
+            _ => ("gradients are reduced in buckets of another size", "DistributedDataParallel"),
+        };
+        Failure {
+            place: Some(self.place.clone()),
+            kind: FailureKind::Relation,
+            expected: format!("under `{}`, {what}", self.name),
+            got: format!("nothing was changed: the program makes no {makes} after its first call of CUDA"),
+            next: format!("leave `{}` out, or let the program look for its GPU first", self.name),
+        }
     }
 
     /// The fewest ranks of its runs, if they have another number; 0 for a launch without ranks.

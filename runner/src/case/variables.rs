@@ -35,6 +35,7 @@ const OUTER_NAMES: &[&str] = &[
     "FTEST_CLUSTER",
     "FTEST_FAULTS",
     "FTEST_TENSORS",
+    "FTEST_RELATION",
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",

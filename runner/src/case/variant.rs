@@ -6,7 +6,7 @@ use protocol::schedule::Schedule;
 use super::Launch;
 use super::definition::Case;
 use super::disturbance::{Kill, KillTarget};
-use super::layout::{with_nodes, with_ranks};
+use super::layout::laid_out;
 use super::relation::{Relation, Restart};
 use super::srun::Program;
 use crate::check::exit::{ExitExpectation, ExitWant};
@@ -57,16 +57,9 @@ fn lay_out(variant: &mut Case, relation: &Relation) {
     if let Some((launch, warm)) = &relation.launch {
         (variant.launch, variant.warm) = (launch.clone(), warm.clone());
     }
-    let cluster = variant.cluster.as_ref();
-    match (relation.nodes, relation.ranks) {
-        (Some(nodes), ranks) => {
-            if let Ok((launch, cluster)) = with_nodes(&variant.launch, ranks, nodes, cluster) {
-                (variant.launch, variant.cluster) = (launch, cluster);
-            }
-        }
-        (None, Some(ranks)) => variant.launch = with_ranks(&variant.launch, ranks, cluster).unwrap_or_default(),
-        (None, None) => {}
-    }
+    let laid_out = laid_out(&variant.launch, relation.ranks, relation.nodes, variant.cluster.as_ref());
+    // The suite is refused before. Nothing is started, rather than what the case starts.
+    (variant.launch, variant.cluster) = laid_out.unwrap_or_else(|| (Launch::default(), variant.cluster.take()));
 }
 
 /// The part of `variant` that ends with the line that `restart` waits for: then every process is killed.
@@ -88,8 +81,8 @@ pub fn until_killed(variant: &Case, relation: &Relation, restart: &Restart) -> C
 
 /// What is started in the directory of the part that was killed.
 pub fn resumed(variant: &Case, restart: &Restart) -> Case {
-    let launch = restart.reshard.and_then(|ranks| with_ranks(&variant.launch, ranks, variant.cluster.as_ref()));
-    Case { launch: launch.unwrap_or_else(|| variant.launch.clone()), ..variant.clone() }
+    let laid_out = laid_out(&variant.launch, restart.reshard, None, variant.cluster.as_ref());
+    Case { launch: laid_out.map(|(launch, _)| launch).unwrap_or_default(), ..variant.clone() }
 }
 
 /// The last nodes get the first ranks, and CUDA shows the GPUs of a node in the reverse order.

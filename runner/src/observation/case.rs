@@ -36,6 +36,8 @@ pub struct Observation {
     pub findings: Vec<Finding>,
     /// GPU resources that processes with exit code 0 had not released.
     pub left: Vec<Left>,
+    /// Whether a relation has changed something inside a program.
+    pub is_changed: bool,
     /// What the operating system refused to the shim, one sentence each: the refusal and, after `; `, what to do.
     pub refused: Vec<String>,
     /// What the machine allowed, and what it did.

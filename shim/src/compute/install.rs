@@ -18,7 +18,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{allocator, forward, host, object, training};
+use super::{allocator, forward, host, object, relation, training};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture;
@@ -93,6 +93,7 @@ fn look() {
     }
     CHANGED.store(false, Ordering::Relaxed);
     training::watch(look_again);
+    relation::watch();
     register_all(done.get_or_insert_default());
 }
 

@@ -24,6 +24,7 @@ mod mersenne;
 mod method;
 mod object;
 mod operator;
+mod relation;
 mod returned;
 mod sums;
 mod symbols;

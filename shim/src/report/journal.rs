@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use dataplane::refusal;
-use protocol::device_report::{JournalEntry, JournalLine};
+use protocol::device_report::{Change, JournalEntry, JournalLine};
 use protocol::sampling::Pass;
 use protocol::transfer::Transfer;
 use protocol::upstream::Upstream;
@@ -39,6 +39,11 @@ pub(crate) fn note_transfer(transfer: Transfer) {
 /// Appends the gradient of a tensor that an all_reduce changed.
 pub(crate) fn note_upstream(upstream: Upstream) {
     append(&JournalLine::Upstream(upstream));
+}
+
+/// Appends that a relation has changed something in the program.
+pub(crate) fn note_change() {
+    append(&JournalLine::Change(Change { changed_pid: std::process::id() }));
 }
 
 /// Appends a line. False if there is no journal.

@@ -71,6 +71,15 @@ impl Compute {
     }
 }
 
+/// What a relation between two runs changes in the program (`FTEST_RELATION`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// How many processes load data.
+    Workers,
+    /// How large the buckets of DistributedDataParallel are.
+    BucketSize,
+}
+
 /// The time between two events with kernels in between (`FAKEGPU_EVENT_CLOCK`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EventClock {
@@ -123,6 +132,8 @@ pub(crate) struct Settings {
     pub(crate) report_path: Option<String>,
     /// Where gaps are recorded immediately.
     pub(crate) journal: Option<String>,
+    /// What a relation between two runs changes in the program.
+    pub(crate) relation: Option<Relation>,
     /// The directory for the tensors of optimizer steps.
     pub(crate) tensors: Option<String>,
     /// Print a summary at exit.
@@ -259,6 +270,12 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         // In mode hybrid, the library in front of the real libcuda writes the report.
         report_path: given(&names::REPORT_PATH).filter(|_| hybrid::facts().is_none()),
         journal: given(&names::JOURNAL),
+        relation: match given(&names::RELATION).as_deref() {
+            Some("workers") => Some(Relation::Workers),
+            Some("bucket-size") => Some(Relation::BucketSize),
+            Some(value) => return Err(names::RELATION.bad(value)),
+            None => None,
+        },
         tensors: given(&names::TENSORS),
         terminal_report: terminal_report && hybrid::facts().is_none(),
     })

@@ -80,6 +80,7 @@ impl CaseExecution<'_> {
         }
         self.observation.findings = added.unwrap_or_default();
         self.observation.left = std::mem::take(&mut noted.left);
+        self.observation.is_changed = noted.is_changed;
         if let Ok(Some((report, file))) = cluster {
             self.observation.cluster_report = Some(report);
             self.observation.report_file = Some(Arc::new(file));

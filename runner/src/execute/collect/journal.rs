@@ -24,6 +24,8 @@ pub struct Journal {
     pub findings: Vec<JournalFinding>,
     /// Resources not released, for each process that left any.
     pub left: Vec<Left>,
+    /// Whether a relation has changed something in a program.
+    pub is_changed: bool,
 }
 
 impl Journal {
@@ -55,6 +57,7 @@ impl Journal {
                 Ok(JournalLine::Pass(pass)) => passes.push(pass),
                 Ok(JournalLine::Transfer(transfer)) => transfers.push(transfer),
                 Ok(JournalLine::Upstream(gradient)) => gradients.push(gradient),
+                Ok(JournalLine::Change(_)) => journal.is_changed = true,
                 // The end of a line may be missing if the disk was full; it is still a gap.
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
             }

@@ -8,8 +8,18 @@ const ARGUMENTS: Shape = Shape::List(1, &Shape::Word);
 /// The tensors that `compared` may name.
 pub(crate) const TENSORS: &[&str] = &["gradients", "optimizer", "parameters"];
 /// The relations that are one word.
-pub(crate) const WORDS: &[&str] =
-    &["twice", "hash-seed", "time-zone", "locale", "schedule", "rank-order", "start-order", "fresh-memory"];
+pub(crate) const WORDS: &[&str] = &[
+    "twice",
+    "hash-seed",
+    "time-zone",
+    "locale",
+    "schedule",
+    "rank-order",
+    "start-order",
+    "fresh-memory",
+    "workers",
+    "bucket-size",
+];
 
 pub(crate) static RELATION: Section = Section {
     name: "relation",

@@ -3,7 +3,7 @@
 use model::node::Node;
 
 use super::Unchanged;
-use crate::case::layout::{used_nodes, with_nodes, with_ranks};
+use crate::case::layout::{laid_out, used_nodes, with_nodes, with_ranks};
 use crate::case::relation::{Relation, Restart};
 use crate::case::{Launch, Warm};
 use crate::suite::language::MAX_RANKS;
@@ -26,15 +26,14 @@ pub(super) fn read(shared: &Shared<'_>, mapping: &Mapping<'_, '_>, unchanged: Un
     let own = unchanged.launch.map(Launch::world_size);
     let ranks = mapping.get("ranks").and_then(|node| read_ranks(reader, node, unchanged));
     let nodes = mapping.get("nodes").and_then(|node| read_nodes(reader, node, ranks, unchanged));
-    let on_nodes = nodes.zip(unchanged.launch);
-    let on_nodes = on_nodes.and_then(|(nodes, launch)| with_nodes(launch, ranks, nodes, unchanged.cluster).ok());
+    let started = launch.as_ref().map(|(launch, _)| launch).or(unchanged.launch);
+    let laid_out = started.and_then(|launch| laid_out(launch, ranks, nodes, unchanged.cluster));
     // A restart is about the processes of the variant.
-    let killed = match (&launch, &on_nodes) {
-        (Some((launch, _)), _) => Unchanged { launch: Some(launch), ..unchanged },
-        (None, Some((launch, cluster))) => Unchanged { launch: Some(launch), cluster: cluster.as_ref(), ..unchanged },
-        (None, None) => unchanged,
+    let killed = match &laid_out {
+        Some((launch, cluster)) => Unchanged { launch: Some(launch), cluster: cluster.as_ref(), ..unchanged },
+        None => unchanged,
     };
-    let restart = mapping.get("restart").and_then(|node| read_restart(reader, node, ranks, killed));
+    let restart = mapping.get("restart").and_then(|node| read_restart(reader, node, killed));
     let is_resharded = restart.as_ref().is_some_and(|restart| restart.reshard.is_some());
     let has_other_ranks = launch.as_ref().is_some_and(|(launch, _)| Some(launch.world_size()) != own);
     let changes_sums = ranks.is_some() || is_resharded || has_other_ranks;
@@ -121,13 +120,13 @@ fn read_launch(shared: &Shared<'_>, node: &Node, unchanged: Unchanged<'_>) -> Op
     Some((launch, warm))
 }
 
-fn read_restart(reader: &Reader<'_>, node: &Node, ranks: Option<u32>, unchanged: Unchanged<'_>) -> Option<Restart> {
+fn read_restart(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<Restart> {
     let mapping = reader.section(&RESTART, node)?;
     let after = mapping.required("after", "after: 'saved step 2'").and_then(|node| {
         let text = reader.string("after", node)?;
         regex(reader, node, &text)
     });
-    let world = ranks.map_or_else(|| unchanged.launch.map_or(Some(u32::MAX), Launch::world_size), Some);
+    let world = unchanged.launch.map_or(Some(u32::MAX), Launch::world_size);
     let rank = mapping.get("rank").map_or(Some(0), |node| read_rank(reader, node, world));
     let reshard = mapping.get("reshard").and_then(|node| read_reshard(reader, node, world, unchanged));
     mapping.finish();

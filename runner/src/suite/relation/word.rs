@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::node::Node;
+use protocol::env::RELATION;
 use protocol::schedule::Schedule;
 
 use super::unchanged::Unchanged;
@@ -45,6 +46,10 @@ pub(super) fn relation(word: &str, unchanged: Unchanged<'_>) -> Result<Relation,
             let help = "the memory of simulated GPUs is filled: add `cluster: ...`";
             Some(("`fresh-memory` without a cluster".to_owned(), help))
         }
+        "workers" | "bucket-size" if unchanged.cluster.is_none() => {
+            let help = "it is changed where PyTorch finds its GPU: add `cluster: ...`";
+            Some((format!("`{word}` without a cluster"), help))
+        }
         "rank-order" => same_places(unchanged),
         "start-order" => same_starts(unchanged.launch),
         _ => None,
@@ -80,6 +85,8 @@ fn variables(word: &str, env: &BTreeMap<String, String>, unset: &[String]) -> BT
             let own = env.get("FAKEGPU_FRESH_MEMORY").map(String::as_str);
             vec![("FAKEGPU_FRESH_MEMORY", if own == Some(SMALL) { SMALL_NEGATIVE } else { SMALL })]
         }
+        "workers" => vec![(RELATION.name, "workers")],
+        "bucket-size" => vec![(RELATION.name, "bucket-size")],
         "locale" => {
             let own = match env.get("LC_ALL") {
                 Some(own) => own.clone(),
@@ -160,6 +167,7 @@ mod tests {
         assert_eq!(changed("time-zone", &[("TZ", "<+1345>-13:45")], &[]), ["TZ=UTC"]);
         assert_eq!(changed("fresh-memory", &[], &[]), ["FAKEGPU_FRESH_MEMORY=60"]);
         assert_eq!(changed("fresh-memory", &[("FAKEGPU_FRESH_MEMORY", "60")], &[]), ["FAKEGPU_FRESH_MEMORY=188"]);
+        assert_eq!(changed("workers", &[], &[]), ["FTEST_RELATION=workers"]);
         assert!(changed("twice", &[], &[]).is_empty());
     }
 

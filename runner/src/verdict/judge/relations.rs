@@ -84,6 +84,9 @@ fn outcome(
         Verdict::Passed if not_killed.is_some() => {
             Outcome::Unknown(Compared::failed(relation.named(), "it was not started again".to_owned()))
         }
+        Verdict::Passed if relation.changes_program() && !seen.is_changed => {
+            Outcome::Differs(vec![relation.changed_nothing()])
+        }
         Verdict::Passed => match compare(seen) {
             Ok(failures) if failures.is_empty() => Outcome::Holds,
             Ok(failures) => Outcome::Differs(failures),
