@@ -1,7 +1,7 @@
 //! Memory that was summed over all ranks of a communicator, for the sanitizer `replicas`: if it is a parameter's gradient,
 //! the parameter has replicas on these ranks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dataplane::lock::Mutex;
 use protocol::ids::Rank;
@@ -23,6 +23,9 @@ type Sums = BTreeMap<usize, Sum>;
 
 static SUMS: Mutex<Sums> = Mutex::new(BTreeMap::new());
 
+/// How many bytes there were in each sum since [`forget_lengths`].
+static LENGTHS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
 /// Whether the sanitizer `replicas` is enabled.
 pub(crate) fn is_wanted() -> bool {
     settings::get().is_ok_and(|settings| settings.sanitize.replicas) && !fork::is_lost()
@@ -36,6 +39,20 @@ pub(crate) fn is_asked() -> bool {
 /// Records that the ranks sum these bytes.
 pub(crate) fn note(address: usize, bytes: usize, ranks: Vec<Rank>) {
     note_in(&mut SUMS.lock(), address, bytes, ranks);
+    let mut lengths = LENGTHS.lock();
+    if lengths.len() < REMEMBERED {
+        lengths.insert(bytes);
+    }
+}
+
+/// Whether so many bytes were summed at once, wherever they went from there.
+pub(crate) fn is_length(bytes: usize) -> bool {
+    LENGTHS.lock().contains(&bytes)
+}
+
+/// Later calls of [`is_length`] ask about later sums.
+pub(crate) fn forget_lengths() {
+    LENGTHS.lock().clear();
 }
 
 /// The ranks that summed all of these bytes, which an optimizer uses.
@@ -103,6 +120,7 @@ mod tests {
         note(1000, 100, group());
         note(1200, 100, group());
         assert_eq!(used(1000, 101), None, "not all of it");
+        assert!(is_length(100) && !is_length(50));
         assert_eq!((is_sum(1000, 100), is_sum(1000, 101)), (true, false));
         assert_eq!(used(1090, 10), Some(group()));
         assert_eq!(used(1100, 10), None);

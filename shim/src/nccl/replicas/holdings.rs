@@ -78,8 +78,12 @@ struct Kept {
 }
 
 impl Kept {
+    /// A sum of the largest parameter, or of all of them in one buffer, counts even if it did not go back there in one piece.
     fn is_averaged(&self) -> bool {
+        let lengths = || self.parameters.iter().map(|(_, bytes)| *bytes);
         self.parameters.iter().any(|(address, bytes)| averaged::is_sum(*address, *bytes))
+            || averaged::is_length(lengths().sum())
+            || lengths().max().is_some_and(averaged::is_length)
     }
 }
 
@@ -95,14 +99,14 @@ pub(super) unsafe fn report(step: Step) {
     let known = groups.entry(group.clone()).or_default();
     // SAFETY: the caller's promise.
     let mut hashes: Vec<u64> = tensors.iter().map(|tensor| unsafe { tensor.hash() }).collect();
-    let mut compared = tensors.iter().zip(&hashes).map(|(Tensor { name, is_constant, .. }, hash)| {
-        !is_constant || known.constants.insert(name.clone(), *hash) == Some(*hash)
-    });
-    let compared: Vec<bool> = compared.by_ref().collect();
-    let mut places = compared.iter();
-    tensors.retain(|_| places.next().is_some_and(|is_compared| *is_compared));
-    let mut places = compared.iter();
-    hashes.retain(|_| places.next().is_some_and(|is_compared| *is_compared));
+    let compares = |(tensor, hash): (&Tensor, &u64)| {
+        !tensor.is_constant || known.constants.insert(tensor.name.clone(), *hash) == Some(*hash)
+    };
+    let compared: Vec<bool> = tensors.iter().zip(&hashes).map(compares).collect();
+    let is_compared = || compared.iter().copied();
+    let (mut of_tensors, mut of_hashes) = (is_compared(), is_compared());
+    tensors.retain(|_| of_tensors.next() == Some(true));
+    hashes.retain(|_| of_hashes.next() == Some(true));
     let parameters = tensors.iter().filter(|tensor| tensor.name.starts_with("parameter "));
     let parameters: Vec<(usize, usize)> = parameters.map(|tensor| (tensor.address, tensor.bytes)).collect();
     let names: Vec<String> = tensors.into_iter().map(|tensor| tensor.name).collect();
@@ -114,6 +118,7 @@ pub(super) unsafe fn report(step: Step) {
     } else if known.kept.is_none() && !known.averages {
         // Sums from before, such as the program's first exchange of parameters, say nothing about what comes.
         parameters.iter().for_each(|(address, bytes)| averaged::forget(*address, *bytes));
+        averaged::forget_lengths();
         known.kept = Some(Kept { record, parameters });
         at_exit(|_| GROUPS.lock().values_mut().for_each(Group::send_kept));
     }
