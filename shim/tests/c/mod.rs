@@ -299,7 +299,7 @@ fn multicast() {
         let said = check_in(&[], "allow", cuda, "multicast", &[]);
         assert!(said.contains("not supported"), "{said}");
     }
-    let switched = [("FAKEGPU_PROFILES", "h100:2")];
+    let switched = [("FAKEGPU_PROFILES", "h100:2"), ("FAKEGPU_COORDINATOR_TIMEOUT_MS", "100")];
     let said = check_in(&switched, "warn", &CUDA_12, "multicast", &[]);
     assert!(said.contains("at a multicast address to which some device of the team has bound no memory"), "{said}");
     let said = check_in(&switched, "warn", &CUDA_13, "multicast", &[]);

@@ -60,7 +60,7 @@ static void launch(CUmodule module, const char *name, CUdeviceptr one, CUdevicep
 int main(int argc, char **argv) {
     int supported = -1, fd = -1;
     CUmulticastObjectProp wanted;
-    CUmemGenericAllocationHandle object, same, alone, parts[2];
+    CUmemGenericAllocationHandle object, same, alone, incomplete, parts[2];
     CUdeviceptr there, at[2], source, out;
     CUmodule module;
     memset(&wanted, 0, sizeof wanted);
@@ -108,6 +108,12 @@ int main(int argc, char **argv) {
     SAME(cuMulticastBindMem(object, 0, parts[0], 0, size, 0), CUDA_ERROR_INVALID_VALUE);
     SAME(cuMulticastBindAddr(same, 0, at[1], size, 0), CUDA_SUCCESS);
 
+    /* A team that stays incomplete. */
+    wanted.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    SAME(cuMulticastCreate(&incomplete, &wanted), CUDA_SUCCESS);
+    SAME(cuMulticastAddDevice(incomplete, 0), CUDA_SUCCESS);
+    SAME(cuMulticastBindMem(incomplete, 0, alone, 0, size, 0), CUDA_ERROR_ILLEGAL_STATE);
+
     there = map(object);
     SAME(cuModuleLoadData(&module, TEXT), CUDA_SUCCESS);
     launch(module, "add", there, 0, 8, CUDA_SUCCESS);
@@ -129,8 +135,7 @@ int main(int argc, char **argv) {
     SAME(cuMemcpyDtoD(there + size - 32, source, 64), CUDA_ERROR_INVALID_VALUE);
     SAME(cuMemsetD32(there, 5, 16), CUDA_ERROR_INVALID_VALUE);
 
-    SAME(cuMulticastUnbind(object, 1, 0, size), CUDA_ERROR_INVALID_VALUE);
-    SAME(cuMulticastUnbind(same, 1, 0, size), CUDA_SUCCESS);
+    SAME(cuMulticastUnbind(object, 1, 0, size), CUDA_SUCCESS);
     SAME(cuMulticastUnbind(same, 1, 0, size), CUDA_ERROR_INVALID_VALUE);
 #if CUDART_VERSION >= 13000
     SAME(cuMulticastBindMem_v2(same, 0, 0, parts[1], 0, size, 0), CUDA_ERROR_INVALID_VALUE);

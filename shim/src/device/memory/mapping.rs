@@ -2,7 +2,7 @@
 //! and what processes share), mapped where the program wants them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use abi::cuda::{CudaError, CudaResult};
 use abi::handle::Handles;
@@ -118,6 +118,7 @@ struct Space {
 
 static SPACE: Mutex<Space> = Mutex::new(Space { reserved: BTreeMap::new(), mapped: BTreeMap::new() });
 static PHYSICAL: Handles<Physical> = Handles::new(7);
+static TEAMS: Mutex<Vec<Weak<Team<Arc<Physical>>>>> = Mutex::new(Vec::new());
 
 fn space() -> MutexGuard<'static, Space> {
     SPACE.lock()
@@ -220,7 +221,13 @@ pub(super) fn address(physical: &Arc<Physical>, part: &Part) -> Option<usize> {
 /// A handle for a multicast object.
 pub(super) fn insert_team(team: Team<Arc<Physical>>, is_shareable: bool) -> usize {
     let (residence, size) = (Residence::Team, team.size());
-    let backing = Mutex::new(Backing::Team(Arc::new(team)));
+    let mut teams = TEAMS.lock();
+    teams.retain(|known| known.strong_count() > 0);
+    // Handles for one object share what is bound to it.
+    let known = teams.iter().filter_map(Weak::upgrade).find(|known| known.file_id() == team.file_id());
+    let team = known.unwrap_or_else(|| Arc::new(team));
+    teams.push(Arc::downgrade(&team));
+    let backing = Mutex::new(Backing::Team(team));
     PHYSICAL.insert(Arc::new(Physical { residence, backing, is_shareable, size }))
 }
 

@@ -167,6 +167,10 @@ impl<M> Team<M> {
 
     /// The object behind a descriptor; `None` if it is none.
     pub(super) fn import(fd: i32) -> Option<Self> {
+        let status = std::fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
+        if status.len() != size_of::<Header>() as u64 {
+            return None;
+        }
         let file = Arena::open(std::process::id(), fd, size_of::<Header>()).ok()?;
         let team = Self { file, own: Mutex::new(BTreeMap::new()), views: Mutex::new(BTreeMap::new()) };
         (team.header().magic.load(Ordering::Acquire) == MAGIC).then_some(team)
@@ -175,6 +179,11 @@ impl<M> Team<M> {
     /// The memory file.
     pub(super) fn fd(&self) -> i32 {
         self.file.fd()
+    }
+
+    /// The memory file's identity.
+    pub(super) fn file_id(&self) -> u64 {
+        self.file.file_id()
     }
 
     /// Bytes.
