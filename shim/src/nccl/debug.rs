@@ -173,16 +173,3 @@ fn bus(communicator: &Communicator) -> String {
 fn handle(communicator: &Communicator) -> String {
     format!("{:#x}", communicator.handle())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_messages_take_the_protocols_of_low_latency() {
-        assert_eq!(protocol(4, true), "LL");
-        assert_eq!(protocol(1 << 20, true), "LL128");
-        assert_eq!(protocol(1 << 20, false), "SIMPLE");
-        assert_eq!(protocol(128 << 20, true), "SIMPLE");
-    }
-}
