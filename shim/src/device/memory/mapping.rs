@@ -172,6 +172,9 @@ pub(crate) fn export(handle: usize) -> CudaResult<i32> {
 
 /// Moves memory of a device to a file of its own, unless it has one.
 fn share(physical: &Arc<Physical>) -> CudaResult {
+    if !matches!(*physical.backing.lock(), Backing::Device(..)) {
+        return Ok(());
+    }
     // Nothing may write to it meanwhile.
     all().iter().for_each(stream::synchronize_device);
     let space = space();
