@@ -1,4 +1,4 @@
-//! A machine as the time model sees it: the links of a node and the network between nodes; [`presets`] by name, or that of a
+//! A machine as the time model sees it: the links of a node and the network between nodes; [`presets()`] by name, or that of a
 //! cluster file.
 
 mod cluster;
