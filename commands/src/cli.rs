@@ -10,6 +10,7 @@ use runner::verdict::exit_code::{self, ExitCode};
 
 use crate::agent::AgentArgs;
 use crate::bench::BenchArgs;
+use crate::cluster::ClusterArgs;
 use crate::docs::DocsArgs;
 use crate::doctor::DoctorArgs;
 use crate::env::EnvArgs;
@@ -86,6 +87,8 @@ pub enum Command {
     Schema,
     /// List the built-in GPU profiles
     Profiles,
+    /// Show the machines of a cluster file
+    Cluster(ClusterArgs),
     /// Run one command on a simulated cluster
     Exec(ExecArgs),
     /// Bring this machine into a run of another one that waits for machines (`ftest run --machines`)

@@ -10,6 +10,7 @@ mod alone;
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod cluster;
 pub mod docs;
 pub mod doctor;
 mod drive;

@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use commands::cli::{Cli, Color, Command, RunArgs};
 use commands::ending;
 use commands::{
-    self, agent, bench, check, docs, doctor, env, exec, explain, fmt, init, man, modeled, new, preflight, profiles,
-    relations, replay, review, runs, schema, top,
+    self, agent, bench, check, cluster, docs, doctor, env, exec, explain, fmt, init, man, modeled, new, preflight,
+    profiles, relations, replay, review, runs, schema, top,
 };
 use runner::execute;
 use runner::execute::run::guard;
@@ -59,6 +59,7 @@ fn run() -> ExitCode {
         Command::Fmt(arguments) => fmt::run(arguments) as i32,
         Command::Schema => schema::run() as i32,
         Command::Profiles => profiles::run() as i32,
+        Command::Cluster(arguments) => cluster::run(arguments),
         Command::Exec(arguments) if arguments.preflight.preflight => preflight::run(arguments),
         Command::Exec(arguments) => exec::run(arguments),
         Command::Agent(arguments) => agent::run(arguments) as i32,

@@ -140,6 +140,32 @@ fn nvidia_smi_is_that_of_the_installation() {
 }
 
 #[test]
+fn a_cluster_is_shown_with_what_nvml_says_of_each_kind_of_node() {
+    let machine = Machine::new();
+    executable::write(&machine.path("home/bin/fakegpu-smi"), "#!/bin/sh\necho ours $*\n");
+    let files = "nodes: 3\ngpus_per_node: 2\nprofile: a100\nmachine: { preset: p4d, nics: 2, gpudirect: false }\n";
+    std::fs::write(machine.path("three.yaml"), files).unwrap();
+    let output = machine.ftest().args(["cluster", "show", "three.yaml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    for part in [
+        "3 nodes, 6 GPUs",
+        "p4d (by the file)",
+        "12 NVLinks per GPU, 240.0 GB/s, through switches",
+        "2 x 100 Gbit/s efa1, through the host's memory: 25 GB/s per node",
+        "node0: ranks 0 to 1, 2 x a100\nours topo -m\n",
+        "node1: ranks 2 to 3, as node0\n",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    std::fs::write(machine.path("bad.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: a100\nmachine: p4\n").unwrap();
+    let output = machine.ftest().args(["cluster", "show", "bad.yaml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("bad.yaml:4:10"), "{}", text(&output.stderr));
+    machine.assert_clean();
+}
+
+#[test]
 fn a_bench_runs_one_program_for_each_rank_and_ends_with_the_worst_code() {
     let machine = Machine::new();
     let program = machine.path("home/bin/fixture-bench");

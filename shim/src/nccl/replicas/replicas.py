@@ -70,7 +70,9 @@ def install(wait, tensor, reduced, end, refuse, captured, compares_all):
             names, buffers, its_ddp = {}, [], []
             ddp = objects("DistributedDataParallel", "torch.nn.parallel.distributed")
             fsdp = objects("FullyShardedDataParallel", "torch.distributed.fsdp.fully_sharded_data_parallel")
-            found = [(model, *of_ddp(model)) for model in ddp if not differs_on_purpose(model)] + [(None, *of_fsdp(model)) for model in fsdp]
+            found = [(model, *of_ddp(model)) for model in ddp if not differs_on_purpose(model)] + [
+                (None, *of_fsdp(model)) for model in fsdp
+            ]
             for model, of_model, its_buffers in found:
                 of_model = {key: name for key, name in of_model.items() if key in own}
                 names.update(of_model)
