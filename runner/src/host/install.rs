@@ -120,7 +120,9 @@ impl Install {
 
     fn library(&self, what: &'static str, name: &str) -> Result<PathBuf, Missing> {
         let libraries = self.homes.iter().flat_map(|home| [home.join("lib"), home.join("lib/ftest")]);
-        self.first(what, libraries.chain(self.binaries.iter().cloned()).map(|place| place.join(name)))
+        // `cargo test` on a fresh checkout leaves libraries in `deps` alone.
+        let built = self.binaries.iter().flat_map(|place| [place.clone(), place.join("deps")]);
+        self.first(what, libraries.chain(built).map(|place| place.join(name)))
     }
 
     /// `fakegpu-coordinator`.
@@ -246,6 +248,19 @@ mod tests {
         assert_eq!(Install::around(None, &program).suites().unwrap(), root.path().join("suites"));
         let home = root.path().join("home").into_os_string();
         assert_eq!(Install::around(Some(home), &program).shim().unwrap(), root.path().join("home/lib/libfakegpu.so"));
+    }
+
+    #[test]
+    fn a_library_that_only_the_tests_have_built_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        touch(root.path(), &["target/debug/deps/libfakegpu.so", "target/debug/ftest"]);
+        let program = root.path().join("target/debug/ftest");
+        assert_eq!(
+            Install::around(None, &program).shim().unwrap(),
+            root.path().join("target/debug/deps/libfakegpu.so")
+        );
+        touch(root.path(), &["target/debug/libfakegpu.so"]);
+        assert_eq!(Install::around(None, &program).shim().unwrap(), root.path().join("target/debug/libfakegpu.so"));
     }
 
     #[test]
