@@ -28,18 +28,25 @@ pub fn read(text: &str) -> Result<Vec<Measured>, String> {
     Ok(rows)
 }
 
+/// Columns in front of the times at least: size, count, type.
+const LEADING: usize = 3;
+/// Columns of times: time, algbw, busbw and errors, once out of place and once in place.
+const COLUMNS: usize = 4;
+
 fn row(line: &str) -> Option<Measured> {
-    // MPI launchers put "[0] " or "node0: " in front.
+    // Launchers put "[0] " or "node0: " in front.
     let words: Vec<&str> = line.split_whitespace().collect();
     let start = words.iter().position(|word| word.parse::<u64>().is_ok())?;
     let words = &words[start..];
     let bytes = words.first()?.parse().ok()?;
     words.get(1)?.parse::<u64>().ok()?;
-    let numbers: Vec<f64> = words.get(5..)?.iter().filter_map(|word| word.parse().ok()).collect();
-    let out = numbers.first().copied()?;
-    let inside = numbers.get(4).copied().filter(|time| *time > 0.0);
-    let us = inside.map_or(out, |inside| out.min(inside));
-    (bytes > 0 && us > 0.0).then_some(Measured { bytes, us })
+    // Old versions leave columns out in front of the times, so these are counted from the end.
+    let time = |from_end: usize| -> Option<f64> {
+        let place = words.len().checked_sub(from_end).filter(|place| *place >= LEADING)?;
+        words.get(place)?.parse().ok().filter(|time: &f64| *time > 0.0)
+    };
+    let us = time(2 * COLUMNS).into_iter().chain(time(COLUMNS)).reduce(f64::min)?;
+    (bytes > 0).then_some(Measured { bytes, us })
 }
 
 /// A change of the machine that would explain a run.

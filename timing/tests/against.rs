@@ -58,6 +58,10 @@ fn the_output_of_nccl_tests_is_read() {
 [0]   1048576        262144     float     sum      -1    71.50   14.67   27.50      0    72.10   14.54   27.27    N/A
 # Avg bus bandwidth    : 12.3";
     let expected = rows(&[(8, 24.7), (1 << 20, 71.5)]);
+    // Without checks there is no count of errors; old versions have neither operator nor root for a gather.
+    let unchecked = "1048576 262144 float sum -1 71.50 14.67 27.50 N/A 72.10 14.54 27.27 N/A\n\
+                     8388608 65536 float 131.40 63.8 59.8 0e+00 130.20 64.4 60.4 0e+00";
+    assert_eq!(against::read(unchecked).unwrap(), rows(&[(1 << 20, 71.5), (8 << 20, 130.2)]));
     assert_eq!(against::read(text).unwrap(), expected);
     assert!(against::read("nothing").is_err());
 }
