@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use runner::execute::launch::settings::DeviceArguments;
 use runner::host::install::Install;
 use timing::Launch;
+use timing::nccl::constants::{NEWEST, OLDEST};
 
 use super::exec::{self, ExecPlan, TransportName, Trouble};
 
@@ -78,7 +79,7 @@ pub struct ModeledArgs {
     #[arg(long, value_name = "OUTPUT", requires = "modeled")]
     pub against: Option<String>,
     /// With --modeled: minor version of NCCL 2, whose constants choose; the newest that is known by default
-    #[arg(long, value_name = "N", requires = "modeled")]
+    #[arg(long, value_name = "N", requires = "modeled", value_parser = clap::value_parser!(u32).range(i64::from(OLDEST)..=i64::from(NEWEST)))]
     pub nccl: Option<u32>,
     /// With --modeled: who starts the operations
     #[arg(long, value_enum, default_value_t = LaunchName::Process, requires = "modeled")]

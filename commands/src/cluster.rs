@@ -103,21 +103,20 @@ fn machine_lines(plan: &ClusterPlan, machine: &Machine) -> Vec<String> {
     };
     let calibrated =
         if machine.is_calibrated() { "" } else { "; its GPUs are outside of what model v2 was calibrated with" };
-    let inside = match machine.shape {
-        Shape::None => format!("PCIe, {} GB/s per GPU", machine.pcie_gbytes),
-        shape => {
-            let through = match shape {
-                Shape::Direct | Shape::None => "from GPU to GPU",
-                Shape::Switch => "through switches",
-                Shape::MulticastSwitch => "through switches that reduce and multicast",
-            };
-            let total = machine.nvlink_gbytes();
-            format!(
-                "{} NVLinks per GPU, {total:.1} GB/s, {through}; PCIe {} GB/s",
-                machine.nvlinks(),
-                machine.pcie_gbytes
-            )
-        }
+    let through = match machine.shape {
+        Shape::None => None,
+        Shape::Direct => Some("from GPU to GPU"),
+        Shape::Switch => Some("through switches"),
+        Shape::MulticastSwitch => Some("through switches that reduce and multicast"),
+    };
+    let pcie = machine.pcie_gbytes;
+    let inside = match through {
+        None => format!("PCIe, {pcie} GB/s per GPU"),
+        Some(through) => format!(
+            "{} NVLinks per GPU, {:.1} GB/s, {through}; PCIe {pcie} GB/s",
+            machine.nvlinks(),
+            machine.nvlink_gbytes()
+        ),
     };
     let direct = if machine.gpudirect { "GPUDirect RDMA" } else { "through the host's memory" };
     vec![

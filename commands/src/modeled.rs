@@ -117,6 +117,9 @@ fn describe(machine: &Machine, settings: &Settings, operation: Operation) -> Str
         "# modeled, not measured (v2, `ftest docs time`): {operation} on {} x {} GPUs of {}; {links}{network}; constants of NCCL {version}",
         machine.nodes, machine.gpus_per_node, machine.name
     );
+    if !settings.unread.is_empty() {
+        text.push_str(&format!("\n# set, and not modeled: {}", settings.unread.join(", ")));
+    }
     if !machine.is_calibrated() {
         text.push_str("\n# this generation of GPU is outside of what the model was calibrated with");
     }

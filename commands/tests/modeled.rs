@@ -42,6 +42,8 @@ fn the_columns_are_those_of_nccl_tests_and_the_choice() {
 fn variables_of_nccl_count_and_wrong_ones_are_named() {
     let ring = modeled(&["-b", "1G", "-e", "1G"], &[("NCCL_ALGO", "Ring")], &[]);
     assert!(text(&ring.stdout).contains(" Ring "), "{}", text(&ring.stdout));
+    let unread = modeled(&["-e", "8"], &[("NCCL_P2P_DISABLE", "1")], &[]);
+    assert!(text(&unread.stdout).contains("# set, and not modeled: NCCL_P2P_DISABLE\n"), "{}", text(&unread.stdout));
     let wrong = modeled(&[], &[("NCCL_ALGO", "Rings")], &[]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("NCCL_ALGO: `rings` is none of Tree, Ring"), "{}", text(&wrong.stderr));

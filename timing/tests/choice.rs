@@ -100,6 +100,8 @@ fn variables_change_the_choice_as_they_change_nccl() {
         "NCCL_ALGO: `rings` is none of Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT"
     );
     assert_eq!(read("NCCL_NVLS_ENABLE", "yes").unwrap_err(), "NCCL_NVLS_ENABLE: `yes` is not a number");
+    assert_eq!(read("NCCL_P2P_DISABLE", "1").unwrap().unread, ["NCCL_P2P_DISABLE"]);
+    assert!(read("NCCL_DEBUG", "INFO").unwrap().unread.is_empty() && read("PATH", "x").unwrap().unread.is_empty());
     let none = read("NCCL_ALGO", "PAT").unwrap();
     let physics = Physics::default();
     assert_eq!(timing::estimate(&machine, &none, &physics, Operation::AllReduce, 8, Launch::ProcessPerGpu), None);

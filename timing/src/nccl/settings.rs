@@ -15,12 +15,12 @@ pub struct Settings {
     protocols: Vec<Rule>,
     /// `NCCL_NVLS_ENABLE=0`.
     pub nvls_off: bool,
-    /// `NCCL_P2P_DISABLE=1`.
-    pub p2p_off: bool,
     /// `NCCL_MIN_NCHANNELS` or `NCCL_MIN_CTAS`.
     pub min_channels: Option<u32>,
     /// `NCCL_MAX_NCHANNELS` or `NCCL_MAX_CTAS`.
     pub max_channels: Option<u32>,
+    /// Variables of NCCL that were given and change nothing here, though they may change NCCL.
+    pub unread: Vec<String>,
 }
 
 /// One part of a list such as `allreduce:tree,ring;broadcast:^ring`.
@@ -35,7 +35,7 @@ struct Rule {
 }
 
 impl Settings {
-    /// The settings in `variables`, of which only NCCL's are read.
+    /// The settings in `variables`, of which only NCCL's count.
     ///
     /// # Errors
     /// The variable and what is wrong with it.
@@ -53,9 +53,12 @@ impl Settings {
                     settings.algorithms = rules(name, "^tree", &Algorithm::NAMES)?;
                 }
                 "NCCL_NVLS_ENABLE" => settings.nvls_off = number(name, value)? == 0,
-                "NCCL_P2P_DISABLE" => settings.p2p_off = number(name, value)? != 0,
                 "NCCL_MIN_NCHANNELS" | "NCCL_MIN_CTAS" => settings.min_channels = Some(number(name, value)?),
                 "NCCL_MAX_NCHANNELS" | "NCCL_MAX_CTAS" => settings.max_channels = Some(number(name, value)?),
+                // What is logged changes no time.
+                _ if name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG") => {
+                    settings.unread.push(name.to_owned())
+                }
                 _ => {}
             }
         }
@@ -75,7 +78,7 @@ impl Settings {
         !(nvls && self.nvls_off) && allows(&self.algorithms, operation, algorithm.name())
     }
 
-    /// Whether the user named this protocol, which also turns it on where NCCL would not.
+    /// Whether a protocol may be chosen for an operation.
     pub fn allows_protocol(&self, operation: Operation, protocol: Protocol) -> bool {
         allows(&self.protocols, operation, protocol.name())
     }
