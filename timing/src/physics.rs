@@ -1,7 +1,8 @@
 //! How long a choice of NCCL's takes: launch, latency of its steps, bytes over the narrowest link, fill of the pipeline.
 //!
 //! [`Physics`] has the parameters. Each has a meaning and a unit; their values were found by `cargo xtask times --calibrate`
-//! from the published tables in `benches/published`, which docs/time.md lists with the error of each.
+//! from the published tables in `benches/published`, which docs/time.md lists with the error of each, but for those that say they are
+//! set.
 
 use protocol::datatype::Operation;
 
@@ -145,7 +146,7 @@ physics! {
     efa1_rate = 0.981;
     /// Part of its NICs that TCPX reaches.
     tcpx_rate = 0.974;
-    /// Part of its NICs that TCP sockets reach.
+    /// Part of its NICs that TCP sockets reach. Set: no healthy table has sockets.
     sockets_rate = 0.85;
     /// What a node sends over TCP sockets at most, GB/s: the CPUs copy it (`gh200x4-2n-slingshot-bad`, 5.4).
     sockets_most = 5.4;
@@ -168,7 +169,7 @@ physics! {
     roce_hop = 7.94;
     /// InfiniBand.
     infiniband_hop = 0.472;
-    /// TCP sockets.
+    /// TCP sockets. Set, likewise.
     sockets_hop = 30.0;
 }
 

@@ -17,7 +17,7 @@ pub struct Channels {
     pub inter: f64,
 }
 
-/// A GPU with more NICs than this uses them as one.
+/// The most heads of NVLS, and the channels between racks.
 const NICS_OF_A_RACK: u32 = 16;
 /// Rate from which a channel is worth splitting in two.
 const SPLIT_FROM_GBYTES: f64 = 25.0;

@@ -1,9 +1,9 @@
-//! Finds the model's parameters from the published tables, one parameter at a time, and tells how well they travel.
+//! Finds the model's parameters from the published tables, one parameter at a time, and how well they travel.
 
 use timing::physics::Physics;
 
 use super::published::Case;
-use super::table::{CLASSES, class, percentile};
+use super::sizes::{CLASSES, class};
 
 /// Parameters that keep their values.
 const SET: [&str; 4] = ["network_step", "tree_ll", "sockets_most", "staged_rate"];
@@ -12,29 +12,27 @@ const ROUNDS: usize = 8;
 /// Parts of the tables of which each is left out once.
 const PARTS: usize = 5;
 
-/// Calibrates with all tables, and with each fifth of them left out; prints both.
+/// Calibrates with all tables; prints the parameters.
 pub(super) fn run(cases: &[Case]) {
     let healthy: Vec<&Case> = cases.iter().filter(|case| case.status == "healthy").collect();
-    let mut left_out: [Vec<f64>; CLASSES.len()] = Default::default();
+    for (name, value) in fit(&healthy).parameters() {
+        println!("    {name} = {};", rounded(*value));
+    }
+}
+
+/// Absolute errors by class of size, of tables that a calibration with the others has not seen: each fifth is left out once.
+pub(super) fn left_out(cases: &[Case]) -> [Vec<f64>; CLASSES.len()] {
+    let healthy: Vec<&Case> = cases.iter().filter(|case| case.status == "healthy").collect();
+    let mut errors: [Vec<f64>; CLASSES.len()] = Default::default();
     for part in 0..PARTS {
         let (tests, lessons): (Vec<_>, Vec<_>) =
             healthy.iter().copied().enumerate().partition(|(index, _)| index % PARTS == part);
         let physics = fit(&lessons.iter().map(|(_, case)| *case).collect::<Vec<_>>());
-        for (_, case) in tests {
-            for (bytes, error) in case.errors(&physics) {
-                left_out[class(bytes)].push(error.abs());
-            }
+        for (bytes, error) in tests.iter().flat_map(|(_, case)| case.errors(&physics)) {
+            errors[class(bytes)].push(error.abs());
         }
     }
-    println!("tables that were left out, {PARTS} parts:");
-    for (name, errors) in CLASSES.iter().map(|(name, _)| name).zip(&mut left_out) {
-        println!("  {name:12} {:4} rows, median {:.1} %", errors.len(), 100.0 * percentile(errors, 0.5));
-    }
-    let mut physics = fit(&healthy);
-    println!("parameters from all tables:");
-    for (name, value) in physics.parameters() {
-        println!("    {name} = {};", rounded(*value));
-    }
+    errors
 }
 
 /// Three digits.

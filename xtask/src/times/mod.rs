@@ -4,6 +4,7 @@ mod calibrate;
 mod hardware;
 mod plot;
 mod published;
+mod sizes;
 mod table;
 
 use std::path::Path;
@@ -22,8 +23,7 @@ Times of collectives by model v2:
                                                    (case,size,predicted_us); to stdout without --output
   cargo xtask times --errors [FILE]                the error of each published table, as Markdown; without FILE those of
                                                    benches/published/nccl.json
-  cargo xtask times --calibrate                    find the parameters of the model again, from the same tables, and say
-                                                   how far off it is on tables that were left out";
+  cargo xtask times --calibrate                    find the parameters of the model again, from the same tables";
 
 /// Runs the chore.
 ///

@@ -3,29 +3,11 @@
 use protocol::datatype::Operation;
 use timing::physics::Physics;
 
+use super::calibrate;
 use super::published::Case;
+use super::sizes::{CLASSES, class, percentile};
 
-/// Classes of sizes, and the bytes below which each ends.
-pub(super) const CLASSES: [(&str, u64); 4] =
-    [("< 64 KiB", 1 << 16), ("64 KiB-1 MiB", 1 << 20), ("1-64 MiB", 64 << 20), (">= 64 MiB", u64::MAX)];
-
-/// Index of the class of a size.
-pub(super) fn class(bytes: u64) -> usize {
-    CLASSES.iter().position(|(_, end)| bytes < *end).unwrap_or(CLASSES.len() - 1)
-}
-
-/// The value below which a part of the values lie; NaN if there are none. Sorts them.
-pub(super) fn percentile(values: &mut [f64], part: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    if values.is_empty() {
-        return f64::NAN;
-    }
-    let place = (values.len() - 1) as f64 * part;
-    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
-    low + (high - low) * place.fract()
-}
-
-/// One line per table, and one for all healthy ones.
+/// One line per table, and two for all healthy ones.
 pub(super) fn markdown(cases: &[Case]) -> String {
     let physics = Physics::default();
     let heads: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
@@ -52,15 +34,16 @@ pub(super) fn markdown(cases: &[Case]) -> String {
             cells.join(" | ")
         ));
     }
-    let cells: Vec<String> =
-        healthy
-            .iter_mut()
-            .map(|errors| {
-                if errors.is_empty() { String::new() } else { format!("**{:.1} %**", 100.0 * percentile(errors, 0.5)) }
-            })
-            .collect();
-    text.push_str(&format!("| **all healthy rows, median of the absolute error** | | | | {} |\n", cells.join(" | ")));
+    text.push_str(&medians("all healthy rows", &mut healthy));
+    text.push_str(&medians("the same, of tables left out of the calibration", &mut calibrate::left_out(cases)));
     text
+}
+
+/// The line of the medians of absolute errors.
+fn medians(what: &str, errors: &mut [Vec<f64>; CLASSES.len()]) -> String {
+    let cells: Vec<String> =
+        errors.iter_mut().map(|errors| format!("**{:.1} %**", 100.0 * percentile(errors, 0.5))).collect();
+    format!("| **{what}, median of the absolute error** | | | | {} |\n", cells.join(" | "))
 }
 
 fn linked(case: &Case) -> String {
