@@ -1,4 +1,5 @@
-//! The modeled time of a group, for `ncclGroupSimulateEnd`: model v2 on the machines of the cluster file.
+//! Model v2 on the machines of the cluster file: the time of a group for `ncclGroupSimulateEnd`, and what NCCL would choose for the
+//! lines of `NCCL_DEBUG_SUBSYS=TUNING`.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ pub(crate) fn group<'a>(
             // A transfer is counted by its sender.
             (_, Some(_)) => {}
             (operation, None) if bytes > 0 && ranks.size() > 1 => {
-                let Some(machine) = taking_part(&machine, plan, &nodes) else {
+                let Some(machine) = taking_part(&machine, &nodes) else {
                     return Ok(Err("estimated time of a communicator with unequal nodes".to_owned()));
                 };
                 match timing::estimate(&machine, &settings, &physics, operation, bytes, Launch::ProcessPerGpu) {
@@ -67,7 +68,7 @@ pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, C
     let process = process().ok()?;
     let plan = process.cluster()?;
     let ranks = communicator.ranks().ok()?;
-    let machine = taking_part(&machine::of_node(plan).ok()?, plan, &nodes(plan, &ranks))?;
+    let machine = taking_part(&machine::of_node(plan).ok()?, &nodes(plan, &ranks))?;
     let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
     let chooses = matches!(
         call.operation,
@@ -101,12 +102,11 @@ fn settings() -> Result<Settings, String> {
 }
 
 /// The machine as far as the members of a communicator use it; `None` if its nodes have different numbers of them.
-fn taking_part(machine: &Machine, plan: &ClusterPlan, nodes: &[Option<usize>]) -> Option<Machine> {
+fn taking_part(machine: &Machine, nodes: &[Option<usize>]) -> Option<Machine> {
     let mut members: BTreeMap<usize, u32> = BTreeMap::new();
     for node in nodes {
         *members.entry((*node)?).or_default() += 1;
     }
     let first = *members.values().next()?;
-    let equal = members.values().all(|count| *count == first) && members.len() <= plan.nodes.len();
-    equal.then(|| machine.clone().taking(members.len() as u32, first))
+    members.values().all(|count| *count == first).then(|| machine.clone().taking(members.len() as u32, first))
 }

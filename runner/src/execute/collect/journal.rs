@@ -247,7 +247,7 @@ mod tests {
         let path = scratch.path().join("journal");
         let end = |is_send: bool, earlier: u64, tag: i64| {
             let route = json!({"group": "0", "source": 0, "destination": 1, "is_batched": false, "earlier": earlier});
-            let site = json!({"file": "/work/train.py", "line": 7, "function": "main"});
+            let site = json!({"file": "train.py", "line": 7, "function": "main"});
             let end = json!({"rank": u32::from(!is_send), "route": route, "is_send": is_send, "tag": tag, "shape": [4],
                 "strides": [1], "site": site});
             format!("{end}\n")
@@ -265,7 +265,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("journal");
         let gradient = |rank: u32, gradient: u64| {
-            let site = json!({"file": "/work/train.py", "line": 7, "function": "main"});
+            let site = json!({"file": "train.py", "line": 7, "function": "main"});
             let line = json!({"rank": rank, "ranks": [0, 1], "site": site, "earlier": 0, "gradient": gradient});
             format!("{line}\n")
         };
