@@ -33,7 +33,7 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("installed", installed as *const () as usize),
         ("most", MOST),
         ("here", here as *const () as usize),
-        ("wait", wait as *const () as usize),
+        ("wait", stream::wait as *const () as usize),
         ("upstream", came_back as *const () as usize),
     ];
     // SAFETY: Python calls this function with the GIL held.
@@ -106,15 +106,6 @@ unsafe extern "C" fn transferred(end: *const End) {
 /// The line of the program that makes the call.
 extern "C" fn here() -> c_uint {
     guarded(|| call_site::of_python().map_or(0, |site| site.0))
-}
-
-/// Waits for the work of a stream of the current device, without counting as a wait by the program in findings about races.
-extern "C" fn wait(stream: usize) {
-    guarded(|| {
-        if let Ok(stream) = stream::resolve(stream) {
-            stream.synchronize();
-        }
-    });
 }
 
 /// Called for the gradient of a tensor that an all_reduce of these ranks changed.

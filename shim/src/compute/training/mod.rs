@@ -64,7 +64,7 @@ fn directory() -> Option<&'static str> {
 /// Runs `training.py` in the main thread of Python, which holds the GIL.
 unsafe extern "C" fn install(_: *mut c_void) -> c_int {
     let functions = [
-        ("wait", wait as *const () as usize),
+        ("wait", stream::wait as *const () as usize),
         ("tensor", tensor as *const () as usize),
         ("end", end as *const () as usize),
         ("refuse", refuse as *const () as usize),
@@ -83,15 +83,6 @@ extern "C" fn later() {
         IS_ASKED.store(false, Ordering::Release);
         if let Some(later) = *LATER.lock() {
             later();
-        }
-    });
-}
-
-/// Waits for the work of a stream of the current device, without counting as a wait by the program in findings about races.
-extern "C" fn wait(stream: usize) {
-    guarded(|| {
-        if let Ok(stream) = stream::resolve(stream) {
-            stream.synchronize();
         }
     });
 }

@@ -75,7 +75,7 @@ pub(crate) fn capturing<T>(begin: impl FnOnce() -> T) -> T {
 /// Runs `replicas.py` in the main thread of Python, which holds the GIL.
 unsafe extern "C" fn install(_: *mut c_void) -> c_int {
     let functions = [
-        ("wait", wait as *const () as usize),
+        ("wait", stream::wait as *const () as usize),
         ("tensor", tensor as *const () as usize),
         ("reduced", reduced as *const () as usize),
         ("end", end as *const () as usize),
@@ -91,16 +91,6 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         IS_ASKED.store(false, Ordering::Release);
     }
     0
-}
-
-/// Waits for the work of a stream of the current device, without counting as a wait by the program in findings about
-/// races.
-extern "C" fn wait(stream: usize) {
-    guarded(|| {
-        if let Ok(stream) = stream::resolve(stream) {
-            stream.synchronize();
-        }
-    });
 }
 
 /// An optimizer's step in a CUDA graph, after its last node.

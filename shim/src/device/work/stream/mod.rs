@@ -20,6 +20,7 @@ use dataplane::threads;
 use crate::device::state::context;
 use crate::device::{Device, all, current};
 use crate::process::delay::{self, Moment};
+use crate::process::python::guarded;
 use crate::report::left;
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
@@ -522,6 +523,16 @@ pub(crate) fn resolve(handle: usize) -> CudaResult<Arc<Stream>> {
         2 => Ok(per_thread(current()?)),
         handle => STREAMS.get(handle).ok_or(CudaError::INVALID_HANDLE),
     }
+}
+
+/// For Python code of ours: waits for the work of a stream of the current device, without counting as a wait by the program in
+/// findings about races.
+pub(crate) extern "C" fn wait(handle: usize) {
+    guarded(|| {
+        if let Ok(stream) = resolve(handle) {
+            stream.synchronize();
+        }
+    });
 }
 
 /// Makes a stream on `device` and returns its handle.
