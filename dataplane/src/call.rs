@@ -96,6 +96,8 @@ pub struct Call {
     pub site: SiteId,
     /// When the program issued it.
     pub issue: Issue,
+    /// When this rank is ready for it on the modeled clock, ns; 0 without one.
+    pub ready_ns: u64,
     /// The program's operation, if this call only carries a description of it.
     pub carries: Option<Operation>,
 }
@@ -116,6 +118,7 @@ impl Call {
             receive: Buffer::NONE,
             site: SiteId::default(),
             issue: Issue::default(),
+            ready_ns: 0,
             carries: None,
         }
     }

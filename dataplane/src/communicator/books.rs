@@ -15,7 +15,8 @@ fn travels(call: &Call, operation: Operation, send: *mut u8, receive: *mut u8) -
     let bytes = Call::new(operation, Descriptor::BYTES as u64, Datatype::Uint8);
     let (send, receive) = (Buffer::host(send), Buffer::host(receive));
     let carries = Some(call.operation);
-    Call { peer: call.peer, send, receive, site: call.site, issue: call.issue, carries, ..bytes }
+    let ready_ns = call.ready_ns;
+    Call { ready_ns, peer: call.peer, send, receive, site: call.site, issue: call.issue, carries, ..bytes }
 }
 
 /// A rank's description of its call. It contains no addresses of the program: its buffers are on a GPU, and nothing here

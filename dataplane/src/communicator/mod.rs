@@ -260,16 +260,17 @@ impl Communicator {
     /// # Errors
     /// The failure, which is permanent: later operations return it immediately.
     pub fn run(self: &Arc<Self>, calls: &[Call]) -> Result<(), Failure> {
-        self.ticket().run(calls)
+        self.ticket().run(calls).map(drop)
     }
 
-    fn execute(&self, calls: &[Call]) -> Result<(), Failure> {
+    fn execute(&self, calls: &[Call]) -> Result<u64, Failure> {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
         let rewritten = self.alone.is_some().then(|| alone::grouped(self.rank, calls));
         let calls = rewritten.as_deref().unwrap_or(calls);
         let mut running = self.running.lock();
+        let mut latest_ns = calls.iter().map(|call| call.ready_ns).max().unwrap_or(0);
         for call in calls.iter().filter(|call| !call.operation.is_for_two()) {
             // NCCL returns at once from a collective of nothing; only our own barrier has no elements.
             if call.count == 0 && call.operation != Operation::Barrier {
@@ -280,27 +281,30 @@ impl Communicator {
             let result = self.collective(sequence, call);
             self.history.end(result.is_ok());
             match result {
-                Ok(timing) => self.note(sequence, call, timing),
+                Ok(timing) => {
+                    latest_ns = latest_ns.max(timing.latest_ns);
+                    self.note(sequence, call, timing);
+                }
                 Err(failure) => return Err(self.fail(failure, call, sequence)),
             }
         }
         let transfers: Vec<Call> = calls.iter().copied().filter(is_transfer).collect();
         if !transfers.is_empty() {
             let result = self.transfers(&mut running, &transfers);
-            self.concluded(&transfers, result)?;
+            latest_ns = latest_ns.max(self.concluded(&transfers, result)?.1);
         }
         let one_sided: Vec<Call> = calls.iter().copied().filter(|call| call.operation.is_one_sided()).collect();
         let mut rest = &one_sided[..];
         while !rest.is_empty() {
             let result = self.one_sided(&mut running, rest);
-            let done = self.concluded(rest, result)?;
+            let (done, _) = self.concluded(rest, result)?;
             rest = &rest[done..];
         }
         if self.shared.get().is_none() && running.measured.is_none_or(|last| last.elapsed() >= MEASURED_EVERY) {
             running.measured = Some(Instant::now());
             self.measure();
         }
-        Ok(())
+        Ok(latest_ns)
     }
 
     /// Reports what was measured of the links to other nodes.
@@ -311,13 +315,14 @@ impl Communicator {
         }
     }
 
-    /// Records the outcome of the first `calls`, as many as have a timing; returns their number.
-    fn concluded(&self, calls: &[Call], result: Result<Vec<Timing>, Failure>) -> Result<usize, Failure> {
+    /// Records the outcome of the first `calls`, as many as have a timing; returns their number and the latest
+    /// [`Timing::latest_ns`].
+    fn concluded(&self, calls: &[Call], result: Result<Vec<Timing>, Failure>) -> Result<(usize, u64), Failure> {
         self.history.end(result.is_ok());
         match result {
             Ok(timings) => {
                 calls.iter().zip(&timings).for_each(|(call, timing)| self.note(timing.transfer, call, *timing));
-                Ok(timings.len())
+                Ok((timings.len(), timings.iter().map(|timing| timing.latest_ns).max().unwrap_or(0)))
             }
             Err(failure) => Err(self.fail(failure, &calls[0], 0)),
         }

@@ -14,6 +14,8 @@ pub(crate) struct Descriptor {
     pub(crate) sequence: u64,
     pub(crate) count: u64,
     pub(crate) scalar: [u8; 8],
+    /// See [`Call::ready_ns`]; ranks differ in it.
+    pub(crate) ready_ns: u64,
     pub(crate) operation: i32,
     pub(crate) datatype: i32,
     /// The number of the value; -1 if there is none.
@@ -35,6 +37,7 @@ impl Descriptor {
             sequence,
             count: call.count,
             scalar: call.scalar_bytes(),
+            ready_ns: call.ready_ns,
             operation: call.operation.code(),
             datatype: call.datatype.code(),
             reduction: call.reduction.map_or(-1, ReductionOp::code),
@@ -71,7 +74,12 @@ impl Descriptor {
     }
 }
 
-const _: () = assert!(Descriptor::BYTES == 8 * 3 + 4 * 4 + 2 * 32 + 2 * 8, "the layout has no padding");
+const _: () = assert!(Descriptor::BYTES == 8 * 4 + 4 * 4 + 2 * 32 + 2 * 8, "the layout has no padding");
+
+/// When the last of the ranks is ready, ns.
+pub(crate) fn latest(calls: &[Descriptor]) -> u64 {
+    calls.iter().map(|call| call.ready_ns).max().unwrap_or(0)
+}
 
 /// The first disagreement between the ranks' calls; every rank reports the same one.
 ///

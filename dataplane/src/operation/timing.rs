@@ -9,6 +9,8 @@ pub(crate) struct Timing {
     pub(crate) execute_us: f64,
     /// When it ended, by the machine's monotonic clock, ns.
     pub(crate) ended_ns: u64,
+    /// When the last rank that it needs was ready on the modeled clock, ns; 0 without one.
+    pub(crate) latest_ns: u64,
     /// For send and recv: the number of the transfer within the ordered pair, from 1.
     pub(crate) transfer: u64,
 }
@@ -17,7 +19,14 @@ pub(crate) struct Timing {
 /// [`Timing`].
 pub(crate) fn timing(start: Instant, met: Instant, transfer: u64) -> Timing {
     let wait_us = microseconds(start, met);
-    Timing { wait_us, execute_us: microseconds(met, Instant::now()), ended_ns: monotonic_ns(), transfer }
+    Timing { wait_us, execute_us: microseconds(met, Instant::now()), ended_ns: monotonic_ns(), latest_ns: 0, transfer }
+}
+
+impl Timing {
+    /// The same with [`Timing::latest_ns`].
+    pub(crate) fn after(self, latest_ns: u64) -> Self {
+        Self { latest_ns, ..self }
+    }
 }
 
 /// The clock behind [`Instant`], which all processes of a machine share.

@@ -138,11 +138,12 @@ fn advance_send(
         if ring.tail.0.load(Acquire) <= index {
             return Ok(false);
         }
-        if let Some((code, count, datatype)) = ring.answer(index) {
+        let (theirs_ns, answer) = ring.answer(index);
+        if let Some((code, count, datatype)) = answer {
             let theirs = Side { count, datatype };
             return Err(mismatch(context, transfer.peer, code, call, theirs));
         }
-        transfer.done = Some(timing(start, Instant::now(), index + 1));
+        transfer.done = Some(timing(start, Instant::now(), index + 1).after(call.ready_ns.max(theirs_ns)));
         return Ok(true);
     }
     let index = ring.head.0.load(Acquire);
@@ -174,13 +175,15 @@ fn advance_send(
         eager: u32::from(eager),
         place: place.unwrap_or_default(),
         address: address as u64,
+        ready_ns: call.ready_ns,
     };
     // SAFETY: this rank is the ring's one sender and it has room; the buffer is the caller's promise.
     unsafe { ring.announce(index, message, call.send.address, if eager { bytes } else { 0 }) };
     segment.ring_bell(transfer.peer);
     transfer.index = Some(index);
     if eager {
-        transfer.done = Some(timing(start, Instant::now(), index + 1));
+        // It does not wait for its receiver.
+        transfer.done = Some(timing(start, Instant::now(), index + 1).after(call.ready_ns));
     }
     Ok(true)
 }
@@ -208,7 +211,7 @@ fn take(
     let met = Instant::now();
     let theirs = Side { count: message.count, datatype: message.datatype };
     if let Some(code) = difference(call, theirs) {
-        ring.take(index, Some(code), call.count, call.datatype.code());
+        ring.take(index, Some(code), call);
         segment.ring_bell(transfer.peer);
         return Err(mismatch(context, transfer.peer, code, call, theirs));
     }
@@ -241,10 +244,10 @@ fn take(
             }
         }
     }
-    ring.take(index, None, call.count, call.datatype.code());
+    ring.take(index, None, call);
     segment.ring_bell(transfer.peer);
     transfer.index = Some(index);
-    transfer.done = Some(timing(start, met, index + 1));
+    transfer.done = Some(timing(start, met, index + 1).after(call.ready_ns.max(message.ready_ns)));
     Ok(true)
 }
 
@@ -356,7 +359,7 @@ mod tests {
                 scope.spawn(move || withdraw(segment, &stage.context(0, timeout), transfer));
                 match receiver {
                     Receiver::Takes => {
-                        ring.take(0, None, BYTES as u64, Datatype::Uint8.code());
+                        ring.take(0, None, &send);
                         segment.ring_bell(0);
                     }
                     Receiver::Dies => segment.lose(1, ErrorCode::RankLost, "rank 1 is gone"),

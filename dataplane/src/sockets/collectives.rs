@@ -56,7 +56,7 @@ impl Exchange<'_> {
             Operation::AllReduce | Operation::Reduce | Operation::ReduceScatter => self.shared_reduction(&scalars)?,
             _ => self.gathered(&scalars)?,
         }
-        Ok(timing(start, met, 0))
+        Ok(timing(start, met, 0).after(descriptor::latest(&calls)))
     }
 
     fn others(&self) -> impl Iterator<Item = u32> + use<> {

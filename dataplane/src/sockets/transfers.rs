@@ -18,7 +18,7 @@ use crate::sockets::mesh::{Mesh, MessageId};
 const FORWARD: u8 = 1;
 /// Answers.
 const BACKWARD: u8 = 2;
-const HEAD: usize = 16;
+const HEAD: usize = 24;
 
 /// State that outlives one group: messages of this rank to itself, and how many transfers each ordered pair has seen.
 #[derive(Default)]
@@ -48,6 +48,8 @@ struct Transfer<'a> {
     peer: u32,
     stage: Stage,
     met: Instant,
+    /// When both ends are ready on the modeled clock, as far as this one knows.
+    latest_ns: u64,
     timing: Timing,
 }
 
@@ -82,6 +84,7 @@ impl Group<'_> {
                 peer: call.peer.unwrap_or(0),
                 stage: Stage::Waiting,
                 met: start,
+                latest_ns: call.ready_ns,
                 timing: Timing::default(),
             })
             .collect();
@@ -156,7 +159,7 @@ impl Group<'_> {
         let counted = self.memory.counted.entry(key).or_default();
         *counted += 1;
         transfer.stage = Stage::Done;
-        transfer.timing = timing(self.start, transfer.met, *counted);
+        transfer.timing = timing(self.start, transfer.met, *counted).after(transfer.latest_ns);
         self.context.history.done(transfer.at, *counted);
     }
 
@@ -168,7 +171,7 @@ impl Group<'_> {
         match (transfer.stage, call.operation == Operation::Send) {
             (Stage::Done, _) => return Ok(false),
             (Stage::Waiting, true) => {
-                let mut out = self.mesh.send_own(peer, FORWARD, head(call.count, call.datatype.code(), 0));
+                let mut out = self.mesh.send_own(peer, FORWARD, head(call, 0));
                 // An empty payload is done before its announcement is on its way.
                 if eager && bytes > 0 {
                     // SAFETY: the caller's promise for its send buffer while the operation runs.
@@ -183,11 +186,12 @@ impl Group<'_> {
                     self.done(transfer);
                 }
                 Some(answer) if self.mesh.is_done(answer) => {
-                    let (theirs, number) = parse(&self.mesh.taken(answer));
+                    let (theirs, number, ready_ns) = parse(&self.mesh.taken(answer));
                     if number != 0 {
                         return Err(mismatch(self.context, peer, code_of(number), call, theirs));
                     }
                     transfer.met = Instant::now();
+                    transfer.latest_ns = transfer.latest_ns.max(ready_ns);
                     // SAFETY: as above.
                     transfer.stage = Stage::Moving(unsafe { self.mesh.send(peer, FORWARD, call.send.address, bytes) });
                 }
@@ -200,14 +204,15 @@ impl Group<'_> {
                 if !self.mesh.is_done(head_id) {
                     return Ok(false);
                 }
-                let (theirs, _) = parse(&self.mesh.taken(head_id));
+                let (theirs, _, ready_ns) = parse(&self.mesh.taken(head_id));
                 let checked = check(self.context, peer, call, theirs);
                 transfer.met = Instant::now();
+                transfer.latest_ns = transfer.latest_ns.max(ready_ns);
                 let their_size =
                     protocol::datatype::Datatype::from_code(theirs.datatype).map_or(1, |datatype| datatype.size());
                 if theirs.count.saturating_mul(their_size as u64) > EAGER_BYTES as u64 {
                     let number = checked.as_ref().err().map_or(0, |failure| number_of(failure.code));
-                    let answer = self.mesh.send_own(peer, BACKWARD, head(call.count, call.datatype.code(), number));
+                    let answer = self.mesh.send_own(peer, BACKWARD, head(call, number));
                     if checked.is_err() {
                         // The sender must know before our connections close.
                         while !self.mesh.is_done(answer) && self.mesh.step(self.context).is_ok() {}
@@ -233,17 +238,18 @@ fn check(context: &OpContext, peer: u32, call: &Call, theirs: Side) -> Result<()
     difference(call, theirs).map_or(Ok(()), |code| Err(mismatch(context, peer, code, call, theirs)))
 }
 
-fn head(count: u64, datatype: i32, number: u32) -> Vec<u8> {
+fn head(call: &Call, number: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD);
-    bytes.extend_from_slice(&count.to_le_bytes());
-    bytes.extend_from_slice(&datatype.to_le_bytes());
+    bytes.extend_from_slice(&call.count.to_le_bytes());
+    bytes.extend_from_slice(&call.datatype.code().to_le_bytes());
     bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(&call.ready_ns.to_le_bytes());
     bytes
 }
 
-fn parse(bytes: &[u8]) -> (Side, u32) {
+fn parse(bytes: &[u8]) -> (Side, u32, u64) {
     let word =
         |at: usize| bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")));
-    let count = u64::from(word(0)) | u64::from(word(4)) << 32;
-    (Side { count, datatype: word(8) as i32 }, word(12))
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    (Side { count: long(0), datatype: word(8) as i32 }, word(12), long(16))
 }

@@ -381,7 +381,7 @@ impl Launch {
             move || {
                 let _running = device.map(running::start);
                 late.into_iter().for_each(std::thread::sleep);
-                communicator.end(&ticket.run(&calls));
+                communicator.end(&ticket.run(&calls).map(drop));
             }
         };
         match streams.as_slice() {

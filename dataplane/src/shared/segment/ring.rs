@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use protocol::record::ErrorCode;
 
-use crate::call::Place;
+use crate::call::{Call, Place};
 use crate::failure::{code_of, number_of};
 use crate::operation::transfer::EAGER_BYTES;
 use crate::shared::segment::Line;
@@ -34,6 +34,8 @@ pub(crate) struct Message {
     pub(crate) eager: u32,
     pub(crate) place: Place,
     pub(crate) address: u64,
+    /// See [`Call::ready_ns`].
+    pub(crate) ready_ns: u64,
 }
 
 #[repr(C, align(128))]
@@ -43,6 +45,8 @@ struct MessageSlot {
     answer: AtomicU32,
     /// The state of a payload that is not in the slot: [`OFFERED`], [`CLAIMED`] or [`WITHDRAWN`].
     payload_state: AtomicU32,
+    /// See [`Call::ready_ns`].
+    receiver_ready_ns: AtomicU64,
     /// The receiver's count and datatype, for the sender's message.
     receiver_count: AtomicU64,
     receiver_datatype: AtomicU32,
@@ -109,21 +113,23 @@ impl Ring {
     }
 
     /// Takes message `index`, with an answer for the sender.
-    pub(crate) fn take(&self, index: u64, mismatch: Option<ErrorCode>, count: u64, datatype: i32) {
+    pub(crate) fn take(&self, index: u64, mismatch: Option<ErrorCode>, call: &Call) {
         let slot = self.slot(index);
-        slot.receiver_count.store(count, Ordering::Relaxed);
-        slot.receiver_datatype.store(datatype as u32, Ordering::Relaxed);
+        slot.receiver_count.store(call.count, Ordering::Relaxed);
+        slot.receiver_datatype.store(call.datatype.code() as u32, Ordering::Relaxed);
+        slot.receiver_ready_ns.store(call.ready_ns, Ordering::Relaxed);
         slot.answer.store(mismatch.map_or(0, number_of), Ordering::Relaxed);
         self.tail.0.store(index + 1, Ordering::Release);
     }
 
-    /// The receiver's answer to a taken message: the mismatch, with its count and datatype.
-    pub(crate) fn answer(&self, index: u64) -> Option<(ErrorCode, u64, i32)> {
+    /// The receiver's answer to a taken message: when it was ready, and the mismatch with its count and datatype.
+    pub(crate) fn answer(&self, index: u64) -> (u64, Option<(ErrorCode, u64, i32)>) {
         let slot = self.slot(index);
         let number = slot.answer.load(Ordering::Relaxed);
-        (number != 0).then(|| {
+        let mismatch = (number != 0).then(|| {
             let count = slot.receiver_count.load(Ordering::Relaxed);
             (code_of(number), count, slot.receiver_datatype.load(Ordering::Relaxed) as i32)
-        })
+        });
+        (slot.receiver_ready_ns.load(Ordering::Relaxed), mismatch)
     }
 }
