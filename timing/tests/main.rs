@@ -2,3 +2,4 @@
 
 mod against;
 mod choice;
+mod work;
