@@ -19,6 +19,7 @@ use super::mapping::names;
 use super::method::Method;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
+use super::timeline::Timed;
 use super::value::{Arguments, Value};
 use super::waits::host_waits;
 use super::watch::{Captured, Replay};
@@ -324,6 +325,7 @@ impl Work for Node {
         let _device = CurrentDevice::become_(self.index);
         let _running = running::start(gpu);
         let _inside = Inside::begin();
+        let timed = Timed::of_node(stream, self.operator, &self.arguments);
         let replayed = self.replay.begin(self.operator, || self.arguments.iter().map(Value::raw).collect());
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
@@ -335,6 +337,10 @@ impl Work for Node {
                 return Err(CudaError::ASSERT);
             }
         };
+        if let Some(timed) = timed {
+            let outputs: Vec<IValue> = self.outputs.iter().flatten().map(|output| output.view.raw()).collect();
+            timed.end(&outputs);
+        }
         let results = || self.outputs.iter().flatten().filter_map(|output| output.view.tensor()).collect();
         self.replay.end(replayed, results);
         self.operator.calls.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,7 @@ use super::libtorch::torch;
 use super::method::Method;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
+use super::timeline::Timed;
 use super::value::{Arguments, Value};
 use super::views::Views;
 use super::watch::Watch;
@@ -221,10 +222,15 @@ impl Call {
         // SAFETY: by the caller.
         let arguments = unsafe { &(*stack).items()[below..] };
         let watch = Watch::begin(self.operator, arguments, self.target.index, is_mixed);
+        let timed = Timed::begin(self.operator, arguments, self.target.index);
         // SAFETY: by the caller. What it gives keeps the arguments.
         let _views = unsafe { self.perform(stack, below) };
         // SAFETY: the results are where the arguments were.
-        watch.end(unsafe { &(*stack).items()[below..] });
+        let results = unsafe { &(*stack).items()[below..] };
+        if let Some(timed) = timed {
+            timed.end(results);
+        }
+        watch.end(results);
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
     }
 

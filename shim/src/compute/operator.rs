@@ -181,6 +181,12 @@ impl Operator {
         })
     }
 
+    /// `add_` from `aten::add_.Tensor`.
+    pub(super) fn base_name(&self) -> &str {
+        let name = self.name.rsplit_once("::").map_or(&*self.name, |(_, name)| name);
+        name.split_once('.').map_or(name, |(base, _)| base)
+    }
+
     /// Its signature.
     pub(super) fn schema(&self) -> &Schema {
         self.schema.get_or_init(|| Schema::parse(&layout::schema(&torch().symbols, &self.handle)))

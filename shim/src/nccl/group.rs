@@ -18,13 +18,13 @@ use super::error::{NcclError, NcclResult};
 use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::overlap::{self, Made};
 use super::threads::Inside;
-use super::{estimate, issue, replicas};
+use super::{estimate, issue, kernel, replicas};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
-use crate::device::work::running;
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::{running, timeline};
 use crate::process::delay::{self, Moment};
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::races::{self, Access, Lane};
@@ -373,13 +373,14 @@ impl Launch {
         });
         delay::wait(Moment::Collective);
         let late = delay::draw(Moment::Collective);
+        let submitted = kernel::submit(streams.first().map(|stream| &**stream), &communicator, &ranks, &calls);
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {
             let communicator = Arc::clone(&communicator);
             let device = streams.first().map(|stream| stream.device());
             move || {
-                let _running = device.map(running::start);
+                let _running = (device.map(running::start), timeline::begin(submitted));
                 late.into_iter().for_each(std::thread::sleep);
                 communicator.end(&ticket.run(&calls));
             }

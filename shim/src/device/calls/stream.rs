@@ -13,6 +13,7 @@ use crate::device::graph::submit::submit;
 use crate::device::state::context;
 use crate::device::work::event;
 use crate::device::work::stream::{self, Kind, PRIORITIES, Stream};
+use crate::device::work::timeline::{self, Work};
 use crate::process::delay::{self, Moment};
 use crate::sanitizer::races;
 
@@ -142,7 +143,9 @@ pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, fla
 fn on_the_host(stream: &Arc<Stream>, function: impl FnOnce(*mut c_void) + Send + 'static, data: *mut c_void) {
     let data = Carried(data);
     let before = races::point(stream.lane());
+    let submitted = timeline::submit(stream, Work::host_function);
     let task = move || {
+        let _running = timeline::begin(submitted);
         races::host_waited(&before);
         guard::host_function(|| function(data.get()));
     };

@@ -8,6 +8,7 @@ use super::address::{self, Known};
 use super::undo::Undo;
 use crate::device::memory::{self, HostKind, misuse, multicast};
 use crate::device::work::stream::Stream;
+use crate::device::work::timeline::{self, Place, Work};
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
@@ -210,9 +211,15 @@ impl BoxCopy {
         if init::is_wanted() {
             follow(to, from, extent, source, target);
         }
+        let describe = || Work::copy(source.place(), target.place(), extent.bytes() as u64);
         if stays_undone(&[source, target], extent) {
+            let submitted = timeline::submit(stream, describe);
+            let task = move || drop(timeline::begin(submitted));
             if waits {
                 stream.synchronize();
+                task();
+            } else {
+                stream.run(task);
             }
             return Ok(());
         }
@@ -222,7 +229,9 @@ impl BoxCopy {
                 races::host_waited_for(stream.lane());
             }
         }
+        let submitted = timeline::submit(stream, describe);
         if waits || (source == Known::Unknown && stream.is_idle()) {
+            let _running = timeline::begin(submitted);
             // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
             unsafe { move_box(to, from, extent) };
         } else if source == Known::Unknown {
@@ -236,13 +245,17 @@ impl BoxCopy {
             // SAFETY: `staged` has room for the packed box.
             unsafe { move_box(packed, from, extent) };
             stream.run(move || {
+                let _running = timeline::begin(submitted);
                 let packed = Layout { address: staged.as_ptr() as usize, ..packed };
                 // SAFETY: `staged` moved in here; the target was checked, and freeing it waits for this stream.
                 unsafe { move_box(to, packed, extent) };
             });
         } else {
-            // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
-            stream.run(move || unsafe { move_box(to, from, extent) });
+            stream.run(move || {
+                let _running = timeline::begin(submitted);
+                // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
+                unsafe { move_box(to, from, extent) };
+            });
         }
         Ok(())
     }
@@ -256,7 +269,10 @@ impl BoxCopy {
             targets.iter().for_each(|to| add_accesses(&mut accesses, *to, extent, true));
             races::work(&[stream.lane()], finding::function(), &accesses);
         }
+        let place = Place::Device(stream.device);
+        let submitted = timeline::submit(stream, || Work::copy(place, place, extent.bytes() as u64));
         let task = move || {
+            let _running = timeline::begin(submitted);
             for to in targets {
                 // SAFETY: the source was checked, and freeing it waits for this stream, as does unmapping the multicast object.
                 unsafe { move_box(to, from, extent) };
@@ -350,7 +366,9 @@ impl BoxFill {
             rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
         }
         let is_done = !stays_undone(&[target], extent);
+        let submitted = timeline::submit(stream, || Work::fill(target.place(), self.pattern, extent.bytes() as u64));
         let task = move || {
+            let _running = timeline::begin(submitted);
             if is_done {
                 // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
                 unsafe { self.write() };

@@ -4,4 +4,5 @@ pub(crate) mod captured;
 pub(crate) mod event;
 pub(crate) mod running;
 pub(crate) mod stream;
+pub(crate) mod timeline;
 mod unrecorded;

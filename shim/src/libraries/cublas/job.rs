@@ -12,11 +12,12 @@ use super::operand::{Base, Operand, Region, Shape};
 use crate::boundary::gap;
 use crate::device::Device;
 use crate::device::graph::capture;
-use crate::device::graph::structure::{Operation, Work};
+use crate::device::graph::structure::{self, Operation};
 use crate::device::graph::submit::submit;
 use crate::device::memory::address::{self, Known};
 use crate::device::work::running;
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::timeline::{self, Element as Arithmetic, Work};
 use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
@@ -43,6 +44,8 @@ pub(crate) struct Job {
     batch: usize,
     /// Whether the host waits for a result.
     waits: bool,
+    has_tf32: bool,
+    work: Work,
 }
 
 /// The location of alpha, beta or another scalar.
@@ -100,13 +103,25 @@ impl Job {
     /// The current call from C, with a cuBLAS handle.
     pub(crate) fn begin(handle: usize) -> Answer<Self> {
         let (stream, on_device) = handle::working(handle)?;
-        Ok(Self::new(Library::Cublas, stream, on_device))
+        Ok(Self { has_tf32: handle::allows_tf32(handle)?, ..Self::new(Library::Cublas, stream, on_device) })
     }
 
     /// The current call from C, in a stream.
     pub(crate) fn new(library: Library, stream: usize, on_device: bool) -> Self {
         let name = finding::function();
-        Self { library, name, stream, on_device, operands: Vec::new(), scalars: Vec::new(), batch: 1, waits: false }
+        let work = Work::library(name);
+        Self {
+            library,
+            name,
+            stream,
+            on_device,
+            operands: Vec::new(),
+            scalars: Vec::new(),
+            batch: 1,
+            waits: false,
+            has_tf32: false,
+            work,
+        }
     }
 
     /// Refuses an unsupported call.
@@ -166,6 +181,24 @@ impl Job {
         self.operands.push(operand);
     }
 
+    /// Products of f32 use TF32.
+    pub(crate) fn allow_tf32(&mut self) {
+        self.has_tf32 = true;
+    }
+
+    /// What a product with this many multiply-adds is on the timeline.
+    fn describe_product(&mut self, operations: u64) {
+        let Some(element) = self.operands.first().map(|operand| operand.element) else { return };
+        let arithmetic = element.arithmetic().map(|arithmetic| match arithmetic {
+            Arithmetic::Fp32 if self.has_tf32 => Arithmetic::Tf32,
+            other => other,
+        });
+        // A multiply-add of complex numbers is four.
+        let flops = operations.saturating_mul(if element.is_complex() { 8 } else { 2 });
+        let name = arithmetic.filter(|_| !element.is_complex()).map_or(self.name, Arithmetic::gemm);
+        self.work = Work { element: arithmetic, flops, ..Work::library(name) };
+    }
+
     /// How many arguments there are.
     pub(crate) fn operands(&self) -> usize {
         self.operands.len()
@@ -212,10 +245,11 @@ impl Job {
 
     /// [`Job::run`], for products with this many multiply-adds each, which the settings may exclude.
     pub(crate) fn run_product(
-        self,
+        mut self,
         operations: u64,
         body: impl Fn(usize, &[Region]) + Send + Sync + 'static,
     ) -> Answer {
+        self.describe_product(operations);
         let is_admitted = self.admit(operations.saturating_mul(self.batch as u64))?;
         self.checked(move |batch, places| {
             if is_admitted {
@@ -245,7 +279,10 @@ impl Job {
         }
         self.operands.append(&mut self.scalars);
         let (waits, batch) = (self.waits, self.batch);
-        let problems = Problems { name: self.name, operands: self.operands, batch, body: Box::new(body) };
+        let mut work = self.work;
+        work.flops = work.flops.saturating_mul(batch as u64);
+        work.bytes = self.operands.iter().map(|operand| operand.moved()).sum::<u64>().saturating_mul(batch as u64);
+        let problems = Problems { name: self.name, operands: self.operands, batch, body: Box::new(body), work };
         if !problems.is_reachable() {
             return Err(EXECUTION_FAILED);
         }
@@ -264,6 +301,7 @@ struct Problems {
     operands: Vec<Operand>,
     batch: usize,
     body: Body,
+    work: Work,
 }
 
 impl Problems {
@@ -347,9 +385,10 @@ impl Problems {
 /// A checked call.
 struct Routine(Arc<Problems>);
 
-impl Work for Routine {
+impl structure::Work for Routine {
     fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         let (problems, device) = (Arc::clone(&self.0), stream.device());
+        let timed = timeline::submit(stream, || problems.work.clone());
         if problems.is_fixed() {
             // SAFETY: there are no arrays of pointers.
             let places = unsafe { problems.places() };
@@ -360,7 +399,7 @@ impl Work for Routine {
                 problems.follow(&places);
             }
             stream.run(move || {
-                let _running = running::start(device);
+                let _running = (running::start(device), timeline::begin(timed));
                 problems.compute(device, &places);
             });
             return Ok(());
@@ -378,7 +417,7 @@ impl Work for Routine {
             }
         }
         stream.run(move || {
-            let _running = running::start(device);
+            let _running = (running::start(device), timeline::begin(timed));
             // SAFETY: the work before it in its stream is done.
             let places = unsafe { problems.places() };
             problems.compute(device, &places);

@@ -62,6 +62,17 @@ impl Shape {
         }
     }
 
+    /// How many elements it consists of.
+    fn elements(self) -> usize {
+        match self {
+            Self::Vector { n, .. } => n,
+            Self::Full { rows, columns, .. } => rows * columns,
+            Self::Triangle { .. } | Self::Packed { .. } | Self::Band { .. } => {
+                (0..self.columns()).map(|column| self.rows(column)).sum()
+            }
+        }
+    }
+
     /// How many rows the longest column may have.
     fn height(self) -> usize {
         match self {
@@ -158,6 +169,12 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
+    /// Bytes that one problem reads and writes of it.
+    pub(crate) fn moved(&self) -> u64 {
+        let elements = self.shape.elements() as u64;
+        (u64::from(self.reads) + u64::from(self.writes)) * elements * self.element.size() as u64
+    }
+
     /// Where it is in one problem of a batch.
     ///
     /// # Safety

@@ -25,6 +25,7 @@ use crate::call_site::{self, cpp_name};
 use crate::device::memory::{self, Kind, address, misuse};
 use crate::device::state::attribute;
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::timeline::{self, Grid as TimedGrid, Kind as WorkKind, Work};
 use crate::device::work::{event, running};
 use crate::device::{Device, answer_before_failure};
 use crate::sanitizer::init;
@@ -67,6 +68,23 @@ struct Attribute {
 const _: () = assert!(size_of::<Attribute>() == 72);
 
 impl Launch {
+    /// What a timeline shows of it.
+    fn timed(&self) -> TimedGrid {
+        let dynamic_shared = u32::try_from(self.shared_bytes).unwrap_or(u32::MAX);
+        TimedGrid { grid: self.grid, block: self.block, dynamic_shared, ..TimedGrid::default() }
+    }
+
+    /// A kernel that is not executed takes its place on the timeline.
+    pub(crate) fn pass_by(&self, kernel: &Kernel, stream: &Arc<Stream>) {
+        let describe = || Work {
+            kind: WorkKind::Kernel(self.timed()),
+            ..Work::library(kernel.name().to_string_lossy().into_owned())
+        };
+        if let Some(submitted) = timeline::submit(stream, describe) {
+            stream.run(move || drop(timeline::begin(Some(submitted))));
+        }
+    }
+
     /// Adds the attributes of a configuration. Those that only affect speed have no effect.
     ///
     /// # Errors
@@ -269,6 +287,16 @@ impl KernelCall {
         EACH + Duration::from_nanos(operations.div_ceil(SCHEDULERS).min(EACH.as_nanos() as u64 * 1000))
     }
 
+    fn describe(&self) -> Work {
+        let attributes = &self.runnable.compiled.attributes;
+        let grid = TimedGrid {
+            static_shared: attributes.shared_bytes as u32,
+            registers: attributes.registers,
+            ..self.launch.timed()
+        };
+        Work { kind: WorkKind::Kernel(grid), ..Work::library(self.name()) }
+    }
+
     /// Submits it to a stream that is not capturing.
     ///
     /// # Errors
@@ -300,8 +328,9 @@ impl KernelCall {
         let is_watched = given.unwritten.is_some();
         let (call, is_done) = (Arc::clone(self), Arc::new(AtomicBool::new(false)));
         let done = Arc::clone(&is_done);
+        let submitted = timeline::submit(stream, || self.describe());
         let task = move || {
-            let _running = running::start(device);
+            let _running = (running::start(device), timeline::begin(submitted));
             call.run(&given);
             done.store(true, Ordering::Release);
         };

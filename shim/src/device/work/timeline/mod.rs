@@ -1,0 +1,177 @@
+//! The timeline of the devices: what each piece of work on a stream is, and when it began and ended. Where work is submitted, the
+//! calling thread describes it ([`submit`]); the task that does the work has [`begin`] around it. While nobody asks, both
+//! cost one relaxed load.
+
+mod work;
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::stream::Stream;
+
+pub(crate) use work::{Element, Grid, Kind, Part, Place, Work};
+
+/// Work that was submitted to a stream and has not begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Submitted {
+    work: Work,
+    device: u32,
+    context: usize,
+    stream: u64,
+    correlation: u32,
+    node: Option<Node>,
+    submitted_ns: u64,
+    /// Whose bits were set.
+    wanted: u32,
+}
+
+/// Work that is over.
+#[cfg_attr(not(test), expect(dead_code, reason = "CUPTI is to subscribe"))]
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) work: Work,
+    pub(crate) device: u32,
+    /// The context of the stream ([`Stream::context`]).
+    pub(crate) context: usize,
+    /// [`Stream::id`]
+    pub(crate) stream: u64,
+    /// Connects it with the call that submitted it.
+    pub(crate) correlation: u32,
+    /// Set if a graph submitted it.
+    pub(crate) node: Option<Node>,
+    pub(crate) submitted_ns: u64,
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+/// A node of an executable graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Number of the executable graph in this process.
+    pub(crate) graph: u32,
+    /// The handle of the node.
+    pub(crate) node: u64,
+}
+
+/// Who may subscribe.
+#[expect(dead_code, reason = "CUPTI is to subscribe")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subscriber {
+    /// CUPTI's activity records.
+    Activity,
+    /// The tests of this module.
+    #[cfg(test)]
+    Tests,
+}
+
+/// A bit for each subscriber.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+static TOLD: [OnceLock<fn(&Done)>; 2] = [const { OnceLock::new() }; 2];
+
+/// From now on, `told` gets all work that is submitted, when it is over. It must not submit work.
+#[cfg_attr(not(test), expect(dead_code, reason = "CUPTI is to subscribe"))]
+pub(crate) fn subscribe(subscriber: Subscriber, told: fn(&Done)) {
+    let _ = TOLD[subscriber as usize].set(told);
+    WANTED.fetch_or(1 << subscriber as u32, Ordering::Release);
+}
+
+/// Ends a subscription; work that was submitted before is still told.
+#[cfg_attr(not(test), expect(dead_code, reason = "CUPTI is to subscribe"))]
+pub(crate) fn unsubscribe(subscriber: Subscriber) {
+    WANTED.fetch_and(!(1 << subscriber as u32), Ordering::Release);
+}
+
+/// Whether anybody asks.
+#[inline]
+pub(crate) fn is_wanted() -> bool {
+    WANTED.load(Ordering::Relaxed) != 0
+}
+
+/// The time of all records, in nanoseconds since 1970 by this machine's clock.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// A number that connects a call with its work.
+pub(crate) fn new_correlation() -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+thread_local! {
+    static NODE: Cell<Option<Node>> = const { Cell::new(None) };
+}
+
+/// Work that this thread submits is that of a graph's node, until this is dropped.
+pub(crate) struct InNode(Option<Node>);
+
+impl InNode {
+    /// The thread submits the work of `node`.
+    pub(crate) fn begin(node: Node) -> Self {
+        Self(NODE.replace(Some(node)))
+    }
+}
+
+impl Drop for InNode {
+    fn drop(&mut self) {
+        NODE.set(self.0);
+    }
+}
+
+/// Called where work is submitted, in the calling thread. `None` if nobody asks.
+#[inline]
+pub(crate) fn submit(stream: &Stream, describe: impl FnOnce() -> Work) -> Option<Submitted> {
+    let wanted = WANTED.load(Ordering::Relaxed);
+    (wanted != 0).then(|| Submitted {
+        work: describe(),
+        device: stream.device,
+        context: stream.context,
+        stream: stream.id,
+        correlation: new_correlation(),
+        node: NODE.get(),
+        submitted_ns: now(),
+        wanted,
+    })
+}
+
+/// Called by the task that does the work: it runs until the result is dropped.
+#[inline]
+pub(crate) fn begin(submitted: Option<Submitted>) -> Option<Running> {
+    submitted.map(|submitted| Running { begin_ns: now(), submitted: Some(submitted) })
+}
+
+/// Work in progress. Dropping it records the end.
+pub(crate) struct Running {
+    submitted: Option<Submitted>,
+    begin_ns: u64,
+}
+
+impl Running {
+    /// Adds what is known only when the work is done.
+    pub(crate) fn complete(&mut self, complete: impl FnOnce(&mut Work)) {
+        if let Some(submitted) = &mut self.submitted {
+            complete(&mut submitted.work);
+        }
+    }
+
+    /// Forgets it: there was no work.
+    pub(crate) fn discard(mut self) {
+        self.submitted = None;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(submitted) = self.submitted.take() else { return };
+        let Submitted { work, device, context, stream, correlation, node, submitted_ns, wanted } = submitted;
+        let (begin_ns, end_ns) = (self.begin_ns, now().max(self.begin_ns));
+        let done = Done { work, device, context, stream, correlation, node, submitted_ns, begin_ns, end_ns };
+        let asked = TOLD.iter().enumerate().filter(|(subscriber, _)| wanted & 1 << subscriber != 0);
+        asked.filter_map(|(_, told)| told.get()).for_each(|told| told(&done));
+    }
+}
+
+#[cfg(test)]
+mod tests;
