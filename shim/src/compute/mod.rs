@@ -25,6 +25,7 @@ mod method;
 mod object;
 mod operator;
 mod products;
+pub(crate) mod profile;
 mod relation;
 mod returned;
 mod sums;

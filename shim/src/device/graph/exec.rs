@@ -15,7 +15,7 @@ use crate::device;
 use crate::device::kernel::condition::Condition;
 use crate::device::memory::graph_memory::Balance;
 use crate::device::work::stream::{self, Kind, Stream};
-use crate::device::work::timeline::{InNode, Node};
+use crate::device::work::timeline::{self, InNode, Node};
 use crate::sanitizer::branch::Branches;
 use crate::sanitizer::owner::Replay;
 use crate::sanitizer::races;
@@ -189,7 +189,7 @@ impl Exec {
     fn issue(&self, plan: &Plan, stream: &Arc<Stream>) -> CudaResult {
         let mut launch = plan.branches.launch(stream.lane());
         for Entry { handle, device, operation, site, .. } in &plan.entries {
-            let _node = InNode::begin(Node { graph: self.id, node: *handle as u64 });
+            let _node = timeline::is_wanted().then(|| InNode::begin(Node { graph: self.id, node: *handle as u64 }));
             let mut issue = |stream: &Arc<Stream>| {
                 launch.node(stream.lane(), operation.node_name(), *site, || match operation {
                     Operation::Conditional(node) => self.decide(node, stream),

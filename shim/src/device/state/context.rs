@@ -10,17 +10,38 @@ use abi::handle::Handles;
 
 use super::device::{self, Device, all, make_current};
 
+static WATCH: OnceLock<fn(usize)> = OnceLock::new();
+
+/// From now on, `told` gets the handle of each context that is made.
+pub(crate) fn watch(told: fn(usize)) {
+    let _ = WATCH.set(told);
+}
+
+fn tell(handle: impl FnOnce() -> usize) {
+    if let Some(told) = WATCH.get() {
+        told(handle());
+    }
+}
+
 /// Makes the device's primary context, which the runtime keeps.
 pub(crate) fn activate_primary(device: &Device) {
+    let is_new = !device.primary.is_active();
     if device.primary.activate() {
         device.share.publish(device.taken());
+        if is_new {
+            tell(|| primary_of(device));
+        }
     }
 }
 
 /// One more user of the device's primary context.
 pub(crate) fn retain_primary(device: &Device) {
+    let is_new = !device.primary.is_active();
     if device.primary.retain() {
         device.share.publish(device.taken());
+        if is_new {
+            tell(|| primary_of(device));
+        }
     }
 }
 
@@ -114,6 +135,7 @@ pub(crate) fn create(device: &Device) -> usize {
     let handle = CONTEXTS.insert(Arc::new(Context { device: device.ordinal, is_primary: false }));
     STACK.with_borrow_mut(|stack| stack.push(handle));
     make_current(device);
+    tell(|| handle);
     handle
 }
 

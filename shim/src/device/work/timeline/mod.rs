@@ -4,12 +4,14 @@
 
 mod work;
 
-use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::stream::Stream;
+use crate::boundary::calls::{self, Origin};
+
+pub(crate) use crate::boundary::calls::Node;
 
 pub(crate) use work::{Element, Grid, Kind, Part, Place, Work};
 
@@ -20,15 +22,14 @@ pub(crate) struct Submitted {
     device: u32,
     context: usize,
     stream: u64,
-    correlation: u32,
-    node: Option<Node>,
+    origin: Origin,
+    called_ns: u64,
     submitted_ns: u64,
     /// Whose bits were set.
     wanted: u32,
 }
 
 /// Work that is over.
-#[cfg_attr(not(test), expect(dead_code, reason = "CUPTI is to subscribe"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) work: Work,
@@ -38,25 +39,15 @@ pub(crate) struct Done {
     /// [`Stream::id`]
     pub(crate) stream: u64,
     /// Connects it with the call that submitted it.
-    pub(crate) correlation: u32,
-    /// Set if a graph submitted it.
-    pub(crate) node: Option<Node>,
+    pub(crate) origin: Origin,
+    /// Between these two times, the program's thread submitted it.
+    pub(crate) called_ns: u64,
     pub(crate) submitted_ns: u64,
     pub(crate) begin_ns: u64,
     pub(crate) end_ns: u64,
 }
 
-/// A node of an executable graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
-    /// Number of the executable graph in this process.
-    pub(crate) graph: u32,
-    /// The handle of the node.
-    pub(crate) node: u64,
-}
-
 /// Who may subscribe.
-#[expect(dead_code, reason = "CUPTI is to subscribe")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subscriber {
     /// CUPTI's activity records.
@@ -71,14 +62,12 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 static TOLD: [OnceLock<fn(&Done)>; 2] = [const { OnceLock::new() }; 2];
 
 /// From now on, `told` gets all work that is submitted, when it is over. It must not submit work.
-#[cfg_attr(not(test), expect(dead_code, reason = "CUPTI is to subscribe"))]
 pub(crate) fn subscribe(subscriber: Subscriber, told: fn(&Done)) {
     let _ = TOLD[subscriber as usize].set(told);
     WANTED.fetch_or(1 << subscriber as u32, Ordering::Release);
 }
 
 /// Ends a subscription; work that was submitted before is still told.
-#[cfg_attr(not(test), expect(dead_code, reason = "CUPTI is to subscribe"))]
 pub(crate) fn unsubscribe(subscriber: Subscriber) {
     WANTED.fetch_and(!(1 << subscriber as u32), Ordering::Release);
 }
@@ -94,29 +83,19 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// A number that connects a call with its work.
-pub(crate) fn new_correlation() -> u32 {
-    static LAST: AtomicU32 = AtomicU32::new(0);
-    LAST.fetch_add(1, Ordering::Relaxed) + 1
-}
-
-thread_local! {
-    static NODE: Cell<Option<Node>> = const { Cell::new(None) };
-}
-
 /// Work that this thread submits is that of a graph's node, until this is dropped.
 pub(crate) struct InNode(Option<Node>);
 
 impl InNode {
     /// The thread submits the work of `node`.
     pub(crate) fn begin(node: Node) -> Self {
-        Self(NODE.replace(Some(node)))
+        Self(calls::exchange_node(Some(node)))
     }
 }
 
 impl Drop for InNode {
     fn drop(&mut self) {
-        NODE.set(self.0);
+        calls::exchange_node(self.0);
     }
 }
 
@@ -124,15 +103,18 @@ impl Drop for InNode {
 #[inline]
 pub(crate) fn submit(stream: &Stream, describe: impl FnOnce() -> Work) -> Option<Submitted> {
     let wanted = WANTED.load(Ordering::Relaxed);
-    (wanted != 0).then(|| Submitted {
-        work: describe(),
-        device: stream.device,
-        context: stream.context,
-        stream: stream.id,
-        correlation: new_correlation(),
-        node: NODE.get(),
-        submitted_ns: now(),
-        wanted,
+    (wanted != 0).then(|| {
+        let called_ns = now();
+        Submitted {
+            work: describe(),
+            device: stream.device,
+            context: stream.context,
+            stream: stream.id,
+            origin: calls::origin(),
+            called_ns,
+            submitted_ns: now(),
+            wanted,
+        }
     })
 }
 
@@ -165,9 +147,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(submitted) = self.submitted.take() else { return };
-        let Submitted { work, device, context, stream, correlation, node, submitted_ns, wanted } = submitted;
+        let Submitted { work, device, context, stream, origin, called_ns, submitted_ns, wanted } = submitted;
         let (begin_ns, end_ns) = (self.begin_ns, now().max(self.begin_ns));
-        let done = Done { work, device, context, stream, correlation, node, submitted_ns, begin_ns, end_ns };
+        let done = Done { work, device, context, stream, origin, called_ns, submitted_ns, begin_ns, end_ns };
         let asked = TOLD.iter().enumerate().filter(|(subscriber, _)| wanted & 1 << subscriber != 0);
         asked.filter_map(|(_, told)| told.get()).for_each(|told| told(&done));
     }

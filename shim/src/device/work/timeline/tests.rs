@@ -49,10 +49,13 @@ fn work_is_told_to_who_asked_when_it_was_submitted() {
 
     let done = seen(stream.id);
     let [first, second] = done.as_slice() else { panic!("{done:?}") };
-    assert_eq!((&*first.work.name, first.device, first.node), ("first", 3, None));
+    assert_eq!((&*first.work.name, first.device, first.origin.node), ("first", 3, None));
     assert_eq!((first.context, &first.work.kind), (0, &Kind::Library));
-    assert_eq!((&*second.work.name, second.work.bytes, second.node), ("second", 5, Some(Node { graph: 7, node: 8 })));
-    assert!(second.correlation > first.correlation && second.submitted_ns < first.end_ns, "{done:?}");
+    assert_eq!(
+        (&*second.work.name, second.work.bytes, second.origin.node),
+        ("second", 5, Some(Node { graph: 7, node: 8 }))
+    );
+    assert!(second.origin.correlation > first.origin.correlation && second.submitted_ns < first.end_ns, "{done:?}");
     assert!(first.begin_ns <= first.end_ns && first.end_ns <= second.begin_ns, "{done:?}");
     stream::retire(&stream);
 }
