@@ -71,11 +71,12 @@ static uint64_t CUPTIAPI twice(void) {
     return 2 * ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec);
 }
 
-static int contexts;
+static int contexts, ended;
 static void CUPTIAPI told(void *data, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *about) {
-    EXPECT(data == &contexts && domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+    EXPECT(data == &contexts && domain == CUPTI_CB_DOMAIN_RESOURCE);
     EXPECT(((const CUpti_ResourceData *)about)->context != NULL);
-    contexts++;
+    contexts += id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
+    ended += id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING;
 }
 
 /* The call with a number, which a record of work names. */
@@ -97,6 +98,8 @@ int main(void) {
     SAME(cuptiSubscribe(&subscriber, told, &contexts), CUPTI_SUCCESS);
     SAME(cuptiSubscribe(&other, told, NULL), CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
     SAME(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED), CUPTI_SUCCESS);
+    SAME(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING), CUPTI_SUCCESS);
+    SAME(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_STREAM_CREATED), CUPTI_ERROR_NOT_SUPPORTED);
     SAME(cuptiEnableDomain(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API), CUPTI_ERROR_NOT_SUPPORTED);
     const char *name = NULL;
     SAME(cuptiGetCallbackName(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, &name), CUPTI_SUCCESS);
@@ -109,6 +112,12 @@ int main(void) {
     SAME(cudaSetDevice(0), 0);
     SAME(cudaMalloc((void **)&first, sizeof host), 0);
     SAME(contexts, 2);
+    SAME(cudaSetDevice(1), 0);
+    SAME(cudaDeviceReset(), 0);
+    SAME(ended, 1);
+    SAME(cudaMalloc((void **)&second, sizeof host), 0);
+    SAME(contexts, 3);
+    SAME(cudaSetDevice(0), 0);
     SAME(cuptiUnsubscribe(subscriber), CUPTI_SUCCESS);
     SAME(cudaStreamCreate(&stream), 0);
     CUmodule module;

@@ -10,16 +10,16 @@ use abi::handle::Handles;
 
 use super::device::{self, Device, all, make_current};
 
-static WATCH: OnceLock<fn(usize)> = OnceLock::new();
+static WATCH: OnceLock<fn(usize, bool)> = OnceLock::new();
 
-/// From now on, `told` gets the handle of each context that is made.
-pub(crate) fn watch(told: fn(usize)) {
+/// From now on, `told` gets the handle of each context that is made, with true, and of each that ends, with false.
+pub(crate) fn watch(told: fn(usize, bool)) {
     let _ = WATCH.set(told);
 }
 
-fn tell(handle: impl FnOnce() -> usize) {
+fn tell(handle: impl FnOnce() -> usize, is_new: bool) {
     if let Some(told) = WATCH.get() {
-        told(handle());
+        told(handle(), is_new);
     }
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn activate_primary(device: &Device) {
     if device.primary.activate() {
         device.share.publish(device.taken());
         if is_new {
-            tell(|| primary_of(device));
+            tell(|| primary_of(device), true);
         }
     }
 }
@@ -40,7 +40,7 @@ pub(crate) fn retain_primary(device: &Device) {
     if device.primary.retain() {
         device.share.publish(device.taken());
         if is_new {
-            tell(|| primary_of(device));
+            tell(|| primary_of(device), true);
         }
     }
 }
@@ -52,6 +52,7 @@ pub(crate) fn retain_primary(device: &Device) {
 pub(crate) fn release_primary(device: &Device) -> CudaResult {
     device.primary.release()?;
     if !device.primary.is_active() {
+        tell(|| primary_of(device), false);
         device.share.withdraw();
     }
     Ok(())
@@ -59,8 +60,12 @@ pub(crate) fn release_primary(device: &Device) -> CudaResult {
 
 /// As after `cudaDeviceReset`.
 pub(crate) fn reset_primary(device: &Device) {
+    let was_active = device.primary.is_active();
     device.primary.deactivate();
     if !device.primary.is_active() {
+        if was_active {
+            tell(|| primary_of(device), false);
+        }
         device.share.withdraw();
     }
 }
@@ -135,7 +140,7 @@ pub(crate) fn create(device: &Device) -> usize {
     let handle = CONTEXTS.insert(Arc::new(Context { device: device.ordinal, is_primary: false }));
     STACK.with_borrow_mut(|stack| stack.push(handle));
     make_current(device);
-    tell(|| handle);
+    tell(|| handle, true);
     handle
 }
 
@@ -147,6 +152,7 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
     if resolve(handle)?.is_primary {
         return Err(CudaError::INVALID_CONTEXT);
     }
+    tell(|| handle, false);
     CONTEXTS.remove(handle);
     STACK.with_borrow_mut(|stack| stack.retain(|known| *known != handle));
     follow();

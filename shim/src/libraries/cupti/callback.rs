@@ -1,8 +1,8 @@
-//! The callback API as far as profilers of frameworks use it: one subscriber, which learns of new contexts. CUPTI passes the arguments
+//! The callback API as far as profilers of frameworks use it: one subscriber, which learns of contexts. CUPTI passes the arguments
 //! of calls to callbacks about calls, which are not kept here, so these are gaps.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use abi::argument::Out;
 use abi::library::Library;
@@ -22,6 +22,8 @@ const RESOURCE: u32 = 3;
 const STATE: u32 = 6;
 /// `CUPTI_CBID_RESOURCE_CONTEXT_CREATED`
 const CONTEXT_CREATED: u32 = 1;
+/// `CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING`
+const CONTEXT_DESTROY_STARTING: u32 = 2;
 /// The handle of the only subscriber.
 const SUBSCRIBER: usize = 0x43_5550;
 
@@ -40,7 +42,8 @@ struct Subscriber {
 }
 
 static SUBSCRIBED: Mutex<Option<Subscriber>> = Mutex::new(None);
-static WANTS_CONTEXTS: AtomicBool = AtomicBool::new(false);
+/// A bit for each of the two that is enabled.
+static WANTED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn subscribe(out: Out<usize>, callback: Callback, data: *mut c_void) -> Answer {
     let mut subscribed = SUBSCRIBED.lock();
@@ -61,7 +64,7 @@ pub(super) fn unsubscribe(subscriber: usize) -> Answer {
 
 /// Nobody is subscribed any more.
 pub(super) fn end() {
-    WANTS_CONTEXTS.store(false, Ordering::Release);
+    WANTED.store(0, Ordering::Release);
     *SUBSCRIBED.lock() = None;
 }
 
@@ -74,9 +77,13 @@ fn check(subscriber: usize) -> Answer {
 pub(super) fn enable(enable: u32, subscriber: usize, domain: u32, number: u32) -> Answer {
     check(subscriber)?;
     match (domain, number) {
-        (RESOURCE, CONTEXT_CREATED) => {
-            context::watch(created);
-            WANTS_CONTEXTS.store(enable != 0, Ordering::Release);
+        (RESOURCE, CONTEXT_CREATED | CONTEXT_DESTROY_STARTING) => {
+            context::watch(tell);
+            if enable == 0 {
+                WANTED.fetch_and(!(1 << number), Ordering::AcqRel);
+            } else {
+                WANTED.fetch_or(1 << number, Ordering::AcqRel);
+            }
             Ok(())
         }
         // Of a GPU's fatal errors, of which there are none in CUPTI here.
@@ -91,7 +98,7 @@ pub(super) fn enable_domain(enable: u32, subscriber: usize, domain: u32) -> Answ
     match domain {
         STATE => Ok(()),
         RESOURCE if enable == 0 => {
-            WANTS_CONTEXTS.store(false, Ordering::Release);
+            WANTED.store(0, Ordering::Release);
             Ok(())
         }
         _ => refuse(enable, domain),
@@ -106,7 +113,7 @@ fn refuse(enable: u32, domain: u32) -> Answer {
     let what = match domain {
         1 => "callbacks for calls of the driver",
         2 => "callbacks for calls of the runtime",
-        RESOURCE => "callbacks for resources other than new contexts",
+        RESOURCE => "callbacks for resources other than contexts",
         4 => "callbacks for synchronization",
         5 => "callbacks for NVTX",
         _ => return Err(error::INVALID_PARAMETER),
@@ -115,13 +122,14 @@ fn refuse(enable: u32, domain: u32) -> Answer {
     Err(error::NOT_SUPPORTED)
 }
 
-/// A context was made.
-fn created(context: usize) {
-    if !WANTS_CONTEXTS.load(Ordering::Acquire) {
+/// A context was made, or is about to end.
+fn tell(context: usize, is_new: bool) {
+    let number = if is_new { CONTEXT_CREATED } else { CONTEXT_DESTROY_STARTING };
+    if WANTED.load(Ordering::Acquire) & 1 << number == 0 {
         return;
     }
     let Some(Subscriber { callback, data }) = *SUBSCRIBED.lock() else { return };
     let resource = ResourceData { context, handle: 0, descriptor: 0 };
     // SAFETY: the program subscribed this function with this argument; the data lives for the call.
-    unsafe { callback(data as *mut c_void, RESOURCE, CONTEXT_CREATED, (&raw const resource).cast()) };
+    unsafe { callback(data as *mut c_void, RESOURCE, number, (&raw const resource).cast()) };
 }
