@@ -23,12 +23,33 @@ pub(crate) struct Call {
     pub(crate) correlation: u32,
 }
 
+/// What a call waits for, or lets a stream wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) kind: WaitKind,
+    pub(crate) device: u32,
+    /// The stream's context; 0 for the device's primary one.
+    pub(crate) context: usize,
+    pub(crate) stream: Option<u64>,
+    /// The event and its latest record.
+    pub(crate) event: Option<(u32, u64)>,
+}
+
+/// `CUpti_ActivitySynchronizationType`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitKind {
+    Event = 1,
+    StreamForEvent = 2,
+    Stream = 3,
+    Context = 4,
+}
+
 /// Who is told of calls.
 pub(crate) struct Observer {
     /// Before it; the result is passed on to `end`.
     pub(crate) begin: fn(Call) -> u64,
-    /// After it, with its result.
-    pub(crate) end: fn(Call, u64, u32),
+    /// After it, with its result, and what it waited for.
+    pub(crate) end: fn(Call, u64, u32, Option<Wait>),
 }
 
 /// What submitted a piece of work.
@@ -59,6 +80,7 @@ struct Thread {
     current: Cell<u32>,
     pushed: RefCell<[Vec<u64>; KINDS]>,
     node: Cell<Option<Node>>,
+    wait: Cell<Option<Wait>>,
 }
 
 thread_local! {
@@ -106,7 +128,7 @@ pub(super) fn during(library: Library, name: &'static str, body: impl FnOnce() -
             of_thread(|thread| thread.current.set(call.correlation));
             let begun = (observer.begin)(call);
             let code = body();
-            (observer.end)(call, begun, code);
+            (observer.end)(call, begun, code, of_thread(|thread| thread.wait.take()));
             of_thread(|thread| thread.current.set(0));
             code
         }
@@ -121,6 +143,19 @@ pub(crate) fn origin() -> Origin {
     }
     let launch = Launch { thread: thread(), external: external() };
     Origin { correlation: new_correlation(), launch: Some(launch), node }
+}
+
+/// Says what the call under way waits for.
+#[inline]
+pub(crate) fn waits(wait: impl FnOnce() -> Wait) {
+    if IS_OBSERVED.load(Ordering::Relaxed) {
+        of_thread(|thread| thread.wait.set(Some(wait())));
+    }
+}
+
+/// Says that the call under way waits for all work of a device.
+pub(crate) fn waits_for_device(device: u32) {
+    waits(|| Wait { kind: WaitKind::Context, device, context: 0, stream: None, event: None });
 }
 
 /// This thread, as CUPTI numbers it.

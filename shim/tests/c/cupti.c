@@ -32,7 +32,9 @@ static CUpti_ActivityMemcpy6 copies[MOST];
 static CUpti_ActivityMemcpyPtoP4 peers[MOST];
 static CUpti_ActivityMemset4 fills[MOST];
 static Kernel kernels[MOST];
-static int call_count, external_count, copy_count, peer_count, fill_count, kernel_count;
+static CUpti_ActivityCudaEvent2 events[MOST];
+static CUpti_ActivitySynchronization2 waits[MOST];
+static int event_count, wait_count, call_count, external_count, copy_count, peer_count, fill_count, kernel_count;
 
 static void CUPTIAPI request(uint8_t **out, size_t *size, size_t *most) {
     requested++;
@@ -58,6 +60,8 @@ static void CUPTIAPI complete(CUcontext context, uint32_t stream, uint8_t *recor
         case CUPTI_ACTIVITY_KIND_MEMCPY2: peers[peer_count++] = *(CUpti_ActivityMemcpyPtoP4 *)record; break;
         case CUPTI_ACTIVITY_KIND_MEMSET: fills[fill_count++] = *(CUpti_ActivityMemset4 *)record; break;
         case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: kernels[kernel_count++] = *(Kernel *)record; break;
+        case CUPTI_ACTIVITY_KIND_CUDA_EVENT: events[event_count++] = *(CUpti_ActivityCudaEvent2 *)record; break;
+        case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: waits[wait_count++] = *(CUpti_ActivitySynchronization2 *)record; break;
         default: SAME(record->kind, 0);
         }
     }
@@ -207,6 +211,48 @@ int main(void) {
     const CUpti_ActivityAPI *copy = call_of(copies[0].correlationId);
     SAME(copy->returnValue, 0);
     EXPECT(copy->start <= copies[0].start && copy->start <= copy->end);
+
+    cudaEvent_t event;
+    SAME(cudaEventCreate(&event), 0);
+    SAME(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CUDA_EVENT), CUPTI_SUCCESS);
+    SAME(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION), CUPTI_SUCCESS);
+    SAME(cudaEventRecord(event, stream), 0);
+#if CUPTI_API_VERSION >= 130000
+    SAME(cuptiActivityEnableCudaEventDeviceTimestamps(1), CUPTI_SUCCESS);
+#endif
+    SAME(cudaEventRecord(event, stream), 0);
+    SAME(cudaStreamWaitEvent(0, event, 0), 0);
+    SAME(cudaEventSynchronize(event), 0);
+    SAME(cudaStreamSynchronize(stream), 0);
+    SAME(cudaDeviceSynchronize(), 0);
+    SAME(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CUDA_EVENT), CUPTI_SUCCESS);
+    SAME(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION), CUPTI_SUCCESS);
+    SAME(cuptiActivityFlushAll(0), CUPTI_SUCCESS);
+    SAME(event_count, 2);
+    SAME(events[1].streamId, copies[0].streamId);
+    SAME(events[1].deviceId, 0);
+    SAME(events[1].eventId, events[0].eventId);
+    EXPECT(events[1].cudaEventSyncId > events[0].cudaEventSyncId);
+    SAME(events[0].deviceTimestamp, 0);
+#if CUPTI_API_VERSION >= 130000
+    EXPECT(events[1].deviceTimestamp >= end);
+#endif
+    SAME(call_of(events[1].correlationId)->cbid, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020);
+    SAME(wait_count, 4);
+    SAME(waits[0].type, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT);
+    EXPECT(waits[0].streamId != waits[2].streamId);
+    SAME(waits[0].cudaEventId, events[1].eventId);
+    SAME(waits[0].cudaEventSyncId, events[1].cudaEventSyncId);
+    SAME(waits[1].type, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE);
+    SAME(waits[1].streamId, CUPTI_SYNCHRONIZATION_INVALID_VALUE);
+    SAME(waits[1].cudaEventId, events[1].eventId);
+    SAME(waits[2].type, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE);
+    SAME(waits[2].streamId, copies[0].streamId);
+    SAME(waits[2].contextId, copies[0].contextId);
+    SAME(waits[2].cudaEventId, CUPTI_SYNCHRONIZATION_INVALID_VALUE);
+    SAME(waits[3].type, CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE);
+    SAME(call_of(waits[3].correlationId)->cbid, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020);
+    EXPECT(end <= waits[0].start && waits[0].start <= waits[0].end && waits[0].end <= waits[3].start);
 
     int calls_before = call_count;
     SAME(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY), CUPTI_SUCCESS);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
+use crate::boundary::calls::{self, Wait, WaitKind};
 use crate::boundary::guard;
 use crate::device::graph::capture;
 use crate::device::graph::structure::{HostCall, Operation};
@@ -44,10 +45,16 @@ pub(crate) fn synchronize(handle: usize) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
     capture::host_waits(&stream)?;
+    calls::waits(|| about(WaitKind::Stream, &stream, None));
     stream.synchronize();
     races::host_waited_for(stream.lane());
     delay::wait(Moment::Wake);
     Ok(())
+}
+
+/// What a call about a stream waits for.
+fn about(kind: WaitKind, stream: &Stream, event: Option<(u32, u64)>) -> Wait {
+    Wait { kind, device: stream.device, context: stream.context, stream: Some(stream.id), event }
 }
 
 pub(crate) fn query(handle: usize) -> CudaResult {
@@ -72,6 +79,7 @@ pub(crate) fn wait_event(handle: usize, event: usize, flags: c_uint) -> CudaResu
         return submit(Operation::Wait(event), &stream);
     }
     if !capture::wait(&stream, event.captured(), event.is_fresh())? {
+        calls::waits(|| about(WaitKind::StreamForEvent, &stream, Some(event.latest())));
         event.hold_up(&stream);
     }
     Ok(())
@@ -212,6 +220,8 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     let event = event::resolve(handle)?;
     capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
+    let latest = || Some(event.latest());
+    calls::waits(|| Wait { kind: WaitKind::Event, device: event.device(), context: 0, stream: None, event: latest() });
     event.synchronize();
     races::host_waited(&event.knowledge());
     delay::wait(Moment::Wake);

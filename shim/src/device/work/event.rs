@@ -1,6 +1,6 @@
 //! Events: a point in a stream, with the time when the stream reached it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use dataplane::lock::Mutex;
 
 use super::captured::Captured;
 use super::stream::{self, Point, Stream};
+use super::timeline::{self, Work};
 use super::unrecorded::Waits;
 use crate::boundary::gap;
 use crate::device::{Device, all};
@@ -22,6 +23,8 @@ use crate::settings::{self, EventClock};
 /// One event.
 #[derive(Debug)]
 pub(crate) struct Event {
+    /// Unique in the process.
+    id: u32,
     device: u32,
     /// The program's handle.
     handle: AtomicUsize,
@@ -46,6 +49,8 @@ struct State {
     /// Number of records requested, and the latest that the stream has reached.
     recorded: u64,
     reached: u64,
+    /// The number of the latest record among those of all events.
+    latest: u64,
     at: Option<Instant>,
     /// The stream of the latest record, and the work submitted to it before.
     worked: Option<(u64, Duration)>,
@@ -62,6 +67,7 @@ static EVENTS: Handles<Event> = Handles::new(2);
 /// Makes an event and returns its handle.
 pub(crate) fn create(device: &Device, purpose: Use) -> usize {
     static COUNTED: Once = Once::new();
+    static IDS: AtomicU32 = AtomicU32::new(0);
     COUNTED.call_once(|| {
         left::count_with(|left| left.events += EVENTS.all().len() as u64);
         at_exit(|status| {
@@ -72,6 +78,7 @@ pub(crate) fn create(device: &Device, purpose: Use) -> usize {
         });
     });
     let event = Arc::new(Event {
+        id: IDS.fetch_add(1, Ordering::Relaxed) + 1,
         device: device.ordinal,
         handle: AtomicUsize::new(0),
         purpose,
@@ -130,6 +137,8 @@ impl Event {
             // The other process would not wait for this record.
             gap::tolerate(Library::CudaRuntime, "cudaEventRecord", "of an event that another process has")?;
         }
+        static RECORDS: AtomicU64 = AtomicU64::new(0);
+        let latest = RECORDS.fetch_add(1, Ordering::Relaxed) + 1;
         let knowledge = races::point(stream.lane());
         let number = {
             let mut state = self.lock();
@@ -137,12 +146,15 @@ impl Event {
                 self.waits.forget();
             }
             state.recorded += 1;
+            state.latest = latest;
             state.knowledge = knowledge;
             state.worked = Some((stream.id, stream.worked()));
             state.recorded
         };
         let event = Arc::clone(self);
+        let submitted = timeline::submit(stream, || Work::event(self.id, latest));
         stream.run(move || {
+            drop(timeline::begin(submitted));
             let mut state = event.lock();
             if state.reached < number {
                 state.reached = number;
@@ -155,6 +167,11 @@ impl Event {
             state.point = Some(point);
         }
         Ok(())
+    }
+
+    /// Its number, and that of its latest record among those of all events.
+    pub(crate) fn latest(&self) -> (u32, u64) {
+        (self.id, self.lock().latest)
     }
 
     /// Its state in a capture, if it was last recorded in one.

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use abi::library::Library;
 use dataplane::lock::Mutex;
 
 use super::deliver::{self, is_13, push};
 use super::names;
-use super::record::{Api, External, Kernel, Memcpy, Memset, PeerCopy, Record, kind};
-use crate::boundary::calls::{self, Call, Launch, Observer};
+use super::record::{Api, Event, External, Kernel, Memcpy, Memset, PeerCopy, Record, Synchronization, kind};
+use crate::boundary::calls::{self, Call, Launch, Observer, Wait};
 use crate::device;
 use crate::device::state::context;
 use crate::device::work::timeline::{self, Done, Kind, Place, Subscriber};
@@ -27,8 +27,14 @@ static FUNCTIONS: [Mutex<BTreeMap<u32, bool>>; 2] = [const { Mutex::new(BTreeMap
 /// How many functions are enabled apart from their kind.
 static SINGLE: AtomicU32 = AtomicU32::new(0);
 
-const WORK: [u32; 5] = [kind::KERNEL, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET];
-const CALLS: [u32; 3] = [kind::DRIVER, kind::RUNTIME, kind::EXTERNAL_CORRELATION];
+/// Whether records of events have the time when they were reached.
+static HAS_EVENT_TIMES: AtomicBool = AtomicBool::new(false);
+
+const WORK: [u32; 6] =
+    [kind::KERNEL, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::CUDA_EVENT];
+const CALLS: [u32; 4] = [kind::DRIVER, kind::RUNTIME, kind::EXTERNAL_CORRELATION, kind::SYNCHRONIZATION];
+/// `CUPTI_SYNCHRONIZATION_INVALID_VALUE`
+const NONE: u32 = u32::MAX;
 
 /// Whether CUPTI has records of this kind here. There is nothing to say about overhead: nothing is instrumented.
 pub(super) fn is_known(kind: u32) -> bool {
@@ -62,9 +68,15 @@ pub(super) fn enable_function(kind: u32, number: u32, is_enabled: bool) {
     attend();
 }
 
+/// Whether records of events get the time when they were reached from now on.
+pub(super) fn time_events(has_times: bool) {
+    HAS_EVENT_TIMES.store(has_times, Ordering::Release);
+}
+
 /// Disables everything and forgets what was not delivered.
 pub(super) fn disable_all() {
     ENABLED.store(0, Ordering::Release);
+    time_events(false);
     FUNCTIONS.iter().for_each(|functions| functions.lock().clear());
     count_single();
     attend();
@@ -108,8 +120,24 @@ fn begin(call: Call) -> u64 {
     timeline::now()
 }
 
-fn end(call: Call, begun: u64, code: u32) {
+fn end(call: Call, begun: u64, code: u32, wait: Option<Wait>) {
     let end = timeline::now();
+    if let Some(Wait { kind, device, context, stream, event }) = wait.filter(|_| is_enabled(kind::SYNCHRONIZATION)) {
+        let (event, record) = event.unwrap_or((NONE, u64::from(NONE)));
+        push(Record::Synchronization(Synchronization {
+            kind: kind::SYNCHRONIZATION,
+            wait_kind: kind as u32,
+            start: begun,
+            end,
+            correlation: call.correlation,
+            context: context_number(device, context),
+            stream: stream.map_or(NONE, |stream| stream as u32),
+            event,
+            record,
+            result: code,
+            padding: 0,
+        }));
+    }
     let number = names::number(call.library, call.name, is_13());
     if let Some(number) = number
         && let Some(kind) = recorded(call.library, number)
@@ -264,6 +292,24 @@ fn done(done: &Done) {
                 ..Kernel::default()
             };
             (is_serialized || is_enabled(kind::CONCURRENT_KERNEL), LAUNCH, Record::Kernel(record))
+        }
+        Kind::Event { event, record } => {
+            let has_time = HAS_EVENT_TIMES.load(Ordering::Acquire);
+            let record = Event {
+                kind: kind::CUDA_EVENT,
+                correlation,
+                context,
+                stream,
+                event: *event,
+                device,
+                reached: if has_time { end } else { 0 },
+                record: *record,
+                ..Event::default()
+            };
+            if is_enabled(kind::CUDA_EVENT) {
+                push(Record::Event(record));
+            }
+            return;
         }
         Kind::HostFunction => return,
     };

@@ -45,6 +45,7 @@ exports! {
         fn cuptiActivityDisable(kind: u32) = disable;
         fn cuptiActivityEnableRuntimeApi(number: u32, enable: u8) = |number, enable| enable_function(kind::RUNTIME, number, enable);
         fn cuptiActivityEnableDriverApi(number: u32, enable: u8) = |number, enable| enable_function(kind::DRIVER, number, enable);
+        fn cuptiActivityEnableCudaEventDeviceTimestamps(enable: u8) = time_events;
         fn cuptiActivityRegisterCallbacks(request: deliver::Request, complete: deliver::Complete) = deliver::register;
         fn cuptiActivityRegisterTimestampCallback(read: deliver::Timestamp) = deliver::register_clock;
         fn cuptiActivityFlushAll(flags: u32) = |_flags| deliver::flush();
@@ -53,9 +54,6 @@ exports! {
         fn cuptiActivityPushExternalCorrelationId(kind: c_uint, id: u64) = push;
         fn cuptiActivityPopExternalCorrelationId(kind: c_uint, last: Out<u64>) = pop;
         fn cuptiActivitySetAttribute(attribute: u32, bytes: Out<usize>, value: *mut c_void) = set_attribute;
-    }
-    stub {
-        cuptiActivityEnableCudaEventDeviceTimestamps
     }
 }
 
@@ -92,6 +90,11 @@ fn disable(kind: u32) -> Answer {
 
 fn enable_function(kind: u32, number: u32, enable: u8) -> Answer {
     collect::enable_function(kind, number, enable != 0);
+    Ok(())
+}
+
+fn time_events(enable: u8) -> Answer {
+    collect::time_events(enable != 0);
     Ok(())
 }
 

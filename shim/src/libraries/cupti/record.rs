@@ -10,6 +10,8 @@ pub(super) mod kind {
     pub(crate) const CONCURRENT_KERNEL: u32 = 10;
     pub(crate) const OVERHEAD: u32 = 17;
     pub(crate) const MEMCPY2: u32 = 22;
+    pub(crate) const CUDA_EVENT: u32 = 36;
+    pub(crate) const SYNCHRONIZATION: u32 = 38;
     pub(crate) const EXTERNAL_CORRELATION: u32 = 39;
 }
 
@@ -162,7 +164,43 @@ pub(super) struct Memset {
     pub(super) is_device_launched: u32,
 }
 
+/// `CUpti_ActivityCudaEvent2`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Event {
+    pub(super) kind: u32,
+    pub(super) correlation: u32,
+    pub(super) context: u32,
+    pub(super) stream: u32,
+    pub(super) event: u32,
+    pub(super) padding: u32,
+    pub(super) device: u32,
+    pub(super) padding_2: u32,
+    pub(super) reserved: u64,
+    pub(super) reached: u64,
+    pub(super) record: u64,
+}
+
+/// `CUpti_ActivitySynchronization2`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Synchronization {
+    pub(super) kind: u32,
+    pub(super) wait_kind: u32,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) correlation: u32,
+    pub(super) context: u32,
+    pub(super) stream: u32,
+    pub(super) event: u32,
+    pub(super) record: u64,
+    pub(super) result: u32,
+    pub(super) padding: u32,
+}
+
 const _: () = {
+    assert!(size_of::<Event>() == 56);
+    assert!(size_of::<Synchronization>() == 56);
     assert!(size_of::<Api>() == 40);
     assert!(size_of::<External>() == 24);
     assert!(size_of::<Kernel>() == 224);
@@ -180,6 +218,8 @@ pub(super) enum Record {
     Memcpy(Memcpy),
     PeerCopy(PeerCopy),
     Memset(Memset),
+    Event(Event),
+    Synchronization(Synchronization),
 }
 
 /// Bytes of a record of this kind in CUPTI of CUDA 13, or 12; `None` for kinds that have no records here.
@@ -192,6 +232,8 @@ pub(super) fn size(kind: u32, is_13: bool) -> Option<usize> {
         kind::MEMCPY => size_of::<Memcpy>(),
         kind::MEMCPY2 => size_of::<PeerCopy>(),
         kind::MEMSET => size_of::<Memset>(),
+        kind::CUDA_EVENT => size_of::<Event>(),
+        kind::SYNCHRONIZATION => size_of::<Synchronization>(),
         _ => return None,
     })
 }
@@ -206,6 +248,8 @@ impl Record {
             Self::Memcpy(record) => (record.kind, (&raw const *record).cast()),
             Self::PeerCopy(record) => (record.kind, (&raw const *record).cast()),
             Self::Memset(record) => (record.kind, (&raw const *record).cast()),
+            Self::Event(record) => (record.kind, (&raw const *record).cast()),
+            Self::Synchronization(record) => (record.kind, (&raw const *record).cast()),
         }
     }
 
@@ -218,6 +262,10 @@ impl Record {
             Self::Memcpy(record) => &mut [&mut record.start, &mut record.end],
             Self::PeerCopy(record) => &mut [&mut record.start, &mut record.end],
             Self::Memset(record) => &mut [&mut record.start, &mut record.end],
+            // 0 if nobody asked for it.
+            Self::Event(record) if record.reached != 0 => &mut [&mut record.reached],
+            Self::Event(_) => &mut [],
+            Self::Synchronization(record) => &mut [&mut record.start, &mut record.end],
         };
         times.iter_mut().for_each(|time| **time = convert(**time));
     }

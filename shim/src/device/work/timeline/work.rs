@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Fill { place: Place, value: u32, bytes: u64 },
     /// The operations of one NCCL kernel, of this rank.
     Collective { parts: Vec<Part>, ranks: u32 },
+    /// An event is reached; the numbers of the event, and of this record among all.
+    Event { event: u32, record: u64 },
     /// A function of the program that is called in stream order.
     HostFunction,
 }
@@ -122,6 +124,11 @@ impl Work {
     /// A memset.
     pub(crate) fn fill(place: Place, value: u32, bytes: u64) -> Self {
         Self { kind: Kind::Fill { place, value, bytes }, name: "Memset".into(), element: None, flops: 0, bytes }
+    }
+
+    /// An event is reached.
+    pub(crate) fn event(event: u32, record: u64) -> Self {
+        Self { kind: Kind::Event { event, record }, ..Self::library("event") }
     }
 
     /// A function of the program.
