@@ -109,6 +109,9 @@ int main(void) {
     SAME(cuptiGetCallbackName(CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, &name), CUPTI_SUCCESS);
     EXPECT(name && strcmp(name, "cudaMemcpyAsync_v3020") == 0);
 
+    SAME(cuptiGetResultString(CUPTI_ERROR_INVALID_OPERATION, &name), CUPTI_SUCCESS);
+    EXPECT(strcmp(name, "CUPTI_ERROR_INVALID_OPERATION") == 0);
+
     int *first = NULL, *second = NULL, host[16] = {0};
     cudaStream_t stream;
     SAME(cudaSetDevice(1), 0);
