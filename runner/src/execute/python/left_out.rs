@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::error::Error;
 use super::requirement;
-use super::step::run;
 use crate::case::python::{is_optional, is_replaced, optional, package, replaced};
 
 /// The packages that uv leaves out, except those explicitly requested; with `complete`, only those that the shim replaces.
@@ -14,12 +12,6 @@ pub(super) fn excluded(requirements: &[String], complete: bool) -> Vec<String> {
     let wanted: Vec<String> = requirements.iter().map(|line| package(line)).collect();
     let spared = optional().filter(|_| !complete).map(str::to_owned);
     replaced().chain(spared).filter(|name| !wanted.contains(name)).collect()
-}
-
-/// Where an environment has its packages.
-pub(super) fn site_packages(directory: &Path) -> Result<PathBuf, Error> {
-    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
-    Ok(PathBuf::from(answer.trim()))
 }
 
 /// The packages of an environment with what each requires, apart from extras.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::bytecode;
 use super::error::Error;
-use super::left_out::{Installed, excluded, site_packages};
+use super::left_out::{Installed, excluded};
 use super::progress::Said;
 use super::requirement;
 use super::step::{self, run, step};
@@ -296,6 +296,12 @@ fn needs_in_report(report: &str) -> Option<Vec<String>> {
         needs.extend(requirement::remaining(requires.iter().filter_map(|entry| entry.as_str())));
     }
     Some(needs)
+}
+
+/// Where an environment has its packages.
+fn site_packages(directory: &Path) -> Result<PathBuf, Error> {
+    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
+    Ok(PathBuf::from(answer.trim()))
 }
 
 /// The METADATA files of the lean packages that are installed.
