@@ -328,6 +328,12 @@ impl Work for Node {
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
             Err(why) => {
+                let arguments = self.taken(self.arguments.iter().cloned().map(Value::into_raw).collect());
+                let violation = self.operator.assertion.and_then(|assertion| assertion.violation(&arguments, &why));
+                if let Some(violation) = violation {
+                    violation.report(self.operator, gpu);
+                    return Ok(());
+                }
                 let why = why.lines().next().unwrap_or_default();
                 eprintln!("fakegpu: device {}: {} in a CUDA graph: {why}", gpu.ordinal, self.operator.name);
                 // A kernel would have asserted it.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use abi::library::Library;
 
 use super::allocator::Redirect;
+use super::asserts::Assertion;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
@@ -17,13 +18,14 @@ use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
 use super::value::{Arguments, Value};
 use super::views::Views;
+use super::waits::host_waits;
 use super::watch::Watch;
 use super::{exception, sums, view};
 use crate::boundary::gap;
 use crate::device;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::state::error_names;
 use crate::device::work::{running, stream};
+use crate::settings::blocking;
 
 /// The object that libtorch passes to [`compute`]: a `c10::OperatorKernel` followed by the operator.
 #[repr(C)]
@@ -192,6 +194,13 @@ impl Call {
         } else {
             wait_for_streams(self.target.index);
         }
+        if let Ok(device) = device::get(i32::from(self.target.index))
+            && device.fails_later()
+            && host_waits(self.operator, arguments)
+        {
+            device.synchronized();
+            check_device(device);
+        }
     }
 
     /// PyTorch's own kernel, if the operator copies bytes and needs no other.
@@ -208,7 +217,7 @@ impl Call {
         // SAFETY: by the caller.
         let kept = recording.keep(self.operator, unsafe { &(*stack).items()[below..] });
         // SAFETY: by the caller.
-        drop(unsafe { self.perform(stack, below) });
+        drop(unsafe { self.perform(stack, below, false) });
         // SAFETY: the results are where the arguments were.
         recording.add(self.operator, self.method, kept, unsafe { &(*stack).items()[below..] });
     }
@@ -222,17 +231,21 @@ impl Call {
         let arguments = unsafe { &(*stack).items()[below..] };
         let watch = Watch::begin(self.operator, arguments, self.target.index, is_mixed);
         // SAFETY: by the caller. What it gives keeps the arguments.
-        let _views = unsafe { self.perform(stack, below) };
+        let _views = unsafe { self.perform(stack, below, true) };
         // SAFETY: the results are where the arguments were.
         watch.end(unsafe { &(*stack).items()[below..] });
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
+        if let (Some(_), Ok(device)) = (self.operator.assertion, device::get(i32::from(self.target.index))) {
+            check_device(device);
+        }
     }
 
-    /// Computes: takes the arguments off the stack, from `below` up, and puts the results there.
+    /// Computes: takes the arguments off the stack, from `below` up, and puts the results there. With `is_live`, assertions of the
+    /// kernel count: one that is captured runs later.
     ///
     /// # Safety
     /// The stack ends with the operator's arguments.
-    unsafe fn perform(&self, stack: *mut Stack, below: usize) -> Views {
+    unsafe fn perform(&self, stack: *mut Stack, below: usize, is_live: bool) -> Views {
         let Self { operator, method, handle, keys, target } = *self;
         // SAFETY: by the caller.
         let values = unsafe { (*stack).items() };
@@ -267,8 +280,12 @@ impl Call {
                 // SAFETY: the arguments are on top of the stack.
                 unsafe { replace(operator, target.index, stack, below, |arguments| body(arguments, generator)) };
             }
-            // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
-            (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
+            (_, Some(kernel)) => match operator.assertion {
+                // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
+                None => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
+                // SAFETY: as above.
+                Some(assertion) => unsafe { self.assert(assertion, kernel, stack, below, is_live) },
+            },
             (_, None) => missing(operator),
         }
         drop(running);
@@ -282,6 +299,41 @@ impl Call {
         drop(redirect);
         drop(drawing);
         views
+    }
+}
+
+impl Call {
+    /// Calls the CPU's kernel. Where a GPU's would assert, it gets arguments that it accepts, and the device fails later.
+    ///
+    /// # Safety
+    /// The stack ends with the operator's arguments, from `below` up, with CPU tensors for CUDA tensors.
+    unsafe fn assert(&self, assertion: &Assertion, kernel: Kernel, stack: *mut Stack, below: usize, is_live: bool) {
+        let Self { operator, handle, target, .. } = *self;
+        // SAFETY: by the caller.
+        let call = move || unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) };
+        // SAFETY: by the caller.
+        let arguments: Vec<Value> = unsafe { &(*stack).items()[below..] }.iter().map(Value::another).collect();
+        let Err(error) = exception::caught(call) else { return };
+        let given = arguments.iter().cloned().map(Value::into_raw).collect();
+        let violation = assertion.violation(&Arguments::new(operator, target.index, given), &error);
+        let arguments = match &violation {
+            Some(violation) => violation.repaired(operator, arguments),
+            // The host refuses them on a GPU, too: the second call throws what the first one did.
+            None => arguments,
+        };
+        // SAFETY: the stack is ours, and what the kernel left of its arguments is released in their place.
+        unsafe {
+            (*stack).items()[below..].iter().for_each(object::release_value);
+            (*stack).end = (*stack).begin.add(below);
+            arguments.into_iter().for_each(|value| (*stack).push(value.into_raw()));
+        }
+        call();
+        if let (Some(violation), true, Ok(device)) = (violation, is_live, device::get(i32::from(target.index))) {
+            violation.report(operator, device);
+            if blocking::launches_block() {
+                device.synchronized();
+            }
+        }
     }
 }
 
@@ -434,9 +486,14 @@ fn wait_for_streams(index: i8) {
         return;
     }
     if let Some(stream) = current::stream(index) {
-        stream.synchronize();
+        stream.settle();
     }
+    check_device(device);
+}
+
+/// Throws PyTorch's error for a device that failed.
+fn check_device(device: &device::Device) {
     if let Err(error) = device.alive() {
-        exception::fail(&format!("CUDA error: {}", error_names::text(error.0)));
+        exception::cuda(error);
     }
 }

@@ -7,6 +7,7 @@
 //! without a CPU kernel of the same name is composed from others (`mapping`), or is a gap.
 
 mod allocator;
+mod asserts;
 mod bytes;
 mod current;
 mod cxx;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use dataplane::lock::Mutex;
 
+use super::asserts::{self, Assertion};
 use super::cxx::{BoxedFunction, IValue, MaybeHandle, OperatorHandle, OperatorName, Stack};
 use super::layout;
 use super::libtorch::torch;
@@ -143,6 +144,8 @@ pub(super) struct Operator {
     pub(super) takes_indices_of_cpu: bool,
     /// Whether it is [`names::COPY`].
     pub(super) is_copy: bool,
+    /// What its CUDA kernel asserts.
+    pub(super) assertion: Option<&'static Assertion>,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
     schema: OnceLock<Schema>,
@@ -175,6 +178,7 @@ impl Operator {
             waits: names::waits(name),
             takes_indices_of_cpu: names::takes_indices_of_cpu(name),
             is_copy: name == names::COPY,
+            assertion: asserts::find(name),
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),

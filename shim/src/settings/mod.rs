@@ -1,6 +1,7 @@
 //! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
 //! call returns "not initialized". The process is not killed for it, because it may never have wanted a GPU.
 
+pub(crate) mod blocking;
 pub(crate) mod hybrid;
 pub(crate) mod visible;
 

@@ -221,7 +221,7 @@ impl Event {
         if let Some(point) = self.ahead() {
             point.wait();
         }
-        all()[self.device as usize].output.flush();
+        all()[self.device as usize].synchronized();
     }
 
     /// Makes later work of `stream` wait for the event's latest record so far.

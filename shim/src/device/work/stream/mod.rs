@@ -267,8 +267,13 @@ impl Stream {
 
     /// Waits until [`Stream::is_idle`] holds for the work issued so far.
     pub(crate) fn synchronize(self: &Arc<Self>) {
+        self.settle();
+        self.device().synchronized();
+    }
+
+    /// The same where the program does not synchronize: it sees neither output nor errors of kernels.
+    pub(crate) fn settle(self: &Arc<Self>) {
         self.pending().iter().for_each(Point::wait);
-        self.device().output.flush();
     }
 
     /// Does `task` in stream order: immediately in the caller if nothing precedes it, else on the stream's thread.
@@ -575,7 +580,7 @@ pub(crate) fn synchronize_device(device: &Device) {
             stream.tail().wait();
         }
     }
-    device.output.flush();
+    device.synchronized();
 }
 
 #[cfg(test)]
