@@ -158,6 +158,7 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         ranks: Some(arguments.ranks),
         allow: &[],
         faults: &[],
+        sanitize: None,
         dry: None,
         alone: None,
         alone_report: None,

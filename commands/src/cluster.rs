@@ -73,6 +73,7 @@ fn topology(plan: &ClusterPlan) -> Result<i32, Trouble> {
         ranks: None,
         allow: &[],
         faults: &[],
+        sanitize: None,
         dry: None,
         alone: None,
         alone_report: None,

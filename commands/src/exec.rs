@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use protocol::env;
+use protocol::env::{self, BadValue};
 use protocol::fault::{self, Fault};
 use protocol::finding;
 use protocol::plan::ClusterPlan;
+use protocol::sanitizer::Sanitizers;
 use runner::case::Transport;
 use runner::check::exit::describe;
 use runner::execute::collect::reports;
@@ -64,6 +65,9 @@ pub struct ExecArgs {
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub allow: Vec<String>,
+    /// What else is checked while it runs, as under `sanitize` in a suite; or none [default: races,replicas]
+    #[arg(long, value_name = "LIST")]
+    pub sanitize: Option<String>,
     /// Planning without running
     #[command(flatten)]
     pub preflight: PreflightArgs,
@@ -112,6 +116,10 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
     let plan = plan(arguments.cluster.as_deref(), &arguments.devices)?;
     let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
     let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
+    if let Some(words) = &arguments.sanitize {
+        let named = |error| BadValue { variable: "--sanitize", ..error };
+        Sanitizers::parse(words).map_err(|error| Trouble::usage(named(error)))?;
+    }
     let alone = Alone::from_arguments(&arguments.alone, &plan).map_err(Trouble::usage)?;
     let file = arguments.alone.as_rank_report.as_deref();
     let file = file.map(|path| checked_report("--as-rank-report", path)).transpose()?;
@@ -124,6 +132,7 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         ranks: None,
         allow: &arguments.allow,
         faults: &faults,
+        sanitize: arguments.sanitize.as_deref(),
         dry: None,
         alone: alone.as_ref(),
         alone_report: file.as_deref(),
@@ -144,6 +153,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) allow: &'a [String],
     /// GPU faults to inject.
     pub(super) faults: &'a [Fault],
+    /// The sanitizers, in place of those that the environment names.
+    pub(super) sanitize: Option<&'a str>,
     /// Set if it runs without computing, for a preflight, which only looks at memory.
     pub(super) dry: Option<&'a Dry<'a>>,
     /// Set if it is one rank of a job without the others.
@@ -215,6 +226,9 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
     set_faults(&mut environment, arguments.faults);
+    if let Some(words) = arguments.sanitize {
+        environment.set(env::SANITIZE.name, words);
+    }
     let allows_gaps = arguments.allow.iter().any(|pattern| !finding::WORDS.contains(&pattern.as_str()));
     if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");

@@ -206,8 +206,9 @@ fn survivors_of_a_failed_rank_are_asked_to_end_before_they_are_killed() {
 fn what_cannot_run_is_said_before_anything_starts() {
     let machine = Machine::new();
     std::fs::write(machine.path("bad.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["--python", "3.12"], "unexpected argument '--python'"),
+        (&["--sanitize", "init,race"], "--sanitize=race: expected races, init"),
         (&["--report", "no/such/r.json"], "make it first"),
         (&["--cluster", "bad.yaml"], "bad.yaml:3:10"),
         (&["--device-count", "0"], "--device-count=0"),

@@ -134,6 +134,7 @@ impl Session<'_> {
             ranks: None,
             allow: &[],
             faults: &[],
+            sanitize: None,
             dry: Some(&dry),
             alone: self.alone.as_ref(),
             alone_report: None,

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 
+use super::asserts::Violation;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue};
 use super::generator::Drawing;
@@ -329,7 +330,7 @@ impl Work for Node {
             Ok(is_done) => is_done,
             Err(why) => {
                 let arguments = self.taken(self.arguments.iter().cloned().map(Value::into_raw).collect());
-                let violation = self.operator.assertion.and_then(|assertion| assertion.violation(&arguments, &why));
+                let violation = Violation::find(&arguments, &why);
                 if let Some(violation) = violation {
                     violation.report(self.operator, gpu);
                     return Ok(());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use abi::library::Library;
 
 use super::allocator::Redirect;
-use super::asserts::Assertion;
+use super::asserts::Violation;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
@@ -235,7 +235,9 @@ impl Call {
         // SAFETY: the results are where the arguments were.
         watch.end(unsafe { &(*stack).items()[below..] });
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
-        if let (Some(_), Ok(device)) = (self.operator.assertion, device::get(i32::from(self.target.index))) {
+        if self.operator.asserts
+            && let Ok(device) = device::get(i32::from(self.target.index))
+        {
             check_device(device);
         }
     }
@@ -280,12 +282,10 @@ impl Call {
                 // SAFETY: the arguments are on top of the stack.
                 unsafe { replace(operator, target.index, stack, below, |arguments| body(arguments, generator)) };
             }
-            (_, Some(kernel)) => match operator.assertion {
-                // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
-                None => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
-                // SAFETY: as above.
-                Some(assertion) => unsafe { self.assert(assertion, kernel, stack, below, is_live) },
-            },
+            // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
+            (_, Some(kernel)) if operator.asserts => unsafe { self.assert(kernel, stack, below, is_live) },
+            // SAFETY: as above.
+            (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
             (_, None) => missing(operator),
         }
         drop(running);
@@ -307,7 +307,7 @@ impl Call {
     ///
     /// # Safety
     /// The stack ends with the operator's arguments, from `below` up, with CPU tensors for CUDA tensors.
-    unsafe fn assert(&self, assertion: &Assertion, kernel: Kernel, stack: *mut Stack, below: usize, is_live: bool) {
+    unsafe fn assert(&self, kernel: Kernel, stack: *mut Stack, below: usize, is_live: bool) {
         let Self { operator, handle, target, .. } = *self;
         // SAFETY: by the caller.
         let call = move || unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) };
@@ -315,7 +315,7 @@ impl Call {
         let arguments: Vec<Value> = unsafe { &(*stack).items()[below..] }.iter().map(Value::another).collect();
         let Err(error) = exception::caught(call) else { return };
         let given = arguments.iter().cloned().map(Value::into_raw).collect();
-        let violation = assertion.violation(&Arguments::new(operator, target.index, given), &error);
+        let violation = Violation::find(&Arguments::new(operator, target.index, given), &error);
         let arguments = match &violation {
             Some(violation) => violation.repaired(operator, arguments),
             // The host refuses them on a GPU, too: the second call throws what the first one did.

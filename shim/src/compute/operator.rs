@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicU64;
 
 use dataplane::lock::Mutex;
 
-use super::asserts::{self, Assertion};
 use super::cxx::{BoxedFunction, IValue, MaybeHandle, OperatorHandle, OperatorName, Stack};
 use super::layout;
 use super::libtorch::torch;
@@ -144,8 +143,8 @@ pub(super) struct Operator {
     pub(super) takes_indices_of_cpu: bool,
     /// Whether it is [`names::COPY`].
     pub(super) is_copy: bool,
-    /// What its CUDA kernel asserts.
-    pub(super) assertion: Option<&'static Assertion>,
+    /// See [`names::asserts`].
+    pub(super) asserts: bool,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
     schema: OnceLock<Schema>,
@@ -178,7 +177,7 @@ impl Operator {
             waits: names::waits(name),
             takes_indices_of_cpu: names::takes_indices_of_cpu(name),
             is_copy: name == names::COPY,
-            assertion: asserts::find(name),
+            asserts: names::asserts(name),
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),

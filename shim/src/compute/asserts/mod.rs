@@ -8,12 +8,13 @@ use protocol::finding::FindingKind;
 
 use super::operator::Operator;
 use super::value::{Arguments, Value};
+use crate::call_site;
 use crate::device::Device;
 use crate::report::finding;
+use crate::sanitizer::source_line;
 
 /// An assertion in the kernel of an operator.
-#[derive(Debug)]
-pub(super) struct Assertion {
+struct Assertion {
     /// The operator, without namespace and overload.
     operator: &'static str,
     /// What of its arguments the kernel asserts.
@@ -69,24 +70,23 @@ const ASSERTIONS: &[Assertion] = &[
 ];
 
 /// The assertion in the kernel of the operator `aten::NAME.OVERLOAD`.
-pub(super) fn find(name: &str) -> Option<&'static Assertion> {
+fn find(name: &str) -> Option<&'static Assertion> {
     let base = name.strip_prefix("aten::")?.split('.').next()?;
     ASSERTIONS.iter().find(|assertion| assertion.operator == base)
 }
 
-impl Assertion {
-    /// The first argument that violates it, among arguments that are CPU tensors; `error` is what the CPU's kernel said.
-    pub(super) fn violation(&self, arguments: &Arguments, error: &str) -> Option<Violation> {
-        let mut found = (self.check)(arguments)?;
+impl Violation {
+    /// The first argument that violates an assertion of the operator's kernel, among arguments that are CPU tensors; `error` is
+    /// what the CPU's kernel said.
+    pub(super) fn find(arguments: &Arguments, error: &str) -> Option<Violation> {
+        let mut found = (find(&arguments.operator.name)?.check)(arguments)?;
         // Then the text is the program's.
         if arguments.operator.name == "aten::_assert_async.msg" {
             error.lines().next().unwrap_or_default().clone_into(&mut found.expression);
         }
         Some(found)
     }
-}
 
-impl Violation {
     /// The arguments with one that the kernel accepts: what a failed kernel leaves is never seen.
     pub(super) fn repaired(&self, operator: &Operator, mut arguments: Vec<Value>) -> Vec<Value> {
         let place = operator.schema().place(self.argument);
@@ -109,8 +109,9 @@ impl Violation {
              Assertion `{expression}` failed.\n"
         ));
         let name = operator.name.split('.').next().unwrap_or_default();
-        let sentence =
-            format!("{name} on device {}: {what}: the kernel's assertion `{expression}` fails", device.ordinal);
+        let place = call_site::of_mistake().map_or_else(String::new, source_line::called);
+        let ordinal = device.ordinal;
+        let sentence = format!("{name} on device {ordinal}{place}: {what}; its kernel asserts `{expression}`");
         finding::record(FindingKind::DeviceAssert, &operator.name, None, sentence);
     }
 }
@@ -118,6 +119,7 @@ impl Violation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compute::mapping::names;
 
     #[test]
     fn an_operator_is_found_by_its_name_without_overload() {
@@ -125,5 +127,8 @@ mod tests {
         assert!(find("aten::scatter_add_").is_some_and(|found| found.operator == "scatter_add_"));
         assert!(find("aten::nll_loss_forward.output").is_some());
         assert!(find("aten::add.Tensor").is_none() && find("prims::gather").is_none());
+        let mut operators: Vec<&str> = ASSERTIONS.iter().map(|assertion| assertion.operator).collect();
+        operators.sort_unstable();
+        assert_eq!(operators, names::ASSERTING);
     }
 }
