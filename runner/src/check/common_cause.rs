@@ -30,7 +30,7 @@ struct Race<'a> {
 
 impl Race<'_> {
     /// From `A on STREAM of device 0 reads 8 bytes that B on STREAM of device 0 writes (called at LINE), and ...`.
-    fn of(finding: &Finding) -> Option<Race<'_>> {
+    fn from_finding(finding: &Finding) -> Option<Race<'_>> {
         if finding.kind != FindingKind::Race {
             return None;
         }
@@ -52,9 +52,9 @@ fn stream(access: &str) -> Option<&str> {
 pub fn by_cause(findings: Vec<Finding>) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     for finding in findings {
-        let race = Race::of(&finding);
-        let known =
-            race.and_then(|race| causes.iter_mut().find(|cause| Race::of(&cause.first).as_ref() == Some(&race)));
+        let race = Race::from_finding(&finding);
+        let known = race
+            .and_then(|race| causes.iter_mut().find(|cause| Race::from_finding(&cause.first).as_ref() == Some(&race)));
         match known {
             Some(cause) => cause.others.push(finding),
             None => causes.push(Cause { first: finding, others: Vec::new() }),
