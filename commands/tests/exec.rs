@@ -309,7 +309,7 @@ fn a_preflight_runs_where_it_is_asked_to_and_computes_the_rest() {
         let report = std::fs::read(machine.path("p.json")).unwrap_or_default();
         (output, serde_json::from_slice::<serde_json::Value>(&report).unwrap_or_default())
     };
-    let (output, report) = preflight(&["--profiles", "a100,t4", "--probe", "BATCH=8"]);
+    let (output, report) = preflight(&["--profiles", "a100,t4", "--probe", "BATCH=8", "--smallest"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     // Of the runs, only the first shows its output.
     assert!(text(&output.stdout).starts_with("a100 skip none 8 sh\n# Preflight\n"), "{}", text(&output.stdout));
@@ -336,6 +336,8 @@ fn a_preflight_runs_where_it_is_asked_to_and_computes_the_rest() {
         "{}",
         text(&output.stderr)
     );
+    assert_eq!(report["smallest"], serde_json::Value::Null, "nobody asked");
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::doubt::{Doubt, Reason};
 use super::observed::{Line, Use};
 use super::rules::{Growth, Verdict};
 
@@ -52,6 +53,8 @@ pub(super) struct Run {
     pub(super) not_simulated: Vec<String>,
     /// What could not be observed.
     pub(super) trouble: Vec<String>,
+    /// Why the run may not show what the program needs.
+    pub(super) doubts: Vec<Doubt>,
 }
 
 /// What is known about one GPU model.
@@ -121,12 +124,29 @@ fn signed(bytes: i64) -> String {
 }
 
 impl Preflight {
+    /// Whether the program ran wherever it was asked to, but a run proves nothing.
+    pub(super) fn is_unsure(&self) -> bool {
+        let is_for_lack_of_numbers = |run: &Run| run.doubts.iter().any(|doubt| doubt.reason != Reason::Unwatched);
+        self.runs.iter().all(|run| run.outcome != Outcome::Failed) && self.runs.iter().any(is_for_lack_of_numbers)
+    }
+
     /// As Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!("# Preflight\n\n`{}`\n\n", self.command.join(" "));
         for row in self.profiles.iter().filter(|row| row.is_asked_for) {
             let verdict = row.verdict.words();
             text += &format!("**{}** ({}): {verdict}{}\n\n", row.id, gib(row.memory_bytes), self.why(row));
+        }
+        for run in &self.runs {
+            for doubt in &run.doubts {
+                let line = format!("- {}\n", doubt.sentence);
+                if !text.contains(&line) {
+                    text += &line;
+                }
+            }
+        }
+        if self.runs.iter().any(|run| !run.doubts.is_empty()) {
+            text.push('\n');
         }
         if let Some(id) = &self.smallest {
             text += &format!("The smallest GPU on which it ran: **{id}**\n\n");
@@ -210,6 +230,15 @@ impl Preflight {
                     ": the command ended with {} for a reason other than memory, so there is no verdict",
                     run.exit_code
                 )
+            }
+            (Verdict::Unsure, Some(run)) if run.doubts.iter().any(|doubt| doubt.reason == Reason::Unwatched) => {
+                ": there is no verdict, because PyTorch's allocator was not watched".to_owned()
+            }
+            (Verdict::Unsure, Some(run)) if run.outcome == Outcome::Completed => {
+                format!(": this run needed {}, but it does not show what the program needs", gib(run.needed_bytes))
+            }
+            (Verdict::Unsure, Some(run)) if run.outcome == Outcome::OutOfMemory => {
+                ": it ran out of memory, but not for numbers that it computes".to_owned()
             }
             _ => String::new(),
         }
@@ -325,6 +354,7 @@ mod tests {
             uses: vec![device],
             not_simulated: vec!["libcusolver.cusolverDnSgetrf".into()],
             trouble: Vec::new(),
+            doubts: Vec::new(),
         }
     }
 

@@ -1,9 +1,11 @@
 """Watches PyTorch's allocator for `ftest exec --preflight`, and writes its observations beside this file when the process
 ends."""
 
+import functools
 import os
 import re
 import sys
+import weakref
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Maximum number of allocator events kept; older ones are forgotten.
@@ -16,6 +18,7 @@ def begin(torch):
     if not torch.version.cuda:
         return
     state = {"torch": torch.__version__, "devices": {}, "trouble": []}
+    training = Training(torch)
 
     def start():
         for step in (record, replace_cudnn):
@@ -23,7 +26,7 @@ def begin(torch):
                 step(torch, state)
             except Exception as error:
                 state["trouble"].append(f"{step.__name__}: {type(error).__name__}: {error}")
-        leave(torch, state)
+        leave(torch, state, training)
 
     # Before the first allocation: when CUDA is initialized, or now if it is.
     torch.cuda._lazy_call(start)
@@ -62,7 +65,7 @@ def keep_peaks(torch, state):
         kept["retries"], kept["ooms"] = stats.get("num_alloc_retries", 0), stats.get("num_ooms", 0)
 
 
-def leave(torch, state):
+def leave(torch, state, training):
     """Writes the observations at the end of the process, even one without Python's exit handlers."""
     import atexit
 
@@ -74,7 +77,7 @@ def leave(torch, state):
             return
         is_done.append(True)
         try:
-            write(torch, state)
+            write(torch, state, training)
         except Exception as error:
             print(f"ftest exec: preflight: PyTorch's allocator cannot be read: {type(error).__name__}: {error}", file=sys.stderr)
 
@@ -86,7 +89,7 @@ def leave(torch, state):
     os._exit = leave_without_handlers
 
 
-def write(torch, state):
+def write(torch, state, training):
     import json
 
     keep_peaks(torch, state)
@@ -101,11 +104,85 @@ def write(torch, state):
         refused = [event for event in trace if event["action"] == "oom"]
         if refused:
             kept["refused"] = {"bytes": refused[-1]["size"], **whose.site(refused[-1])}
-    report = {**state, "pid": os.getpid(), "architectures": torch.cuda.get_arch_list(), "devices": list(state["devices"].values())}
+    report = {
+        **state,
+        "pid": os.getpid(),
+        "architectures": torch.cuda.get_arch_list(),
+        "untrained": training.untrained(),
+        "devices": list(state["devices"].values()),
+    }
     path = os.path.join(HERE, f"torch-{os.getpid()}.json")
     with open(path + ".part", "w") as file:
         json.dump(report, file)
     os.rename(path + ".part", path)
+
+
+class Training:
+    """Whether a program that was about to train did: a run that ended before the first backward pass or the first step of an optimizer
+    does not show what these need."""
+
+    def __init__(self, torch):
+        self.whose = Owner(torch)
+        self.optimizer = self.parameter = None
+        self.passes = self.steps = 0
+        self.is_evaluated, self.parameters = False, []
+        optimizer, module, this = torch.optim.Optimizer, torch.nn.Module, self
+
+        def after(owner, name, note):
+            body = getattr(owner, name)
+
+            @functools.wraps(body)
+            def call(*arguments, **named):
+                result = body(*arguments, **named)
+                note(*arguments, **named)
+                return result
+
+            setattr(owner, name, call)
+
+        def made(*_, **__):
+            this.optimizer = this.optimizer or this.line()
+
+        def passed(*_, **__):
+            this.passes += 1
+
+        def stepped(*_, **__):
+            this.steps += 1
+
+        def evaluates(module, mode=True, requires_grad=True):
+            this.is_evaluated |= not (mode and requires_grad)
+
+        def registered(module, name, parameter):
+            if parameter is not None and parameter.requires_grad:
+                this.parameter = this.parameter or this.line()
+                this.parameters.append(weakref.ref(parameter))
+
+        after(optimizer, "__init__", made)
+        after(module, "train", evaluates)
+        after(module, "requires_grad_", evaluates)
+        sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
+        sys.modules["torch.nn.modules.module"].register_module_parameter_registration_hook(registered)
+        # `Tensor.backward` and `torch.autograd.grad` end here.
+        after(torch.autograd, "_engine_run_backward", passed)
+
+    def line(self):
+        frame = sys._getframe(2)
+        while frame is not None and not self.whose.is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        return f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""
+
+    def untrained(self):
+        """Why the run shows no training, or None."""
+        if self.optimizer is not None:
+            missing = [what for what, count in (("no backward pass", self.passes), ("no step of the optimizer", self.steps)) if not count]
+            return f"it made an optimizer{self.optimizer}, but {' and '.join(missing)} ran" if missing else None
+        left = [parameter for parameter in (reference() for reference in self.parameters) if parameter is not None]
+        is_frozen = left and not any(parameter.requires_grad for parameter in left)
+        if self.parameter is None or self.passes or self.is_evaluated or is_frozen:
+            return None
+        return (
+            f"its parameters{self.parameter} require gradients, but no backward pass ran (a model that is not meant to be trained says so by "
+            "`model.eval()` or `model.requires_grad_(False)`)"
+        )
 
 
 def live_at_peak(blocks, trace):
@@ -186,8 +263,6 @@ class Owner:
 def compute_objects(torch):
     """Makes objects exchanged by ranks arrive: sizes that PyTorch computes with kernels are computed on the host in the
     meantime."""
-    import functools
-
     c10d, aten = torch.distributed.distributed_c10d, torch.ops.aten
     computed = {aten.max.default, aten.sum.default, aten.cat.default, aten.add.Tensor, aten.add_.Tensor, aten.gt.Tensor, aten.lt.Tensor}
 

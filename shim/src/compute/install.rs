@@ -18,7 +18,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{allocator, forward, host, object, relation, training};
+use super::{after_torch, allocator, forward, host, object, relation, training};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture;
@@ -33,6 +33,7 @@ static DONE: Mutex<Option<HashSet<(u16, String)>>> = Mutex::new(None);
 /// A library with GPU code registered itself: it may have added operators.
 pub(crate) fn library_loaded() {
     CHANGED.store(true, Ordering::Relaxed);
+    after_torch::watch();
     // PyTorch keeps its memory, streams and events until the process ends; communicators it destroys when asked to.
     left::exempt_where(|| Libraries::find().is_some());
 }
@@ -53,6 +54,9 @@ pub(crate) fn before_call() {
 fn look() {
     // A CUDA call from inside of what follows, or from another thread meanwhile, goes on without.
     let Some(mut done) = DONE.try_lock() else { return };
+    if Libraries::find().is_some() {
+        after_torch::note();
+    }
     if settings::get().map_or(true, |settings| settings.compute != Compute::Cpu) {
         // Whose parts of the caching allocator's memory are is not seen.
         owner::is_blind();

@@ -6,6 +6,7 @@
 //! tensors. Everything above the kernels (autograd, autocast, checks, caching, streams) is PyTorch's own. An operator
 //! without a CPU kernel of the same name is composed from others (`mapping`), or is a gap.
 
+mod after_torch;
 mod allocator;
 mod bytes;
 mod current;
