@@ -145,6 +145,9 @@ pub struct DeviceReport {
     /// The calls of the only rank that exists (`ftest exec --as-rank`), by communicator, operation and datatype.
     #[serde(default)]
     pub alone: Vec<AloneCalls>,
+    /// What the host read though nobody had computed it, when nothing computes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_reads: Vec<UnknownRead>,
     /// `clamp`, `managed`, `mapped_host` or `spill_cpu` (mode `hybrid`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_policy: Option<String>,
@@ -206,6 +209,18 @@ pub struct BackingGpu {
     pub total_memory: u64,
     /// Bytes that this process held of it at exit, as asked for.
     pub used_memory: u64,
+}
+
+/// The host read memory of a GPU that holds no number of the program, because nothing computed (`FAKEGPU_COMPUTE=skip`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnknownRead {
+    /// Who read it, where, and who would have computed it.
+    pub sentence: String,
+    /// True: floating-point numbers; false: sizes, conditions, or not known.
+    pub is_real: bool,
+    /// How often.
+    pub count: u64,
 }
 
 /// Operations of a rank that is looked at by itself.

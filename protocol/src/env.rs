@@ -214,6 +214,8 @@ variables! {
         "What a [relation](suites.md#holds_under) changes in a program that uses PyTorch: how many processes load data, or how large the buckets of DistributedDataParallel are.", Scope::Ours;
     AFTER_TORCH = "FTEST_AFTER_TORCH", "directories, set by ftest exec", "-",
         "Each has a `sitecustomize.py` that runs in a program which imports PyTorch, even if the program's Python looks for none there.", Scope::Ours;
+    ASSUME = "FTEST_ASSUME", "`balanced`, set by ftest exec --assume", "-",
+        "What choices among numbers that nobody computed turn out to be, when nothing computes: `balanced` chooses everything equally often.", Scope::Ours;
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so none outlives it.", Scope::Ours;
     AGENT_TOKEN = "FTEST_AGENT_TOKEN", "text of 16 to 1024 bytes", "-",

@@ -125,12 +125,13 @@ impl Session<'_> {
         gpus.dedup();
         let gpu = gpus.join(",");
         let value = probe.map(|probe| format!(", {}", probe.words())).unwrap_or_default();
-        eprintln!("ftest exec: preflight on {gpu}{value}; nothing is computed");
+        let times = if self.runs.is_empty() { ", and times that the program prints mean nothing" } else { "" };
+        eprintln!("ftest exec: preflight on {gpu}{value}; nothing large is computed{times}");
         let command: Vec<OsString> = match probe {
             Some(probe) => self.arguments.command.iter().map(|word| probe.put_into(word)).collect(),
             None => self.arguments.command.clone(),
         };
-        let dry = Dry::new(probe, self.runs.is_empty());
+        let dry = Dry::new(probe, self.arguments.preflight.assume.as_deref(), self.runs.is_empty());
         let code = exec::run_plan(&ExecPlan {
             program: exec::PROGRAM,
             plan,
@@ -161,6 +162,7 @@ impl Session<'_> {
             not_simulated: seen.gaps.clone(),
             trouble: seen.trouble.clone(),
             doubts: seen.doubts.clone(),
+            numbers_read: seen.numbers.clone(),
         };
         self.runs.push((run, seen));
         Ok(self.runs.len() - 1)
@@ -218,6 +220,7 @@ impl Session<'_> {
             runs: self.runs.iter().map(|(run, _)| run.clone()).collect(),
             profiles,
             growth,
+            assumed: self.arguments.preflight.assume.clone(),
             not_known: report::NOT_KNOWN,
         })
     }

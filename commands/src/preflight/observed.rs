@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use protocol::device_report::{DeviceReport, Tally};
+use protocol::device_report::{DeviceReport, Tally, UnknownRead};
 use runner::execute::collect::{gaps, reports};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,9 @@ struct Watched {
     /// Why it did not train, if it was about to.
     #[serde(default)]
     untrained: Option<String>,
+    /// Where the program decides by numbers that nobody computed.
+    #[serde(default)]
+    decisions: Vec<String>,
     devices: Vec<Allocator>,
 }
 
@@ -125,6 +128,8 @@ pub(super) struct Observed {
     pub(super) trouble: Vec<String>,
     /// Why the run may not show what the program needs.
     pub(super) doubts: Vec<Doubt>,
+    /// Floating-point numbers that the program read, though nobody had computed them.
+    pub(super) numbers: Vec<String>,
 }
 
 /// Reads the files left by a command that ended with `code`.
@@ -156,12 +161,26 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
         let pid = report.measured.pid;
         let of_torch = watched.remove(&pid);
         let whose = report.measured.rank.map_or_else(|| "the program".to_owned(), |rank| format!("rank {rank}"));
-        let mut doubt = |reason, sentence| observed.doubts.push(Doubt { reason, sentence });
+        let doubts = &mut observed.doubts;
+        let mut doubt = |reason, sentence| doubts.push(Doubt { reason, sentence });
+        for read in &report.unknown_reads {
+            let UnknownRead { sentence, count, .. } = read;
+            let times = if *count > 1 { format!(", {count} times") } else { String::new() };
+            let sentence = format!("in {whose}, {sentence}{times}");
+            if read.is_real {
+                observed.numbers.push(sentence);
+            } else {
+                doubt(Reason::UnknownNumbers, sentence);
+            }
+        }
         let takes_memory = report.devices.iter().any(|device| device.pages_peak > 0);
         if takes_memory && is_marked("loaded", pid) && !is_marked("begun", pid) {
             let sentence =
                 format!("nobody could watch PyTorch's allocator in {whose}: its Python did not run ftest's code");
             doubt(Reason::Unwatched, sentence);
+        }
+        for decision in of_torch.iter().flat_map(|watched| &watched.decisions) {
+            doubt(Reason::UnknownNumbers, format!("in {whose}, {decision}"));
         }
         if let Some(why) = of_torch.as_ref().and_then(|watched| watched.untrained.as_ref()) {
             doubt(Reason::Untrained, format!("{whose} did not train: {why}"));

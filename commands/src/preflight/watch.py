@@ -1,6 +1,7 @@
 """Watches PyTorch's allocator for `ftest exec --preflight`, and writes its observations beside this file when the process
 ends."""
 
+import ctypes
 import functools
 import os
 import re
@@ -17,8 +18,9 @@ LINES = 20
 def begin(torch):
     if not torch.version.cuda:
         return
-    state = {"torch": torch.__version__, "devices": {}, "trouble": []}
+    state = {"torch": torch.__version__, "devices": {}, "trouble": [], "decisions": []}
     training = Training(torch)
+    follow_numbers(torch, state)
 
     def start():
         for step in (record, replace_cudnn):
@@ -30,8 +32,6 @@ def begin(torch):
 
     # Before the first allocation: when CUDA is initialized, or now if it is.
     torch.cuda._lazy_call(start)
-    if torch.distributed.is_available():
-        compute_objects(torch)
 
 
 def record(torch, state):
@@ -185,6 +185,69 @@ class Training:
         )
 
 
+def follow_numbers(torch, state):
+    """Programs print the numbers that they read by `item()`, but some decide by them: a comparison of one that nobody computed is
+    noted."""
+    is_known = ctypes.CDLL(None).ftest_is_known
+    is_known.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+    whose, item = Owner(torch), torch.Tensor.item
+
+    def place():
+        frame = sys._getframe(2)
+        while frame.f_back is not None and not whose.is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    class Unknown(float):
+        def __reduce__(self):
+            return float, (float(self),)
+
+    def deciding(name):
+        body = getattr(float, name)
+
+        def call(self, *others):
+            sentence = f"{place()} decides by a number that nobody computed, read by item() at {self.origin}"
+            if sentence not in state["decisions"]:
+                state["decisions"].append(sentence)
+            return body(self, *others)
+
+        setattr(Unknown, name, call)
+
+    def passing(name):
+        body = getattr(float, name)
+
+        def call(self, *others):
+            result = body(self, *others)
+            return unknown(result, self.origin) if type(result) is float else result
+
+        setattr(Unknown, name, call)
+
+    def unknown(value, origin):
+        number = Unknown(value)
+        number.origin = origin
+        return number
+
+    for name in ("__bool__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__int__", "__floor__", "__ceil__", "__trunc__"):
+        deciding(name)
+    # A class that defines equality has no hash otherwise.
+    Unknown.__hash__ = float.__hash__
+    for name in ("add", "sub", "mul", "truediv", "pow", "mod"):
+        passing(f"__{name}__")
+        passing(f"__r{name}__")
+    for name in ("__neg__", "__pos__", "__abs__", "__round__"):
+        passing(name)
+
+    @functools.wraps(item)
+    def read(self):
+        if type(self) is not torch.Tensor or not self.is_cuda or not self.is_floating_point():
+            return item(self)
+        known = is_known(self.data_ptr(), self.element_size())
+        value = item(self)
+        return value if known else unknown(value, place())
+
+    torch.Tensor.item = read
+
+
 def live_at_peak(blocks, trace):
     """The blocks allocated at the peak, as (bytes, who allocated it): from the current ones, going backwards through the
     events."""
@@ -238,12 +301,12 @@ class Owner:
 
     def is_users(self, file):
         installed = "/site-packages/" in file or "/dist-packages/" in file
-        return not (installed or file.startswith(("<frozen", self.torch, self.standard, HERE)))
+        return not (installed or file.startswith(("<frozen", self.torch, self.standard)))
 
     def site(self, source):
         """The line of a block or an event; for None, which the events no longer contain."""
         source = source or {}
-        frames = [frame for frame in source.get("frames") or [] if not frame["filename"].startswith(HERE)]
+        frames = [frame for frame in source.get("frames") or [] if not frame["filename"].startswith("<frozen")]
         own = [frame for frame in frames if self.is_users(frame["filename"])]
         forward = [] if own else self.forward(source)
         chosen = own or forward or frames
@@ -258,47 +321,6 @@ class Owner:
         lines = [re.match(r'\s*File "(.*)", line (\d+), in (.*)', text) for text in source.get("forward_frames") or []]
         frames = [{"filename": line[1], "line": int(line[2]), "name": line[3]} for line in reversed(lines) if line]
         return [frame for frame in frames if self.is_users(frame["filename"])]
-
-
-def compute_objects(torch):
-    """Makes objects exchanged by ranks arrive: sizes that PyTorch computes with kernels are computed on the host in the
-    meantime."""
-    c10d, aten = torch.distributed.distributed_c10d, torch.ops.aten
-    computed = {aten.max.default, aten.sum.default, aten.cat.default, aten.add.Tensor, aten.add_.Tensor, aten.gt.Tensor, aten.lt.Tensor}
-
-    def wrapped(body):
-        @functools.wraps(body)
-        def call(*arguments, **named):
-            from torch.utils._python_dispatch import TorchDispatchMode
-            from torch.utils._pytree import tree_leaves, tree_map_only
-
-            class OnHost(TorchDispatchMode):
-                def __torch_dispatch__(self, operator, types, given=(), options=None):
-                    everything = (given, options or {})
-                    tensors = [leaf for leaf in tree_leaves(everything) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
-                    if operator not in computed or not tensors:
-                        return operator(*everything[0], **everything[1])
-                    if operator is aten.add_.Tensor:
-                        return given[0].copy_(given[0].cpu() + given[1].cpu())
-                    there, options = tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), everything)
-                    return tree_map_only(torch.Tensor, lambda tensor: tensor.to(tensors[0].device), operator(*there, **options))
-
-            with OnHost():
-                return body(*arguments, **named)
-
-        return call
-
-    for name in (
-        "all_gather_object",
-        "gather_object",
-        "scatter_object_list",
-        "broadcast_object_list",
-        "send_object_list",
-        "recv_object_list",
-    ):
-        body = wrapped(getattr(c10d, name))
-        setattr(c10d, name, body)
-        setattr(torch.distributed, name, body)
 
 
 def replace_cudnn(torch, state):

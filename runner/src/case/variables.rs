@@ -37,6 +37,7 @@ const OUTER_NAMES: &[&str] = &[
     "FTEST_TENSORS",
     "FTEST_RELATION",
     "FTEST_AFTER_TORCH",
+    "FTEST_ASSUME",
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",

@@ -31,7 +31,7 @@ pub(super) struct Functor {
     table: *const *const c_void,
     references: AtomicU64,
     pub(super) operator: &'static Operator,
-    method: Method,
+    pub(super) method: Method,
 }
 
 unsafe extern "C-unwind" fn nothing(_this: *mut c_void) {}
@@ -57,16 +57,16 @@ pub(super) fn functor(operator: &'static Operator, method: Method) -> *mut c_voi
 
 /// What the arguments imply about devices.
 #[derive(Clone, Copy)]
-struct Placement {
+pub(super) struct Placement {
     /// The GPU that computes.
-    device: i8,
+    pub(super) device: i8,
     /// Whether PyTorch has to be asked if the devices are compatible.
-    is_mixed: bool,
+    pub(super) is_mixed: bool,
     /// Whether any of the tensors is not a plain one.
-    has_special: bool,
+    pub(super) has_special: bool,
 }
 
-fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
+pub(super) fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
     let mut devices = Devices { device: None, is_mixed: false, has_special: false };
     for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
         match kind {
@@ -149,17 +149,17 @@ pub(super) unsafe extern "C-unwind" fn compute(
 }
 
 /// An operator being called.
-struct Call {
-    operator: &'static Operator,
-    method: Method,
-    handle: *const OperatorHandle,
-    keys: u64,
-    target: Device,
+pub(super) struct Call {
+    pub(super) operator: &'static Operator,
+    pub(super) method: Method,
+    pub(super) handle: *const OperatorHandle,
+    pub(super) keys: u64,
+    pub(super) target: Device,
 }
 
 impl Call {
     /// Throws for what cannot be computed, or what PyTorch refuses; returns the recording if the current stream captures.
-    fn admit(&self, arguments: &[IValue], placement: Placement) -> Option<Recording> {
+    pub(super) fn admit(&self, arguments: &[IValue], placement: Placement) -> Option<Recording> {
         let Self { operator, method, handle, keys, .. } = *self;
         if let Method::Gap = method {
             missing(operator);
@@ -186,7 +186,7 @@ impl Call {
     }
 
     /// Pending work of the GPUs that it uses happens first.
-    fn wait(&self, arguments: &[IValue], is_mixed: bool) {
+    pub(super) fn wait(&self, arguments: &[IValue], is_mixed: bool) {
         if is_mixed {
             wait_for_all(self.operator, arguments);
         } else {
@@ -232,7 +232,7 @@ impl Call {
     ///
     /// # Safety
     /// The stack ends with the operator's arguments.
-    unsafe fn perform(&self, stack: *mut Stack, below: usize) -> Views {
+    pub(super) unsafe fn perform(&self, stack: *mut Stack, below: usize) -> Views {
         let Self { operator, method, handle, keys, target } = *self;
         // SAFETY: by the caller.
         let values = unsafe { (*stack).items() };
@@ -289,7 +289,7 @@ impl Call {
 ///
 /// # Safety
 /// The stack holds the operator's arguments from there on.
-unsafe fn replace(
+pub(super) unsafe fn replace(
     operator: &'static Operator,
     device: i8,
     stack: *mut Stack,
@@ -309,7 +309,7 @@ unsafe fn replace(
 }
 
 /// For an operator that nothing here computes: NotImplementedError, and a gap.
-fn missing(operator: &'static Operator) -> ! {
+pub(super) fn missing(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
         "{}: this operator has no CPU kernel that could compute it on the simulated GPU (a gap of ftest, not of the program)",
@@ -354,7 +354,7 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
 }
 
 /// Runs PyTorch's own CUDA kernel, whose launches do not count as gaps, and returns its results.
-fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
+pub(super) fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
     struct Trial(Stack);
     impl Drop for Trial {
         fn drop(&mut self) {
@@ -396,7 +396,7 @@ fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8
 }
 
 /// True if PyTorch's `copy_` needs no kernel: same datatype, and both contiguous.
-fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
+pub(super) fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
     let [to, from, ..] = arguments else { return false };
     let (Some(to), Some(from)) = (Tensor::in_slot(to), Tensor::in_slot(from)) else { return false };
     // Bits for lazily conjugated or negated tensors are functionality keys; tensors that differ in them need a kernel.

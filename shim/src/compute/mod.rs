@@ -8,6 +8,7 @@
 
 mod after_torch;
 mod allocator;
+mod assumed;
 mod bytes;
 mod current;
 mod cxx;
@@ -27,6 +28,7 @@ mod object;
 mod operator;
 mod relation;
 mod returned;
+mod skim;
 mod sums;
 mod symbols;
 mod training;

@@ -12,7 +12,7 @@ use protocol::device_report::{
 };
 
 use super::counters::{self, Counters};
-use super::{finding, gaps, left, operators};
+use super::{finding, gaps, left, operators, unknown_reads};
 use crate::process::{at_exit, rank};
 use crate::settings::visible::{self, Visible};
 use crate::settings::{self, GapPolicy, Settings};
@@ -113,6 +113,7 @@ fn make(settings: &Settings) -> DeviceReport {
         devices,
         gaps: gaps::all().into_iter().map(gap).collect(),
         alone: alone::calls(),
+        unknown_reads: unknown_reads::all(),
         oom_policy: None,
         hybrid_stats: None,
         backing_gpus: Vec::new(),

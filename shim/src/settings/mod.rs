@@ -114,6 +114,8 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterPlan>,
     /// Whether PyTorch's operators compute.
     pub(crate) compute: Compute,
+    /// Whether choices among numbers that nobody computed are balanced.
+    pub(crate) assumes_balance: bool,
     /// The time between two events with kernels in between.
     pub(crate) event_clock: EventClock,
     /// Which cuBLAS products are computed.
@@ -250,6 +252,8 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         gpus,
         cluster,
         compute,
+        assumes_balance: given(&names::ASSUME)
+            .map_or(Ok(false), |value| names::ASSUME.choose(&value, &["balanced"]).map(|_| true))?,
         event_clock,
         gemm,
         // Without a coordinator, nobody compares replicas; without numbers or other ranks, there is nothing to compare.

@@ -11,6 +11,7 @@ use crate::device::work::stream::Stream;
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
+use crate::sanitizer::known::{self, Origin};
 use crate::sanitizer::races::{self, Access};
 use crate::settings::{self, Compute};
 
@@ -210,7 +211,12 @@ impl BoxCopy {
         if init::is_wanted() {
             follow(to, from, extent, source, target);
         }
-        if stays_undone(&[source, target], extent) {
+        let is_undone = stays_undone(&[source, target], extent) && !comes_from_known(from, extent, source);
+        if known::is_wanted() {
+            // SAFETY: the box in device memory was just checked.
+            unsafe { pass_on(to, from, extent, [source, target], is_undone) };
+        }
+        if is_undone {
             if waits {
                 stream.synchronize();
             }
@@ -350,6 +356,10 @@ impl BoxFill {
             rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
         }
         let is_done = !stays_undone(&[target], extent);
+        if known::is_wanted() && matches!(target, Known::Device(_)) {
+            let origin = if is_done { Origin::Known } else { known::undone(finding::function()) };
+            rows(to, to, extent).for_each(|(row, _)| known::put(row, extent.width, origin));
+        }
         let task = move || {
             if is_done {
                 // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
@@ -383,6 +393,35 @@ fn stays_undone(places: &[Known], extent: Extent) -> bool {
     extent.bytes() > protocol::skip::MOVED
         && places.iter().any(|known| matches!(known, Known::Device(_)))
         && settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
+}
+
+/// Whether a copy moves numbers of the GPU that are known, which costs no memory that was not touched.
+fn comes_from_known(from: Layout, extent: Extent, source: Known) -> bool {
+    matches!(source, Known::Device(_))
+        && known::is_wanted()
+        && known::unknown(rows(from, from, extent).map(|(row, _)| (row, extent.width))).is_none()
+}
+
+/// Which bytes are known after a copy, if nothing computes. The host gets zeros for those that are not.
+///
+/// # Safety
+/// The box at `from` is in live memory, if that is a device's.
+unsafe fn pass_on(to: Layout, from: Layout, extent: Extent, [source, target]: [Known; 2], is_undone: bool) {
+    let is_device = |known| matches!(known, Known::Device(_));
+    let call = finding::function();
+    if is_device(target) {
+        for (to, from) in rows(to, from, extent) {
+            match (is_undone, is_device(source)) {
+                (true, _) => known::put(to, extent.width, known::undone(call)),
+                (false, true) => known::copied(to, from, extent.width),
+                (false, false) => known::put(to, extent.width, Origin::Known),
+            }
+        }
+    } else if is_device(source) {
+        let pieces: Vec<_> = rows(to, from, extent).map(|(_, address)| (address, extent.width)).collect();
+        // SAFETY: by the caller.
+        unsafe { known::host_reads(call, &pieces, !is_undone) };
+    }
 }
 
 /// Whether the host may access it.

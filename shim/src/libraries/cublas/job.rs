@@ -20,6 +20,7 @@ use crate::device::work::stream::{self, Stream};
 use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
+use crate::sanitizer::known;
 use crate::sanitizer::races::{self, Access, Touch};
 use crate::settings::{self, GemmMode};
 
@@ -333,6 +334,15 @@ impl Problems {
         }
     }
 
+    /// Its results are not those of the program, if nothing computes.
+    fn leave_unknown(&self, places: &[Vec<Region>]) {
+        for (index, _) in self.operands.iter().enumerate().filter(|(_, operand)| operand.writes) {
+            for (address, bytes) in self.pieces(places, index) {
+                known::put(address, bytes, known::undone(self.name));
+            }
+        }
+    }
+
     fn compute(&self, device: &Device, places: &[Vec<Region>]) {
         // Where pointers were not known before, this is where a GPU would find out.
         if !self.is_fixed() && !places.iter().flatten().all(Region::is_reachable) {
@@ -359,6 +369,9 @@ impl Work for Routine {
             if init::is_wanted() {
                 problems.follow(&places);
             }
+            if known::is_wanted() {
+                problems.leave_unknown(&places);
+            }
             stream.run(move || {
                 let _running = running::start(device);
                 problems.compute(device, &places);
@@ -366,12 +379,13 @@ impl Work for Routine {
             return Ok(());
         }
         let submitted = races::kernel(stream.lane(), problems.name);
-        if init::is_wanted() {
+        if init::is_wanted() || known::is_wanted() {
             if stream.is_idle() {
                 // SAFETY: all work that could write the pointers is done.
                 let places = unsafe { problems.places() };
                 if places.iter().flatten().all(Region::is_reachable) {
                     problems.follow(&places);
+                    problems.leave_unknown(&places);
                 }
             } else {
                 init::all_written();

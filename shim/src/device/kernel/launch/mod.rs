@@ -1,6 +1,7 @@
 //! Launches: checked as CUDA checks them, then run by `ptx` in stream order. A kernel without code here is recorded, not executed.
 
 mod nested;
+mod pointers;
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -27,9 +28,9 @@ use crate::device::state::attribute;
 use crate::device::work::stream::{self, Stream};
 use crate::device::work::{event, running};
 use crate::device::{Device, answer_before_failure};
-use crate::sanitizer::init;
 use crate::sanitizer::owner::Blocks;
 use crate::sanitizer::races::{self, Access, Submitted, Touch};
+use crate::sanitizer::{init, known};
 use crate::settings::GapPolicy;
 
 /// The configuration of a launch.
@@ -229,6 +230,9 @@ pub(crate) unsafe fn prepare(
             device.counters.launched(&kernel.name().to_string_lossy());
             gap::tolerate(library, call, &why)?;
             init::all_written();
+            if known::is_wanted() && !known::is_operator_under_way() {
+                known::launched(call, pointers::words(&arguments).into_iter());
+            }
             races::writes_anywhere();
             // Success would let a program take memory that the kernel never wrote for its result.
             return if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(None) };
