@@ -288,6 +288,21 @@ mod tests {
     }
 
     #[test]
+    fn a_size_that_nobody_computed_is_a_doubt_and_a_loss_is_listed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let read_of = |sentence: &str, is_real: bool| json!({"sentence": sentence, "is_real": is_real, "count": 2});
+        let mut written = serde_json::to_value(DeviceReport::default()).unwrap();
+        written["measured"]["rank"] = json!(16);
+        written["unknown_reads"] =
+            json!([read_of("the host reads a size", false), read_of("the host reads a loss", true)]);
+        std::fs::write(scratch.path().join("device-7.json"), written.to_string()).unwrap();
+        let observed = read(scratch.path(), 0).unwrap();
+        let sentence = "in rank 16, the host reads a size, 2 times".to_owned();
+        assert_eq!(observed.doubts, [Doubt { reason: Reason::UnknownNumbers, sentence }]);
+        assert_eq!(observed.numbers, ["in rank 16, the host reads a loss, 2 times"]);
+    }
+
+    #[test]
     fn processes_of_one_gpu_add_up_and_an_error_that_was_survived_is_none() {
         let scratch = tempfile::tempdir().unwrap();
         let directory = directory(scratch.path());
