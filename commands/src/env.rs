@@ -112,7 +112,11 @@ fn list() -> Result<(), python::Error> {
             0 => String::new(),
             shared => format!(" and {shared} MB shared"),
         };
-        println!("{}\t{} MB{shared}\t{holds}", environment.key, size.own / MEGABYTE);
+        let left_out = match environment.left_out.as_slice() {
+            [] => String::new(),
+            names => format!("\twithout {}", names.join(" ")),
+        };
+        println!("{}\t{} MB{shared}\t{holds}{left_out}", environment.key, size.own / MEGABYTE);
     }
     let wheels = managed::wheels()?;
     let size = Size::measure(&wheels);

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use protocol::env;
+use protocol::clock;
+use protocol::env::{self, BadValue};
 use protocol::fault::{self, Fault};
 use protocol::finding;
 use protocol::plan::ClusterPlan;
+use protocol::sanitizer::Sanitizers;
 use runner::case::Transport;
 use runner::check::exit::describe;
 use runner::execute::collect::reports;
@@ -61,9 +63,15 @@ pub struct ExecArgs {
     /// Events that change the health of GPUs, as under `gpu` in a suite: '{ node0/3: { at: { after: 5s }, xid: 79 } }'
     #[arg(long, value_name = "YAML")]
     pub gpu: Option<String>,
+    /// What tells the time: this machine, or the time model of the simulated GPUs
+    #[arg(long, value_name = "CLOCK", value_parser = clap::builder::PossibleValuesParser::new(clock::WORDS))]
+    pub clock: Option<String>,
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub allow: Vec<String>,
+    /// What else is checked while it runs, as under `sanitize` in a suite; or none [default: races,replicas]
+    #[arg(long, value_name = "LIST")]
+    pub sanitize: Option<String>,
     /// Planning without running
     #[command(flatten)]
     pub preflight: PreflightArgs,
@@ -112,6 +120,10 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
     let plan = plan(arguments.cluster.as_deref(), &arguments.devices)?;
     let events = arguments.gpu.as_deref().map(|text| suite::gpu_events("--gpu", text, &plan));
     let faults = events.transpose().map_err(Trouble::usage)?.unwrap_or_default();
+    if let Some(words) = &arguments.sanitize {
+        let named = |error| BadValue { variable: "--sanitize", ..error };
+        Sanitizers::parse(words).map_err(|error| Trouble::usage(named(error)))?;
+    }
     let alone = Alone::from_arguments(&arguments.alone, &plan).map_err(Trouble::usage)?;
     let file = arguments.alone.as_rank_report.as_deref();
     let file = file.map(|path| checked_report("--as-rank-report", path)).transpose()?;
@@ -119,11 +131,13 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         program: PROGRAM,
         plan: &plan,
         transport: arguments.transport,
+        clock: arguments.clock.as_deref(),
         report: arguments.report.as_deref(),
         command: &arguments.command,
         ranks: None,
         allow: &arguments.allow,
         faults: &faults,
+        sanitize: arguments.sanitize.as_deref(),
         dry: None,
         alone: alone.as_ref(),
         alone_report: file.as_deref(),
@@ -136,6 +150,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) program: &'static str,
     pub(super) plan: &'a ClusterPlan,
     pub(super) transport: TransportName,
+    /// The clock of the program; that of the environment if absent.
+    pub(super) clock: Option<&'a str>,
     pub(super) report: Option<&'a Path>,
     pub(super) command: &'a [OsString],
     /// If set, runs the command once for each of this many ranks, each on its own GPU. Only rank 0 writes to stdout.
@@ -144,6 +160,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) allow: &'a [String],
     /// GPU faults to inject.
     pub(super) faults: &'a [Fault],
+    /// The sanitizers, in place of those that the environment names.
+    pub(super) sanitize: Option<&'a str>,
     /// Set if it runs without computing, for a preflight, which only looks at memory.
     pub(super) dry: Option<&'a Dry<'a>>,
     /// Set if it is one rank of a job without the others.
@@ -215,6 +233,12 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     environment.machine(&reports::machine(&execution.scratch));
     environment.journal(&reports::journal(&execution.scratch));
     set_faults(&mut environment, arguments.faults);
+    if let Some(clock) = arguments.clock {
+        environment.set(env::CLOCK.name, clock);
+    }
+    if let Some(words) = arguments.sanitize {
+        environment.set(env::SANITIZE.name, words);
+    }
     let allows_gaps = arguments.allow.iter().any(|pattern| !finding::WORDS.contains(&pattern.as_str()));
     if allows_gaps && environment.get(env::UNSUPPORTED_API.name).is_none() {
         environment.set(env::UNSUPPORTED_API.name, "warn");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use protocol::report::{ClusterReport, Finding};
-use runner::check::{finding, gap};
+use runner::check::{common_cause, finding, gap};
 use runner::execute::collect::journal::Journal;
 use runner::execute::collect::reports;
 use runner::execute::coordinator;
@@ -94,9 +94,13 @@ impl Seen {
 
     fn summary(&self, program: &str) -> String {
         let mut text = String::new();
-        let findings: Vec<String> =
-            self.findings.iter().map(|found| finding::describe(found).replace('\n', "\n    ")).collect();
-        list(&mut text, &format!("{program}: {}", count(findings.len(), "finding")), &findings);
+        let causes = common_cause::by_cause(self.findings.clone());
+        let mut title = format!("{program}: {}", count(self.findings.len(), "finding"));
+        if causes.len() < self.findings.len() {
+            title.push_str(&format!(" with {}", count(causes.len(), "cause")));
+        }
+        let findings: Vec<String> = causes.iter().map(|cause| cause.describe().replace('\n', "\n    ")).collect();
+        list(&mut text, &title, &findings);
         let mut kinds: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
         for gap in &self.gaps {
             kinds.entry((&gap.library, &gap.name)).or_default().push(&gap.detail);

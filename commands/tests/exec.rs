@@ -206,8 +206,9 @@ fn survivors_of_a_failed_rank_are_asked_to_end_before_they_are_killed() {
 fn what_cannot_run_is_said_before_anything_starts() {
     let machine = Machine::new();
     std::fs::write(machine.path("bad.yaml"), "nodes: 2\ngpus_per_node: 2\nprofile: h1000\n").unwrap();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["--python", "3.12"], "unexpected argument '--python'"),
+        (&["--sanitize", "init,race"], "--sanitize=race: expected races, init"),
         (&["--report", "no/such/r.json"], "make it first"),
         (&["--cluster", "bad.yaml"], "bad.yaml:3:10"),
         (&["--device-count", "0"], "--device-count=0"),
@@ -309,7 +310,7 @@ fn a_preflight_runs_where_it_is_asked_to_and_computes_the_rest() {
         let report = std::fs::read(machine.path("p.json")).unwrap_or_default();
         (output, serde_json::from_slice::<serde_json::Value>(&report).unwrap_or_default())
     };
-    let (output, report) = preflight(&["--profiles", "a100,t4", "--probe", "BATCH=8"]);
+    let (output, report) = preflight(&["--profiles", "a100,t4", "--probe", "BATCH=8", "--smallest"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     // Of the runs, only the first shows its output.
     assert!(text(&output.stdout).starts_with("a100 skip none 8 sh\n# Preflight\n"), "{}", text(&output.stdout));
@@ -336,6 +337,8 @@ fn a_preflight_runs_where_it_is_asked_to_and_computes_the_rest() {
         "{}",
         text(&output.stderr)
     );
+    assert_eq!(report["smallest"], serde_json::Value::Null, "nobody asked");
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1);
 }
 
 #[test]

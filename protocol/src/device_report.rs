@@ -117,6 +117,25 @@ pub struct Change {
     pub changed_pid: u32,
 }
 
+/// What a device did on the modeled clock (`clock: modeled`). All times are modeled, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceTime {
+    /// Kernels, copies, memsets and collectives.
+    pub works: u64,
+    /// When any of them ran.
+    pub busy_ns: u64,
+    /// When kernels or copies ran.
+    pub computing_ns: u64,
+    /// When collectives ran.
+    pub communication_ns: u64,
+    /// When collectives ran and nothing else did.
+    pub exposed_communication_ns: u64,
+    /// Kernels about which the model knows nothing but that they ran: each counts as the shortest one. Names, and how often.
+    #[serde(default)]
+    pub unknown: BTreeMap<String, u64>,
+}
+
 /// One process's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -131,6 +150,9 @@ pub struct DeviceReport {
     /// nothing; `gpu`: everything ran on real GPUs (mode `hybrid`), whose products are not counted here.
     #[serde(default)]
     pub compute: String,
+    /// The host's time on the modeled clock when the process ended, ns, if that told the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_time_ns: Option<u64>,
     /// PyTorch operators that computed, and how often.
     #[serde(default)]
     pub operators: BTreeMap<String, u64>,
@@ -145,6 +167,9 @@ pub struct DeviceReport {
     /// The calls of the only rank that exists (`ftest exec --as-rank`), by communicator, operation and datatype.
     #[serde(default)]
     pub alone: Vec<AloneCalls>,
+    /// What the host read though nobody had computed it, when nothing computes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_reads: Vec<UnknownRead>,
     /// `clamp`, `managed`, `mapped_host` or `spill_cpu` (mode `hybrid`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_policy: Option<String>,
@@ -206,6 +231,18 @@ pub struct BackingGpu {
     pub total_memory: u64,
     /// Bytes that this process held of it at exit, as asked for.
     pub used_memory: u64,
+}
+
+/// The host read memory of a GPU that holds no number of the program, because nothing computed (`FAKEGPU_COMPUTE=skip`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnknownRead {
+    /// Who read it, where, and who would have computed it.
+    pub sentence: String,
+    /// True: floating-point numbers; false: sizes, conditions, or not known.
+    pub is_real: bool,
+    /// How often.
+    pub count: u64,
 }
 
 /// Operations of a rank that is looked at by itself.
@@ -367,6 +404,9 @@ pub struct DeviceEntry {
     pub compute: Compute,
     /// Launches, none of which was executed.
     pub kernel_launches: KernelLaunches,
+    /// What it did on the modeled clock, if that told the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<DeviceTime>,
 }
 
 /// The profile in short.

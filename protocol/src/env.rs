@@ -132,6 +132,8 @@ variables! {
         "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also fails the launch of a kernel that ftest does not execute with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.", Scope::Cluster;
     EVENT_CLOCK = "FAKEGPU_EVENT_CLOCK", "work, wall", "work",
         "What cudaEventElapsedTime returns for a stretch of a stream in which kernels ran from their PTX. `work`: a time that depends only on the kernels, 20 ms each plus a little for their size, so autotuning ends soon and always makes the same choice. `wall`: the time that passed, as for every other stretch.", Scope::Cluster;
+    CLOCK = "FAKEGPU_CLOCK", "real, modeled", "real",
+        "What tells the time. `modeled`: the [time model](clock.md) gives every piece of work on a stream a beginning and an end, and what the program measures, by events or by its own clocks, are the simulated GPUs' times. `real`: this machine's.", Scope::Key("write `clock: modeled`");
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.", Scope::Cluster;
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
@@ -212,6 +214,10 @@ variables! {
         "Where each rank records parameters, gradients and optimizer state in a few numbers after each optimizer step, for `compared: {tensors: ...}`.", Scope::Ours;
     RELATION = "FTEST_RELATION", "`workers` or `bucket-size`, set by ftest", "-",
         "What a [relation](suites.md#holds_under) changes in a program that uses PyTorch: how many processes load data, or how large the buckets of DistributedDataParallel are.", Scope::Ours;
+    AFTER_TORCH = "FTEST_AFTER_TORCH", "directories, set by ftest exec", "-",
+        "Each has a `sitecustomize.py` that runs in a program which imports PyTorch, even if the program's Python looks for none there.", Scope::Ours;
+    ASSUME = "FTEST_ASSUME", "`balanced`, set by ftest exec --assume", "-",
+        "What choices among numbers that nobody computed turn out to be, when nothing computes: `balanced` chooses everything equally often.", Scope::Ours;
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so none outlives it.", Scope::Ours;
     AGENT_TOKEN = "FTEST_AGENT_TOKEN", "text of 16 to 1024 bytes", "-",

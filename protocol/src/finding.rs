@@ -249,11 +249,11 @@ kinds! {
         example "`cudaFree(p + 64)`: the pointer was moved while the data were read." in "misuse/bug[bug=free-inside]"
         hardware "cudaErrorInvalidValue, and the memory stays allocated."
         fix "Free the pointer that the allocation returned, with the matching function: cudaFree, cudaFreeHost, cudaFreeAsync, cudaIpcCloseMemHandle, free.";
-    /// An `assert` in a kernel failed.
+    /// An `assert` in a kernel failed, of the program or of PyTorch.
     DeviceAssert "device_assert"
-        example "`assert(index < size)` in a kernel, and one thread's index is too large." in "findings/kernel[bug=asserted]"
+        example "`assert(index < size)` in a kernel, and one thread's index is too large; or an index or target out of range for a tensor, as in `compute/asserted`." in "findings/kernel[bug=asserted]"
         hardware "cudaErrorAssert: the kernel stops, and every later call of the process fails."
-        fix "Look at the condition and the thread: an index out of range is the usual cause.";
+        fix "Look at the condition and the thread: an index out of range is the usual cause. For PyTorch's operators, the finding names the value, and the line of the call, which a GPU does not.";
     /// A kernel stopped itself (`trap`, `brkpt`), called through a bad pointer, or overflowed its stack.
     KernelTrap "kernel_trap"
         example "`if (threadIdx.x == 7) __trap();` in a kernel." in "findings/kernel[bug=trapped]"

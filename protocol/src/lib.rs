@@ -36,6 +36,7 @@
 pub mod activity;
 pub mod announcement;
 pub mod backlog;
+pub mod clock;
 pub mod cuda_history;
 pub mod datatype;
 pub mod device_report;

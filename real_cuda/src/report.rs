@@ -51,6 +51,7 @@ fn make(settings: &Settings, machine: &Machine) -> DeviceReport {
         report_version: REPORT_VERSION,
         mode: "hybrid".to_owned(),
         unsupported_api_policy: settings.gap_policy.clone(),
+        host_time_ns: None,
         compute: "gpu".to_owned(),
         host_io: HostIo { memcpy_calls: on_host.calls, memcpy_bytes: on_host.bytes },
         summary: Summary::from_devices(&devices),
@@ -81,5 +82,6 @@ fn entry(device: &Device) -> DeviceEntry {
         io: traffic::of_device(device.ordinal as usize),
         compute: Default::default(),
         kernel_launches: launch::of_device(device.ordinal as usize),
+        time: None,
     }
 }

@@ -105,18 +105,18 @@ fn programs_link_against_holders_with_every_linker_and_run() {
     fs::create_dir(directory.join("wheel")).unwrap();
     cc(directory, LINKED_SHIM, "libshim.so", &["-shared", "-fPIC"]);
     // A part of a library, of which only the name is known: GNU ld used to refuse a holder without symbols.
-    cc(directory, "void part(void) {}", "libcudnn_ops.so.9", &["-shared", "-fPIC", "-Wl,-soname,libcudnn_ops.so.9"]);
+    cc(directory, "void part(void) {}", "libcudnn_new.so.9", &["-shared", "-fPIC", "-Wl,-soname,libcudnn_new.so.9"]);
     cc(
         directory,
         "int wheel;",
         "wheel/libwheel.so",
-        &["-shared", "-fPIC", "-Wl,--no-as-needed", "./libcudnn_ops.so.9"],
+        &["-shared", "-fPIC", "-Wl,--no-as-needed", "./libcudnn_new.so.9"],
     );
     let (holders, shim) = (directory.join("holders"), directory.join("libshim.so"));
     runner::execute::launch::holders::write(&holders, &shim, Some(&directory.join("wheel"))).unwrap();
 
-    let named = ["-lcuda", "-lcudart", "-lnccl", "-lnvidia-ml", "-lcudnn_ops"];
-    let exact = ["-l:libcuda.so.1", "-l:libcudart.so.12", "-l:libnccl.so.2", "-l:libnvidia-ml.so.1", "-lcudnn_ops"];
+    let named = ["-lcuda", "-lcudart", "-lnccl", "-lnvidia-ml", "-lcudnn_new"];
+    let exact = ["-l:libcuda.so.1", "-l:libcudart.so.12", "-l:libnccl.so.2", "-l:libnvidia-ml.so.1", "-lcudnn_new"];
     for linker in linkers() {
         for (way, libraries, cudart) in [("name", named, "libcudart.so.13"), ("file", exact, "libcudart.so.12")] {
             let output = format!("linked-{linker}-{way}");
@@ -125,7 +125,7 @@ fn programs_link_against_holders_with_every_linker_and_run() {
             arguments.extend(libraries);
             cc(directory, LINKED, &output, &arguments);
             let program = directory.join(&output);
-            for soname in ["libcuda.so.1", cudart, "libnccl.so.2", "libnvidia-ml.so.1", "libcudnn_ops.so.9"] {
+            for soname in ["libcuda.so.1", cudart, "libnccl.so.2", "libnvidia-ml.so.1", "libcudnn_new.so.9"] {
                 let bytes = fs::read(&program).unwrap();
                 let whole = format!("\0{soname}\0");
                 assert!(bytes.windows(whole.len()).any(|part| part == whole.as_bytes()), "{output} needs {soname}");

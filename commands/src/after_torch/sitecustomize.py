@@ -1,5 +1,5 @@
 """Calls `begin(torch)` of `part.py`, beside this file, when a program has imported PyTorch. Python imports a module with this
-name by itself; the program is not changed."""
+name by itself, or else the shim runs it while PyTorch is being imported, or later; the program is not changed."""
 
 import os
 import sys
@@ -19,13 +19,20 @@ def import_the_users():
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def part():
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("part", os.path.join(HERE, "part.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def begin(torch):
+    begun = sys.__dict__.setdefault("_ftest_begun", set())
+    if HERE in begun:
+        return
+    begun.add(HERE)
+    path = os.path.join(HERE, "part.py")
+    with open(path) as file:
+        # Frames of a file that is frozen are not the program's.
+        code = compile(file.read(), "<frozen part>", "exec")
+    part = {"__name__": "part", "__file__": path}
+    exec(code, part)
+    part["begin"](torch)
+    with open(os.path.join(HERE, f"begun-{os.getpid()}"), "w"):
+        pass
 
 
 class AfterTorch:
@@ -41,11 +48,38 @@ class AfterTorch:
 
             def exec_module(module):
                 execute(module)
-                part().begin(module)
+                begin(module)
 
             spec.loader.exec_module = exec_module
         return spec
 
 
-sys.meta_path.insert(0, AfterTorch())
-import_the_users()
+def when_imported(torch):
+    """For a module that is being imported: Python's import system clears `_initializing` when that is done."""
+    spec = torch.__spec__
+
+    class Importing(type(spec)):
+        @property
+        def _initializing(self):
+            return self.__dict__["_initializing"]
+
+        @_initializing.setter
+        def _initializing(self, value):
+            self.__dict__["_initializing"] = value
+            if not value and sys.modules.get("torch") is torch:
+                begin(torch)
+
+    spec.__class__ = Importing
+
+
+if __name__ == "sitecustomize":
+    sys.meta_path.insert(0, AfterTorch())
+    import_the_users()
+else:
+    TORCH = sys.modules.get("torch")
+    if TORCH is None:
+        sys.meta_path.insert(0, AfterTorch())
+    elif getattr(TORCH.__spec__, "_initializing", False):
+        when_imported(TORCH)
+    else:
+        begin(TORCH)

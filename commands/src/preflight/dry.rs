@@ -17,6 +17,8 @@ const WATCH: &str = include_str!("watch.py");
 /// Settings of an `ftest exec` run for a preflight.
 pub(crate) struct Dry<'a> {
     probe: Option<&'a Probe>,
+    /// What choices among numbers that are not computed turn out to be.
+    assumed: Option<&'a str>,
     /// Whether the command's stdout is shown; true only for the first run.
     pub(crate) shows_output: bool,
     seen: RefCell<Result<Observed, String>>,
@@ -24,8 +26,8 @@ pub(crate) struct Dry<'a> {
 
 impl<'a> Dry<'a> {
     /// Settings for a run with `probe`.
-    pub(super) fn new(probe: Option<&'a Probe>, shows_output: bool) -> Dry<'a> {
-        Dry { probe, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
+    pub(super) fn new(probe: Option<&'a Probe>, assumed: Option<&'a str>, shows_output: bool) -> Dry<'a> {
+        Dry { probe, assumed, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
     }
 
     /// Sets the variables that let the command run without computing and be watched.
@@ -43,6 +45,9 @@ impl<'a> Dry<'a> {
             environment.set(variable.name, value);
         }
         environment.set(env::REPORT_PATH.name, reports::device_report_pattern(scratch));
+        if let Some(assumed) = self.assumed {
+            environment.set(env::ASSUME.name, assumed);
+        }
         if let Some(probe) = self.probe {
             environment.set(&probe.name, &probe.value);
         }

@@ -1,6 +1,7 @@
 //! `ftest exec --preflight`: runs a command on several GPU models without computing anything, and reports on which its
 //! memory fits.
 
+mod doubt;
 pub(super) mod dry;
 mod observed;
 pub(super) mod options;
@@ -27,7 +28,11 @@ use runner::verdict::exit_code::ExitCode;
 /// Maximum number of runs to find the smallest GPU.
 const SMALLEST_RUNS: usize = 4;
 
-/// Runs the preflight; returns 0 if everything asked for fits, 1 if something does not, 2 for wrong usage, 3 if it cannot tell.
+/// The exit code of a preflight that is unsure: the program ran, but the report says why that does not show what it needs.
+const UNSURE: i32 = 4;
+
+/// Runs the preflight; returns 0 if everything asked for fits, 1 if something does not, 2 for wrong usage, 3 if it cannot tell,
+/// [`UNSURE`] if what it saw proves nothing.
 pub fn run(arguments: &ExecArgs) -> i32 {
     exec::exit_code(exec::PROGRAM, plan(arguments))
 }
@@ -68,6 +73,7 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
     Ok(match preflight.fits {
         Some(true) => ExitCode::Passed as i32,
         Some(false) => ExitCode::Failed as i32,
+        None if preflight.is_unsure() => UNSURE,
         None => ExitCode::CouldNotRun as i32,
     })
 }
@@ -119,21 +125,24 @@ impl Session<'_> {
         gpus.dedup();
         let gpu = gpus.join(",");
         let value = probe.map(|probe| format!(", {}", probe.words())).unwrap_or_default();
-        eprintln!("ftest exec: preflight on {gpu}{value}; nothing is computed");
+        let times = if self.runs.is_empty() { ", and times that the program prints mean nothing" } else { "" };
+        eprintln!("ftest exec: preflight on {gpu}{value}; nothing large is computed{times}");
         let command: Vec<OsString> = match probe {
             Some(probe) => self.arguments.command.iter().map(|word| probe.put_into(word)).collect(),
             None => self.arguments.command.clone(),
         };
-        let dry = Dry::new(probe, self.runs.is_empty());
+        let dry = Dry::new(probe, self.arguments.preflight.assume.as_deref(), self.runs.is_empty());
         let code = exec::run_plan(&ExecPlan {
             program: exec::PROGRAM,
             plan,
             transport: self.arguments.transport,
+            clock: self.arguments.clock.as_deref(),
             report: None,
             command: &command,
             ranks: None,
             allow: &[],
             faults: &[],
+            sanitize: None,
             dry: Some(&dry),
             alone: self.alone.as_ref(),
             alone_report: None,
@@ -154,6 +163,8 @@ impl Session<'_> {
             uses: seen.uses.clone(),
             not_simulated: seen.gaps.clone(),
             trouble: seen.trouble.clone(),
+            doubts: seen.doubts.clone(),
+            numbers_read: seen.numbers.clone(),
         };
         self.runs.push((run, seen));
         Ok(self.runs.len() - 1)
@@ -180,7 +191,7 @@ impl Session<'_> {
             }
         }
         let reference = self.reference();
-        if let Some(at) = reference {
+        if let Some(at) = reference.filter(|_| self.arguments.preflight.smallest) {
             self.look_for_the_smallest(at, first.as_ref())?;
         }
         let growth = match (reference, self.probes.len()) {
@@ -188,12 +199,18 @@ impl Session<'_> {
             _ => None,
         };
         let profiles = self.rows(targets, asked, reference, growth.as_ref());
-        let smallest = profiles.iter().filter(|row| row.was_run && row.verdict == Verdict::Fits);
+        let smallest = profiles
+            .iter()
+            .filter(|_| self.arguments.preflight.smallest)
+            .filter(|row| row.was_run && row.verdict == Verdict::Fits);
         let smallest = smallest.min_by_key(|row| row.memory_bytes).map(|row| row.id.clone());
         let asked_for = || profiles.iter().filter(|row| row.is_asked_for);
+        let is_any = |verdict| asked_for().any(|row| row.verdict == verdict);
         let fits = match failed {
             true => None,
-            false => Some(asked_for().all(|row| row.verdict == Verdict::Fits)),
+            false if is_any(Verdict::DoesNotFit) || is_any(Verdict::Unsupported) => Some(false),
+            false if is_any(Verdict::Unsure) => None,
+            false => Some(true),
         };
         Ok(Preflight {
             schema: report::SCHEMA,
@@ -205,6 +222,7 @@ impl Session<'_> {
             runs: self.runs.iter().map(|(run, _)| run.clone()).collect(),
             profiles,
             growth,
+            assumed: self.arguments.preflight.assume.clone(),
             not_known: report::NOT_KNOWN,
         })
     }
@@ -275,6 +293,8 @@ impl Session<'_> {
             let capacity = profile.memory.bytes;
             let run = self.runs.iter().find(|(run, _)| run.gpu == profile.id && run.probe == first);
             let computed = || need.map_or(Verdict::Unsure, |need| need.on(capacity));
+            let source = run.or_else(|| reference.map(|at| &self.runs[at]));
+            let doubts = source.map_or(&[][..], |(run, _)| &run.doubts);
             let verdict = match run.map(|(run, _)| run.outcome) {
                 _ if !is_supported(profile) => Verdict::Unsupported,
                 Some(Outcome::Completed) => Verdict::Fits,
@@ -282,6 +302,7 @@ impl Session<'_> {
                 Some(Outcome::Failed) => Verdict::Unsure,
                 None => computed(),
             };
+            let verdict = doubt::with(doubts, verdict);
             let needed = match run {
                 Some((run, seen)) if run.outcome == Outcome::Completed => Some(seen.need().total(capacity)),
                 _ => need.map(|need| need.total(capacity)),

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use protocol::device_report::{DeviceReport, Tally};
+use protocol::device_report::{DeviceReport, Tally, UnknownRead};
 use runner::execute::collect::{gaps, reports};
 use serde::{Deserialize, Serialize};
 
+use super::doubt::{Doubt, Reason};
 use super::rules::Need;
 
 /// Where `watch.py` writes within a run's scratch directory.
@@ -82,6 +83,12 @@ struct Watched {
     torch: String,
     architectures: Vec<String>,
     trouble: Vec<String>,
+    /// Why it did not train, if it was about to.
+    #[serde(default)]
+    untrained: Option<String>,
+    /// Where the program decides by numbers that nobody computed.
+    #[serde(default)]
+    decisions: Vec<String>,
     devices: Vec<Allocator>,
 }
 
@@ -119,6 +126,10 @@ pub(super) struct Observed {
     pub(super) gaps: Vec<String>,
     /// What could not be observed.
     pub(super) trouble: Vec<String>,
+    /// Why the run may not show what the program needs.
+    pub(super) doubts: Vec<Doubt>,
+    /// Floating-point numbers that the program read, though nobody had computed them.
+    pub(super) numbers: Vec<String>,
 }
 
 /// Reads the files left by a command that ended with `code`.
@@ -135,6 +146,7 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
             watched.insert(one.pid, one);
         }
     }
+    let is_marked = |what: &str, pid: u32| directory(scratch).join(format!("{what}-{pid}")).exists();
     let devices = reports::devices(scratch)?;
     let mut observed = Observed { code, trouble: reports::refusals(scratch), ..Observed::default() };
     for gap in gaps::in_reports(None, &devices) {
@@ -146,7 +158,33 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     }
     for report in devices {
         let report: DeviceReport = serde_json::from_value(report).map_err(|error| format!("device report: {error}"))?;
-        let of_torch = watched.remove(&report.measured.pid);
+        let pid = report.measured.pid;
+        let of_torch = watched.remove(&pid);
+        let whose = report.measured.rank.map_or_else(|| "the program".to_owned(), |rank| format!("rank {rank}"));
+        let doubts = &mut observed.doubts;
+        let mut doubt = |reason, sentence| doubts.push(Doubt { reason, sentence });
+        for read in &report.unknown_reads {
+            let UnknownRead { sentence, count, .. } = read;
+            let times = if *count > 1 { format!(", {count} times") } else { String::new() };
+            let sentence = format!("in {whose}, {sentence}{times}");
+            if read.is_real {
+                observed.numbers.push(sentence);
+            } else {
+                doubt(Reason::UnknownNumbers, sentence);
+            }
+        }
+        let takes_memory = report.devices.iter().any(|device| device.pages_peak > 0);
+        if takes_memory && is_marked("loaded", pid) && !is_marked("begun", pid) {
+            let sentence =
+                format!("nobody could watch PyTorch's allocator in {whose}: its Python did not run ftest's code");
+            doubt(Reason::Unwatched, sentence);
+        }
+        for decision in of_torch.iter().flat_map(|watched| &watched.decisions) {
+            doubt(Reason::UnknownNumbers, format!("in {whose}, {decision}"));
+        }
+        if let Some(why) = of_torch.as_ref().and_then(|watched| watched.untrained.as_ref()) {
+            doubt(Reason::Untrained, format!("{whose} did not train: {why}"));
+        }
         if let Some(of_torch) = &of_torch {
             observed.torch = Some(of_torch.torch.clone());
             observed.architectures.clone_from(&of_torch.architectures);
@@ -172,6 +210,8 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     }
     observed.trouble.sort();
     observed.trouble.dedup();
+    observed.doubts.sort();
+    observed.doubts.dedup();
     Ok(observed)
 }
 
@@ -223,6 +263,43 @@ mod tests {
         report["measured"]["pid"] = json!(pid);
         report["devices"] = json!(devices);
         std::fs::write(scratch.join(format!("device-{pid}.json")), report.to_string()).unwrap();
+    }
+
+    #[test]
+    fn an_allocator_that_nobody_watched_and_a_training_that_did_not_begin_are_doubts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = directory(scratch.path());
+        std::fs::create_dir(&directory).unwrap();
+        report(scratch.path(), 7, vec![device(0, "GPU-a", 300, 0)]);
+        let reasons = || {
+            let doubts = read(scratch.path(), 0).unwrap().doubts;
+            doubts.into_iter().map(|doubt| (doubt.reason, doubt.sentence)).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(), [], "a program without PyTorch has no such allocator");
+        std::fs::write(directory.join("loaded-7"), "").unwrap();
+        assert!(matches!(&reasons()[..], [(Reason::Unwatched, sentence)] if sentence.contains("nobody could watch")));
+        std::fs::write(directory.join("begun-7"), "").unwrap();
+        assert_eq!(reasons(), []);
+        let watched = json!({
+            "pid": 7, "torch": "2.15.0", "architectures": [], "trouble": [], "devices": [], "untrained": "no step ran",
+        });
+        std::fs::write(directory.join("torch-7.json"), watched.to_string()).unwrap();
+        assert_eq!(reasons(), [(Reason::Untrained, "the program did not train: no step ran".to_owned())]);
+    }
+
+    #[test]
+    fn a_size_that_nobody_computed_is_a_doubt_and_a_loss_is_listed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let read_of = |sentence: &str, is_real: bool| json!({"sentence": sentence, "is_real": is_real, "count": 2});
+        let mut written = serde_json::to_value(DeviceReport::default()).unwrap();
+        written["measured"]["rank"] = json!(16);
+        written["unknown_reads"] =
+            json!([read_of("the host reads a size", false), read_of("the host reads a loss", true)]);
+        std::fs::write(scratch.path().join("device-7.json"), written.to_string()).unwrap();
+        let observed = read(scratch.path(), 0).unwrap();
+        let sentence = "in rank 16, the host reads a size, 2 times".to_owned();
+        assert_eq!(observed.doubts, [Doubt { reason: Reason::UnknownNumbers, sentence }]);
+        assert_eq!(observed.numbers, ["in rank 16, the host reads a loss, 2 times"]);
     }
 
     #[test]

@@ -16,6 +16,12 @@ pub struct PreflightArgs {
     /// Run with this value of an environment variable, which also replaces `{NAME}` in CMD; given several times, report how memory grows
     #[arg(long, value_name = "NAME=NUMBER", requires = "preflight", help_heading = "Preflight")]
     pub probe: Vec<String>,
+    /// What choices among numbers that are not computed turn out to be, such as the experts of a token: each is chosen equally often
+    #[arg(long, value_name = "WHAT", value_parser = ["balanced"], requires = "preflight", help_heading = "Preflight")]
+    pub assume: Option<String>,
+    /// Also run on smaller GPUs, until the smallest on which it fits is found
+    #[arg(long, requires = "preflight", help_heading = "Preflight")]
+    pub smallest: bool,
     /// Write the preflight's report to this file as JSON, and next to it as Markdown (.md)
     #[arg(long, value_name = "FILE", requires = "preflight", help_heading = "Preflight")]
     pub preflight_report: Option<PathBuf>,

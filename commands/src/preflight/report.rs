@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::doubt::{Doubt, Reason};
 use super::observed::{Line, Use};
 use super::rules::{Growth, Verdict};
 
@@ -13,8 +14,8 @@ const LINES: usize = 10;
 
 /// What cannot be known without the numbers, the driver or the GPU.
 pub(super) const NOT_KNOWN: &[&str] = &[
-    "Nothing was computed. A program whose control flow depends on computed values (early stopping, a loss that is tested for NaN, \
-     routing of experts, the length of generated text, `nonzero()` and masks) may allocate differently with the real ones.",
+    "Only small numbers were computed, from what was known. Where the program read others as a size, an index or a condition, the \
+     verdict is unsure. Floating-point numbers that were not computed are 0, and tests for NaN and infinity find none.",
     "The CUDA context counts as 512 MiB (a sixteenth of a GPU with less than 8 GiB). On hardware it is 300 to 800 MiB, depending on \
      driver, GPU and the kernels that are loaded; buffers of NCCL and workspaces of cuDNN are not counted.",
     "Memory of other allocators (RAPIDS, CuPy, JAX next to PyTorch) is counted as they request it from the driver; their \
@@ -52,6 +53,10 @@ pub(super) struct Run {
     pub(super) not_simulated: Vec<String>,
     /// What could not be observed.
     pub(super) trouble: Vec<String>,
+    /// Why the run may not show what the program needs.
+    pub(super) doubts: Vec<Doubt>,
+    /// Floating-point numbers that the program read, though nobody had computed them.
+    pub(super) numbers_read: Vec<String>,
 }
 
 /// What is known about one GPU model.
@@ -106,6 +111,8 @@ pub(super) struct Preflight {
     pub(super) profiles: Vec<Row>,
     /// How memory grows, if `--probe` asks for that.
     pub(super) growth: Option<Probed>,
+    /// What choices among numbers that were not computed were taken to be.
+    pub(super) assumed: Option<String>,
     /// [`NOT_KNOWN`].
     pub(super) not_known: &'static [&'static str],
 }
@@ -121,12 +128,29 @@ fn signed(bytes: i64) -> String {
 }
 
 impl Preflight {
+    /// Whether the program ran wherever it was asked to, but a run proves nothing.
+    pub(super) fn is_unsure(&self) -> bool {
+        let is_for_lack_of_numbers = |run: &Run| run.doubts.iter().any(|doubt| doubt.reason != Reason::Unwatched);
+        self.runs.iter().all(|run| run.outcome != Outcome::Failed) && self.runs.iter().any(is_for_lack_of_numbers)
+    }
+
     /// As Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!("# Preflight\n\n`{}`\n\n", self.command.join(" "));
         for row in self.profiles.iter().filter(|row| row.is_asked_for) {
             let verdict = row.verdict.words();
             text += &format!("**{}** ({}): {verdict}{}\n\n", row.id, gib(row.memory_bytes), self.why(row));
+        }
+        for run in &self.runs {
+            for doubt in &run.doubts {
+                let line = format!("- {}\n", doubt.sentence);
+                if !text.contains(&line) {
+                    text += &line;
+                }
+            }
+        }
+        if self.runs.iter().any(|run| !run.doubts.is_empty()) {
+            text.push('\n');
         }
         if let Some(id) = &self.smallest {
             text += &format!("The smallest GPU on which it ran: **{id}**\n\n");
@@ -165,10 +189,23 @@ impl Preflight {
         text += "\nRows that are not marked `run` are computed from the run above. A GPU with another compute capability may use other \
                  kernels (attention, for one) that need more or less memory; `--profiles` runs there.\n\n## What this does not \
                  know\n\n";
+        if let Some(assumed) = &self.assumed {
+            text += &format!(
+                "- Choices among numbers that were not computed (the experts of a token, sampling) were taken to be {assumed}, as \
+                 `--assume` says. Real ones are not, and may need more.\n"
+            );
+        }
         for sentence in self.not_known {
             text += &format!("- {sentence}\n");
         }
         for run in &self.runs {
+            for sentence in &run.numbers_read {
+                let line =
+                    format!("- Floating-point numbers were read that nobody computed: {sentence}. They were 0.\n");
+                if !text.contains(&line) {
+                    text += &line;
+                }
+            }
             for name in &run.not_simulated {
                 let line = format!("- `{name}` is not simulated: what it would allocate is not counted.\n");
                 if !text.contains(&line) {
@@ -210,6 +247,15 @@ impl Preflight {
                     ": the command ended with {} for a reason other than memory, so there is no verdict",
                     run.exit_code
                 )
+            }
+            (Verdict::Unsure, Some(run)) if run.doubts.iter().any(|doubt| doubt.reason == Reason::Unwatched) => {
+                ": there is no verdict, because PyTorch's allocator was not watched".to_owned()
+            }
+            (Verdict::Unsure, Some(run)) if run.outcome == Outcome::Completed => {
+                format!(": this run needed {}, but it does not show what the program needs", gib(run.needed_bytes))
+            }
+            (Verdict::Unsure, Some(run)) if run.outcome == Outcome::OutOfMemory => {
+                ": it ran out of memory, but what it asked for may depend on numbers that nobody computed".to_owned()
             }
             _ => String::new(),
         }
@@ -325,6 +371,8 @@ mod tests {
             uses: vec![device],
             not_simulated: vec!["libcusolver.cusolverDnSgetrf".into()],
             trouble: Vec::new(),
+            doubts: Vec::new(),
+            numbers_read: Vec::new(),
         }
     }
 
@@ -380,6 +428,7 @@ mod tests {
                 points: vec![(8.0, GIB), (16.0, 2 * GIB)],
                 line: Growth::fit(&[(8.0, GIB), (16.0, 2 * GIB)]),
             }),
+            assumed: None,
             not_known: NOT_KNOWN,
         };
         let text = preflight.markdown();
@@ -393,7 +442,7 @@ mod tests {
             "On rtx4090 that leaves room for BATCH = 40",
             "| a10, a2 | 8.00 GiB | does not fit | -4.00 GiB |\n",
             "Models left out because this PyTorch has no code for them: 1.",
-            "- Nothing was computed.",
+            "- Only small numbers were computed",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -1,9 +1,12 @@
 """Watches PyTorch's allocator for `ftest exec --preflight`, and writes its observations beside this file when the process
 ends."""
 
+import ctypes
+import functools
 import os
 import re
 import sys
+import weakref
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Maximum number of allocator events kept; older ones are forgotten.
@@ -15,7 +18,9 @@ LINES = 20
 def begin(torch):
     if not torch.version.cuda:
         return
-    state = {"torch": torch.__version__, "devices": {}, "trouble": []}
+    state = {"torch": torch.__version__, "devices": {}, "trouble": [], "decisions": []}
+    training = Training(torch)
+    follow_numbers(torch, state)
 
     def start():
         for step in (record, replace_cudnn):
@@ -23,12 +28,10 @@ def begin(torch):
                 step(torch, state)
             except Exception as error:
                 state["trouble"].append(f"{step.__name__}: {type(error).__name__}: {error}")
-        leave(torch, state)
+        leave(torch, state, training)
 
     # Before the first allocation: when CUDA is initialized, or now if it is.
     torch.cuda._lazy_call(start)
-    if torch.distributed.is_available():
-        compute_objects(torch)
 
 
 def record(torch, state):
@@ -62,7 +65,7 @@ def keep_peaks(torch, state):
         kept["retries"], kept["ooms"] = stats.get("num_alloc_retries", 0), stats.get("num_ooms", 0)
 
 
-def leave(torch, state):
+def leave(torch, state, training):
     """Writes the observations at the end of the process, even one without Python's exit handlers."""
     import atexit
 
@@ -74,7 +77,7 @@ def leave(torch, state):
             return
         is_done.append(True)
         try:
-            write(torch, state)
+            write(torch, state, training)
         except Exception as error:
             print(f"ftest exec: preflight: PyTorch's allocator cannot be read: {type(error).__name__}: {error}", file=sys.stderr)
 
@@ -86,7 +89,7 @@ def leave(torch, state):
     os._exit = leave_without_handlers
 
 
-def write(torch, state):
+def write(torch, state, training):
     import json
 
     keep_peaks(torch, state)
@@ -101,11 +104,148 @@ def write(torch, state):
         refused = [event for event in trace if event["action"] == "oom"]
         if refused:
             kept["refused"] = {"bytes": refused[-1]["size"], **whose.site(refused[-1])}
-    report = {**state, "pid": os.getpid(), "architectures": torch.cuda.get_arch_list(), "devices": list(state["devices"].values())}
+    report = {
+        **state,
+        "pid": os.getpid(),
+        "architectures": torch.cuda.get_arch_list(),
+        "untrained": training.untrained(),
+        "devices": list(state["devices"].values()),
+    }
     path = os.path.join(HERE, f"torch-{os.getpid()}.json")
     with open(path + ".part", "w") as file:
         json.dump(report, file)
     os.rename(path + ".part", path)
+
+
+class Training:
+    """Whether a program that was about to train did: a run that ended before the first backward pass or the first step of an optimizer
+    does not show what these need."""
+
+    def __init__(self, torch):
+        self.whose = Owner(torch)
+        self.optimizer = self.parameter = None
+        self.passes = self.steps = 0
+        self.is_evaluated, self.parameters = False, []
+        optimizer, module, this = torch.optim.Optimizer, torch.nn.Module, self
+
+        def after(owner, name, note):
+            body = getattr(owner, name)
+
+            @functools.wraps(body)
+            def call(*arguments, **named):
+                result = body(*arguments, **named)
+                note(*arguments, **named)
+                return result
+
+            setattr(owner, name, call)
+
+        def made(*_, **__):
+            this.optimizer = this.optimizer or this.line()
+
+        def passed(*_, **__):
+            this.passes += 1
+
+        def stepped(*_, **__):
+            this.steps += 1
+
+        def evaluates(module, mode=True, requires_grad=True):
+            this.is_evaluated |= not (mode and requires_grad)
+
+        def registered(module, name, parameter):
+            if parameter is not None and parameter.requires_grad:
+                this.parameter = this.parameter or this.line()
+                this.parameters.append(weakref.ref(parameter))
+
+        after(optimizer, "__init__", made)
+        after(module, "train", evaluates)
+        after(module, "requires_grad_", evaluates)
+        sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
+        sys.modules["torch.nn.modules.module"].register_module_parameter_registration_hook(registered)
+        # `Tensor.backward` and `torch.autograd.grad` end here.
+        after(torch.autograd, "_engine_run_backward", passed)
+
+    def line(self):
+        frame = sys._getframe(2)
+        while frame is not None and not self.whose.is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        return f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""
+
+    def untrained(self):
+        """Why the run shows no training, or None."""
+        if self.optimizer is not None:
+            missing = [what for what, count in (("no backward pass", self.passes), ("no step of the optimizer", self.steps)) if not count]
+            return f"it made an optimizer{self.optimizer}, but {' and '.join(missing)} ran" if missing else None
+        left = [parameter for parameter in (reference() for reference in self.parameters) if parameter is not None]
+        is_frozen = left and not any(parameter.requires_grad for parameter in left)
+        if self.parameter is None or self.passes or self.is_evaluated or is_frozen:
+            return None
+        return (
+            f"its parameters{self.parameter} require gradients, but no backward pass ran (a model that is not meant to be trained says so by "
+            "`model.eval()` or `model.requires_grad_(False)`)"
+        )
+
+
+def follow_numbers(torch, state):
+    """Programs print the numbers that they read by `item()`, but some decide by them: a comparison of one that nobody computed is
+    noted."""
+    is_known = ctypes.CDLL(None).ftest_is_known
+    is_known.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+    whose, item = Owner(torch), torch.Tensor.item
+
+    def place():
+        frame = sys._getframe(2)
+        while frame.f_back is not None and not whose.is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    class Unknown(float):
+        def __reduce__(self):
+            return float, (float(self),)
+
+    def deciding(name):
+        body = getattr(float, name)
+
+        def call(self, *others):
+            sentence = f"{place()} decides by a number that nobody computed, read by item() at {self.origin}"
+            if sentence not in state["decisions"]:
+                state["decisions"].append(sentence)
+            return body(self, *others)
+
+        setattr(Unknown, name, call)
+
+    def passing(name):
+        body = getattr(float, name)
+
+        def call(self, *others):
+            result = body(self, *others)
+            return unknown(result, self.origin) if type(result) is float else result
+
+        setattr(Unknown, name, call)
+
+    def unknown(value, origin):
+        number = Unknown(value)
+        number.origin = origin
+        return number
+
+    for name in ("__bool__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__int__", "__floor__", "__ceil__", "__trunc__"):
+        deciding(name)
+    # A class that defines equality has no hash otherwise.
+    Unknown.__hash__ = float.__hash__
+    for name in ("add", "sub", "mul", "truediv", "pow", "mod"):
+        passing(f"__{name}__")
+        passing(f"__r{name}__")
+    for name in ("__neg__", "__pos__", "__abs__", "__round__"):
+        passing(name)
+
+    @functools.wraps(item)
+    def read(self):
+        if type(self) is not torch.Tensor or not self.is_cuda or not self.is_floating_point():
+            return item(self)
+        known = is_known(self.data_ptr(), self.element_size())
+        value = item(self)
+        return value if known else unknown(value, place())
+
+    torch.Tensor.item = read
 
 
 def live_at_peak(blocks, trace):
@@ -161,12 +301,12 @@ class Owner:
 
     def is_users(self, file):
         installed = "/site-packages/" in file or "/dist-packages/" in file
-        return not (installed or file.startswith(("<frozen", self.torch, self.standard, HERE)))
+        return not (installed or file.startswith(("<frozen", self.torch, self.standard)))
 
     def site(self, source):
         """The line of a block or an event; for None, which the events no longer contain."""
         source = source or {}
-        frames = [frame for frame in source.get("frames") or [] if not frame["filename"].startswith(HERE)]
+        frames = [frame for frame in source.get("frames") or [] if not frame["filename"].startswith("<frozen")]
         own = [frame for frame in frames if self.is_users(frame["filename"])]
         forward = [] if own else self.forward(source)
         chosen = own or forward or frames
@@ -181,49 +321,6 @@ class Owner:
         lines = [re.match(r'\s*File "(.*)", line (\d+), in (.*)', text) for text in source.get("forward_frames") or []]
         frames = [{"filename": line[1], "line": int(line[2]), "name": line[3]} for line in reversed(lines) if line]
         return [frame for frame in frames if self.is_users(frame["filename"])]
-
-
-def compute_objects(torch):
-    """Makes objects exchanged by ranks arrive: sizes that PyTorch computes with kernels are computed on the host in the
-    meantime."""
-    import functools
-
-    c10d, aten = torch.distributed.distributed_c10d, torch.ops.aten
-    computed = {aten.max.default, aten.sum.default, aten.cat.default, aten.add.Tensor, aten.add_.Tensor, aten.gt.Tensor, aten.lt.Tensor}
-
-    def wrapped(body):
-        @functools.wraps(body)
-        def call(*arguments, **named):
-            from torch.utils._python_dispatch import TorchDispatchMode
-            from torch.utils._pytree import tree_leaves, tree_map_only
-
-            class OnHost(TorchDispatchMode):
-                def __torch_dispatch__(self, operator, types, given=(), options=None):
-                    everything = (given, options or {})
-                    tensors = [leaf for leaf in tree_leaves(everything) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
-                    if operator not in computed or not tensors:
-                        return operator(*everything[0], **everything[1])
-                    if operator is aten.add_.Tensor:
-                        return given[0].copy_(given[0].cpu() + given[1].cpu())
-                    there, options = tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), everything)
-                    return tree_map_only(torch.Tensor, lambda tensor: tensor.to(tensors[0].device), operator(*there, **options))
-
-            with OnHost():
-                return body(*arguments, **named)
-
-        return call
-
-    for name in (
-        "all_gather_object",
-        "gather_object",
-        "scatter_object_list",
-        "broadcast_object_list",
-        "send_object_list",
-        "recv_object_list",
-    ):
-        body = wrapped(getattr(c10d, name))
-        setattr(c10d, name, body)
-        setattr(torch.distributed, name, body)
 
 
 def replace_cudnn(torch, state):

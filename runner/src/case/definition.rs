@@ -81,6 +81,8 @@ pub struct Case {
     pub allow_gaps: Vec<String>,
     /// The sanitizers to run in addition to the checks; the default set if absent.
     pub sanitize: Option<Vec<&'static str>>,
+    /// Whether its processes are told the times of the simulated GPUs.
+    pub is_clock_modeled: bool,
     /// The delays injected into its processes.
     pub schedule: Option<Schedule>,
     /// The directory that its processes share (FTEST_SCRATCH), if an earlier run left it.

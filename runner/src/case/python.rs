@@ -16,13 +16,35 @@ pub fn default_requirements_of(version: &str) -> Vec<String> {
     DEFAULT_REQUIREMENTS.iter().map(choose).collect()
 }
 
-/// Name prefixes of packages that the shim replaces or that need a real GPU.
-const REPLACED: &[&str] = &["nvidia-", "cuda-", "triton", "pytorch-triton"];
+/// NVIDIA's libraries that the shim replaces: packages `nvidia-NAME`, with or without CUDA's version at the end, that contain
+/// nothing but shared libraries and headers. Compilers, Python modules and libraries that the shim does not have are others.
+const LIBRARIES: &[&str] = &[
+    "cublas",
+    "cuda-cupti",
+    "cuda-nvrtc",
+    "cuda-runtime",
+    "cudnn",
+    "cufft",
+    "cufile",
+    "curand",
+    "cusolver",
+    "cusparse",
+    "cusparselt",
+    "nccl",
+    "nvjitlink",
+    "nvshmem",
+    "nvtx",
+];
+const CUDA_VERSIONS: &[&str] = &["", "-cu11", "-cu12", "-cu13"];
+/// A package that contains nothing: its extras require those libraries.
+const LIST: &str = "cuda-toolkit";
+/// Triton, also as PyTorch's nightly versions name it.
+const COMPILERS: &[&str] = &[COMPILER, "pytorch-triton"];
+/// Python modules for CUDA's API.
+const BINDINGS: &[&str] = &["cuda-bindings", "cuda-pathfinder"];
 /// The package `torch.compile` generates GPU code with. If required without a version, PyTorch's own requirement
 /// decides the version.
 pub const COMPILER: &str = "triton";
-/// NVIDIA packages that are kept: they query the driver and contain no libraries themselves.
-const KEPT: &[&str] = &["nvidia-ml-py"];
 
 /// The Python a case needs; cases with equal needs share an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,10 +63,48 @@ pub fn package(requirement: &str) -> String {
     requirement[..end.unwrap_or(requirement.len())].to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
-/// Whether the shim takes the place of a requirement, or only a GPU could use it.
+/// The packages of NVIDIA's libraries that the shim replaces.
+pub fn replaced() -> impl Iterator<Item = String> {
+    let named = |name| CUDA_VERSIONS.iter().map(move |version| format!("nvidia-{name}{version}"));
+    LIBRARIES.iter().flat_map(named).chain([LIST.to_owned()])
+}
+
+/// Whether the shim takes the place of a requirement.
 pub fn is_replaced(requirement: &str) -> bool {
     let package = package(requirement);
-    !KEPT.contains(&package.as_str()) && REPLACED.iter().any(|prefix| package.starts_with(prefix))
+    replaced().any(|name| name == package)
+}
+
+/// The packages that PyTorch requires, but runs without: installed if anything else requires them.
+pub fn optional() -> impl Iterator<Item = &'static str> {
+    COMPILERS.iter().chain(BINDINGS).copied()
+}
+
+/// Whether PyTorch's requirement of this package is not followed.
+pub fn is_optional(requirement: &str) -> bool {
+    let package = package(requirement);
+    optional().any(|name| name == package)
+}
+
+/// Whether a line of a requirements or lock file is not followed, because it may be there for PyTorch only.
+pub fn is_left_out(requirement: &str) -> bool {
+    is_replaced(requirement) || COMPILERS.contains(&package(requirement).as_str())
+}
+
+/// Whether a package that may be left out provides this Python module: `triton.language`, `cuda.bindings`, `nvidia.nccl`.
+pub fn provides(package: &str, module: &str) -> bool {
+    let mut parts = module.split('.');
+    match (parts.next(), parts.next()) {
+        (Some("triton"), _) => COMPILERS.contains(&package),
+        (Some("cuda"), None) => package == "cuda-bindings",
+        (Some("cuda"), Some(part)) => package == format!("cuda-{part}"),
+        (Some("nvidia"), None) => package.starts_with("nvidia-"),
+        (Some("nvidia"), Some(part)) => {
+            let name = format!("nvidia-{}", part.replace('_', "-"));
+            package == name || (package.strip_prefix(&name)).is_some_and(|version| version.starts_with("-cu"))
+        }
+        _ => false,
+    }
 }
 
 /// Requirements plus what `torch.compile` needs.
@@ -89,12 +149,37 @@ mod tests {
         for (requirement, expected) in [
             ("nvidia-nccl-cu13==2.30", true),
             ("NVIDIA_cublas", true),
-            ("triton~=3.9.0", true),
+            ("nvidia-cuda-runtime-cu12", true),
             ("cuda-toolkit[cublas]==13.2.2", true),
+            ("triton~=3.9.0", false),
+            ("cuda-bindings", false),
             ("nvidia-ml-py>=12", false),
+            ("nvidia-cuda-nvcc-cu12", false),
+            ("nvidia-cutlass-dsl", false),
+            ("nvidia-cuda-cccl", false),
+            ("nvidia-modelopt", false),
             ("torch==2.15.0", false),
         ] {
             assert_eq!(is_replaced(requirement), expected, "{requirement}");
+        }
+        assert!(is_optional("triton~=3.9.0") && is_optional("cuda_bindings") && !is_optional("nvidia-nccl-cu13"));
+        assert!(is_left_out("triton") && !is_left_out("cuda-bindings"));
+    }
+
+    #[test]
+    fn a_module_is_that_of_a_package() {
+        for (package, module, expected) in [
+            ("triton", "triton.language", true),
+            ("cuda-bindings", "cuda", true),
+            ("cuda-bindings", "cuda.bindings", true),
+            ("cuda-bindings", "cuda.core", false),
+            ("nvidia-nccl-cu13", "nvidia.nccl", true),
+            ("nvidia-cuda-runtime", "nvidia.cuda_runtime", true),
+            ("nvidia-cuda-runtime", "nvidia.cuda", false),
+            ("nvidia-nccl-cu13", "nvidia.dali", false),
+            ("triton", "numpy", false),
+        ] {
+            assert_eq!(provides(package, module), expected, "{package} {module}");
         }
     }
 

@@ -36,6 +36,8 @@ const OUTER_NAMES: &[&str] = &[
     "FTEST_FAULTS",
     "FTEST_TENSORS",
     "FTEST_RELATION",
+    "FTEST_AFTER_TORCH",
+    "FTEST_ASSUME",
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",

@@ -9,6 +9,7 @@ use protocol::site;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::check::common_cause::{Cause, by_cause, describe};
 use crate::check::exit::ExitExpectation;
 use crate::check::{Failure, FailureKind};
 use crate::host::docs;
@@ -77,13 +78,6 @@ fn is_at(site: &FindingSite, line: &str) -> bool {
     place.strip_suffix(line).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
-/// Its kind and message, and a line for each place where its ranks were.
-pub fn describe(finding: &Finding) -> String {
-    let mut lines = vec![format!("{}: {}", finding.kind.word(), finding.sentence)];
-    lines.extend(site::describe(&finding.sites));
-    lines.join("\n")
-}
-
 /// The program line that reports point to: that of the first rank at fault, else of the first rank, if the file is below `root`.
 fn line_of_program(finding: &Finding, root: Option<&str>) -> Option<SourceLocation> {
     let root = Path::new(root?);
@@ -143,17 +137,18 @@ pub fn failures(
     });
     let report = observation.cluster_report.as_ref();
     let root = report.and_then(|report| report.pointer("/measured/source_root")).and_then(Value::as_str);
-    let failure = |finding: Finding| {
+    let failure = |cause: Cause| {
+        let finding = &cause.first;
         let word = finding.kind.word();
         Failure {
-            place: line_of_program(&finding, root),
+            place: line_of_program(finding, root),
             kind: FailureKind::Finding,
             expected: "no finding".to_owned(),
-            got: describe(&finding),
+            got: cause.describe(),
             next: format!("{} ({})", finding.kind.row().fix, docs::finding(word)),
         }
     };
-    unexpected.map(failure).collect()
+    by_cause(unexpected.collect()).into_iter().map(failure).collect()
 }
 
 /// Whether the finding results from what the case did to the ranks at fault, or is the loss of ranks that ended with an

@@ -2,6 +2,7 @@
 
 pub mod capture;
 pub mod cause;
+pub mod common_cause;
 pub mod compared;
 pub mod exit;
 pub mod expectations;

@@ -27,6 +27,9 @@ pub struct PythonUsed {
     /// The case pins files by hash, and ftest did not install them: only their versions were compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_hashes: bool,
+    /// Packages that ftest left out of it on purpose, although another requires them.
+    #[serde(default, skip)]
+    pub left_out: Vec<String>,
     /// Processes also ran on other machines, whose interpreter at the same place was not asked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_here: bool,

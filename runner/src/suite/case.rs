@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::node::{Node, Value};
 use protocol::plan::ClusterPlan;
-use protocol::sanitizer;
+use protocol::{clock, sanitizer};
 use serde_json::json;
 
 use crate::case::network::Network;
@@ -201,6 +201,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         expect,
         allow_gaps: common.allow_gaps,
         sanitize: common.sanitize,
+        is_clock_modeled: common.is_clock_modeled,
         schedule: case_schedule,
         shared: None,
         starts_reversed: false,
@@ -244,6 +245,7 @@ struct Common {
     resources: Resources,
     allow_gaps: Vec<String>,
     sanitize: Option<Vec<&'static str>>,
+    is_clock_modeled: bool,
     retries: Option<Retries>,
 }
 
@@ -262,6 +264,7 @@ impl Common {
             resources: Resources::default(),
             allow_gaps: Vec::new(),
             sanitize: None,
+            is_clock_modeled: false,
             retries: None,
         };
         for layer in layers {
@@ -276,6 +279,9 @@ impl Common {
             if let Some(items) = layer.get("sanitize").and_then(|node| reader.list("sanitize", node)) {
                 let words = items.iter().filter_map(|item| reader.choice("sanitize", item, sanitizer::WORDS));
                 common.sanitize = Some(words.map(|word| sanitizer::WORDS[word]).collect());
+            }
+            if let Some(word) = layer.get("clock").and_then(|node| reader.choice("clock", node, clock::WORDS)) {
+                common.is_clock_modeled = clock::WORDS[word] == clock::MODELED;
             }
             if let Some(node) = layer.get("env_inherit") {
                 common.env_inherit = reader.texts("env_inherit", node);

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use toml::{Table, Value};
 
-use crate::case::python::is_replaced;
+use crate::case::python::{is_left_out, is_replaced};
 
 /// Maximum include depth of files.
 const DEEPEST: usize = 16;
@@ -91,7 +91,11 @@ pub fn of_file(path: &Path) -> Result<Vec<String>, Mistake> {
         Some(name) if name == "pylock" || name.starts_with("pylock.") => lock(path, &mut found)?,
         _ => requirements(path, false, DEEPEST, &mut found)?,
     }
-    found.retain(|line| !is_replaced(line.strip_prefix("-c ").unwrap_or(line)));
+    found.retain(|line| match line.strip_prefix("-c ") {
+        // A limit asks for nothing.
+        Some(limit) => !is_replaced(limit),
+        None => !is_left_out(line),
+    });
     Ok(found)
 }
 
@@ -308,6 +312,7 @@ mod tests {
             format!("{place}/local"),
             "pytest".to_owned(),
             "-c pandas<3".to_owned(),
+            "-c triton<4".to_owned(),
             format!("-e {place}[test]"),
             "--extra-index-url https://mine/simple".to_owned(),
             format!("--find-links {place}/wheels"),
@@ -344,8 +349,11 @@ mod tests {
         ]);
         let (built, plain) = (root.path().join("a"), root.path().join("b"));
         let itself = format!("-e {}[test]", built.display());
-        assert_eq!(of_project(&built, &["test".to_owned()]).unwrap(), ["torch>=2.9", "pytest", itself.as_str()]);
-        assert_eq!(of_project(&plain, &[]).unwrap(), ["torch>=2.9"]);
+        assert_eq!(
+            of_project(&built, &["test".to_owned()]).unwrap(),
+            ["torch>=2.9", "triton", "pytest", itself.as_str()]
+        );
+        assert_eq!(of_project(&plain, &[]).unwrap(), ["torch>=2.9", "triton"]);
         let mistake = of_project(&plain, &["tests".to_owned()]).unwrap_err();
         assert!(mistake.to_string().ends_with("b/pyproject.toml: no extra `tests`"), "{mistake}");
         assert_eq!(mistake.help, "those that it has: more, test");

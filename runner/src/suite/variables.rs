@@ -65,7 +65,7 @@ fn unknown(name: &str) -> Option<(String, String)> {
     let near = misspelled(name)?;
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "nothing reads it; docs/environment.md lists the variables".to_owned(),
+        None => "nothing reads it; `ftest docs environment` lists the variables".to_owned(),
     };
     Some((format!("unknown variable `{name}`"), help))
 }

@@ -8,6 +8,7 @@ use protocol::limit::Limit;
 
 use crate::case::Case;
 use crate::check::{Failure, FailureKind};
+use crate::execute::launch::environment::NVCC_FLAGS;
 use crate::execute::python::default_requirements;
 use crate::host::machine;
 use crate::observation::{Exit, Observation, ProcessObservation, Role};
@@ -21,6 +22,8 @@ const SMALL: u64 = 1 << 30;
 /// libc's words for a full disk, and for one that nothing may be written to.
 const NO_SPACE: &str = "No space left on device";
 const READ_ONLY: &str = "Read-only file system";
+/// What nvcc says if it is to write one file for the architecture in its arguments and those that ftest adds.
+const NVCC_REFUSES: &str = "is not allowed when compiling for multiple GPU";
 /// Python's message if PyTorch is not installed.
 const NO_TORCH: &str = "No module named 'torch'";
 /// What the PyTorch of a managed environment says where no GPUs are simulated (`_ftest_hint.py`).
@@ -107,6 +110,14 @@ pub fn failures(case: &Case, observation: &Observation) -> Vec<Failure> {
     if let Some(who) = said(NO_SPACE).filter(|_| !full.is_empty()) {
         let next = "make room there, or set TMPDIR or FTEST_CACHE_DIR to a directory on another disk";
         failures.push(failure(format!("{who} found no space: {}", full.join("; ")), next.to_owned()));
+    }
+    if let Some(who) = said(NVCC_REFUSES).filter(|_| !case.env.contains_key(NVCC_FLAGS)) {
+        failures.push(failure(
+            format!(
+                "{who} runs nvcc with `-cubin` or `-ptx`, which takes one architecture, and ftest adds that of the GPU"
+            ),
+            format!("let nvcc add nothing: `env: {{ {NVCC_FLAGS}: \"\" }}`"),
+        ));
     }
     if let Some(why) = machine.no_shared_memory.as_ref().filter(|why| why.contains(READ_ONLY))
         && let Some(who) = said(READ_ONLY)
@@ -293,6 +304,19 @@ mod tests {
         let small = Machine { shared_memory: Some(1 << 20), ..Machine::default() };
         let hints = hints(&Case::default(), &with(small, Exit::Code(1), "No space left on device"));
         assert!(hints[0].contains("/dev/shm has 1 MiB in all here"), "{hints:?}");
+    }
+
+    #[test]
+    fn flags_of_ours_that_nvcc_refuses_are_named() {
+        let mut observation = seen(Machine::default(), &[Exit::Code(1)]);
+        let line = "nvcc fatal   : Option '--cubin' is not allowed when compiling for multiple GPU code instances";
+        observation.processes[0].stderr.head = line.as_bytes().to_vec();
+        let found = failures(&Case::default(), &observation);
+        assert!(found[0].got.starts_with("rank 0 runs nvcc with `-cubin`"), "{found:?}");
+        assert_eq!(found[0].next, "let nvcc add nothing: `env: { NVCC_APPEND_FLAGS: \"\" }`");
+        let mut own = Case::default();
+        own.env.insert(NVCC_FLAGS.to_owned(), Default::default());
+        assert_eq!(failures(&own, &observation), []);
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod conclusion;
 pub mod environment;
 pub mod exit_code;
 pub mod judge;
+mod left_out;
 pub mod policy;
 pub mod relation_result;
 mod word;

@@ -9,7 +9,7 @@ use abi::guard::{Guard, Success};
 use abi::library::Library;
 use abi::table::Status;
 
-use super::{forbidden, gap};
+use super::{calls, forbidden, gap};
 use crate::process::fork;
 use crate::report::finding;
 use crate::settings;
@@ -98,7 +98,7 @@ impl Guard for Rules {
 
 #[inline]
 fn run<S: Success, E: Into<u32>>(rules: &Rules, name: &'static str, body: impl FnOnce() -> Result<S, E>) -> u32 {
-    finding::during(name, || rules.caught(name, body))
+    finding::during(name, || calls::during(rules.library, name, || rules.caught(name, body)))
 }
 
 #[inline]

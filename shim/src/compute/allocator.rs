@@ -16,7 +16,7 @@ use super::{current, returned};
 use crate::boundary::gap;
 use crate::device::graph::capture;
 use crate::device::memory::{address, fresh};
-use crate::sanitizer::{averaged, init, owner, races};
+use crate::sanitizer::{averaged, init, known, owner, races};
 
 thread_local! {
     /// Whether this thread computes for a GPU.
@@ -153,7 +153,7 @@ const BEFORE: usize = 2;
 pub(super) fn watch() {
     let allocator = torch().cuda_allocator();
     let fills = fresh::pattern().is_some();
-    let is_wanted = fills || races::are_wanted() || averaged::is_wanted() || owner::is_exact();
+    let is_wanted = fills || races::are_wanted() || averaged::is_wanted() || owner::is_exact() || known::is_wanted();
     if !is_wanted || CUDA_ALLOCATE.get().is_some() {
         return;
     }
@@ -172,6 +172,7 @@ pub(super) fn watch() {
             (fresh::asked_for().is_some(), "fresh memory"),
             (averaged::is_asked(), "sanitize: replicas"),
             (owner::is_exact(), "sanitize: memory"),
+            (known::is_wanted(), "preflight"),
         ] {
             if wanted {
                 gap::record(Library::Torch, name, "the CUDA caching allocator is not as expected");
@@ -221,6 +222,7 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
         return result;
     }
     averaged::forget(data, size);
+    known::handed_out(data, size);
     if capture::is_any()
         && capture::is_hidden()
         && let Some(stream) = current::stream(device.index)

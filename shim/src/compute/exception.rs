@@ -3,10 +3,13 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use abi::cuda::CudaError;
+
 use super::cxx::CxxString;
 use super::libtorch::torch;
 use super::object;
 use super::symbols::Loaded;
+use crate::device::state::error_names;
 
 type Construct =
     unsafe extern "C-unwind" fn(*mut c_void, *mut CxxString, *mut [usize; 2], *const c_void) -> *mut c_void;
@@ -52,6 +55,26 @@ pub(super) fn fail(message: &str) -> ! {
     let message = message.into_raw();
     // SAFETY: constant C strings and one that is never freed.
     unsafe { (torch().symbols.fail)(c"compute".as_ptr(), c"libfakegpu".as_ptr(), 0, message) }
+}
+
+/// Throws what PyTorch throws for an error of CUDA: `torch.AcceleratorError` where that exists, with its hints.
+pub(super) fn cuda(error: CudaError) -> ! {
+    type Check = unsafe extern "C-unwind" fn(c_int, *const c_char, *const c_char, u32, bool);
+    type CheckWithLog = unsafe extern "C-unwind" fn(c_int, *const c_char, *const c_char, u32, bool, *mut c_void);
+    let library = Loaded::find(c"libc10_cuda.so");
+    let find = |name| library.as_ref().and_then(|library| library.symbol(name));
+    let (code, file, function) = (error.0 as c_int, c"compute".as_ptr(), c"libfakegpu".as_ptr());
+    // SAFETY: the mangled names give the functions' types; the strings are constants, and nothing captures CUDA's log.
+    unsafe {
+        if let Some(check) = find(c"_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jbPNS0_19CUDAErrorLogCaptureE") {
+            let check: CheckWithLog = std::mem::transmute(check);
+            check(code, file, function, 0, true, std::ptr::null_mut());
+        } else if let Some(check) = find(c"_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb") {
+            let check: Check = std::mem::transmute(check);
+            check(code, file, function, 0, true);
+        }
+    }
+    fail(&format!("CUDA error: {}", error_names::text(error.0)))
 }
 
 /// "GNUCC++\0", the mark of C++ exceptions; the last byte is 1 for a rethrown one.

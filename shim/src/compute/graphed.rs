@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 
+use super::asserts::Violation;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue};
 use super::generator::Drawing;
@@ -19,6 +20,7 @@ use super::mapping::names;
 use super::method::Method;
 use super::object::{self, Form, Storage, Tensor};
 use super::operator::{Kind, Operator};
+use super::timeline::Timed;
 use super::value::{Arguments, Value};
 use super::waits::host_waits;
 use super::watch::{Captured, Replay};
@@ -324,10 +326,17 @@ impl Work for Node {
         let _device = CurrentDevice::become_(self.index);
         let _running = running::start(gpu);
         let _inside = Inside::begin();
+        let timed = Timed::of_node(stream, self.operator, &self.arguments);
         let replayed = self.replay.begin(self.operator, || self.arguments.iter().map(Value::raw).collect());
         let is_done = match exception::caught(|| self.compute()) {
             Ok(is_done) => is_done,
             Err(why) => {
+                let arguments = self.taken(self.arguments.iter().cloned().map(Value::into_raw).collect());
+                let violation = Violation::find(&arguments, &why);
+                if let Some(violation) = violation {
+                    violation.report(self.operator, gpu);
+                    return Ok(());
+                }
                 let why = why.lines().next().unwrap_or_default();
                 eprintln!("fakegpu: device {}: {} in a CUDA graph: {why}", gpu.ordinal, self.operator.name);
                 // A kernel would have asserted it.
@@ -335,6 +344,10 @@ impl Work for Node {
                 return Err(CudaError::ASSERT);
             }
         };
+        if let Some(timed) = timed {
+            let outputs: Vec<IValue> = self.outputs.iter().flatten().map(|output| output.view.raw()).collect();
+            timed.end(&outputs);
+        }
         let results = || self.outputs.iter().flatten().filter_map(|output| output.view.tensor()).collect();
         self.replay.end(replayed, results);
         self.operator.calls.fetch_add(1, Ordering::Relaxed);

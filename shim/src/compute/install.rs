@@ -18,7 +18,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{allocator, forward, host, object, relation, training};
+use super::{after_torch, allocator, forward, host, object, relation, skim, training};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture;
@@ -33,6 +33,7 @@ static DONE: Mutex<Option<HashSet<(u16, String)>>> = Mutex::new(None);
 /// A library with GPU code registered itself: it may have added operators.
 pub(crate) fn library_loaded() {
     CHANGED.store(true, Ordering::Relaxed);
+    after_torch::watch();
     // PyTorch keeps its memory, streams and events until the process ends; communicators it destroys when asked to.
     left::exempt_where(|| Libraries::find().is_some());
 }
@@ -53,8 +54,10 @@ pub(crate) fn before_call() {
 fn look() {
     // A CUDA call from inside of what follows, or from another thread meanwhile, goes on without.
     let Some(mut done) = DONE.try_lock() else { return };
-    if settings::get().map_or(true, |settings| settings.compute != Compute::Cpu) {
-        // Whose parts of the caching allocator's memory are is not seen.
+    if Libraries::find().is_some() {
+        after_torch::note();
+    }
+    if settings::get().is_err() {
         owner::is_blind();
         CHANGED.store(false, Ordering::Relaxed);
         return;
@@ -73,6 +76,14 @@ fn look() {
                     call_site::passes_by(unsafe { std::mem::transmute::<*mut c_void, call_site::Pass>(function) });
                 }
                 let _ = TORCH.set(found);
+                if skips() {
+                    // Whose parts of the caching allocator's memory are is not seen.
+                    owner::is_blind();
+                    allocator::install();
+                    allocator::watch();
+                    CHANGED.store(false, Ordering::Relaxed);
+                    return register_skimmed(done.get_or_insert_default());
+                }
                 if races::are_wanted()
                     && let Err(why) = host::watch(&libraries, &torch().symbols, scalar)
                 {
@@ -92,6 +103,9 @@ fn look() {
         }
     }
     CHANGED.store(false, Ordering::Relaxed);
+    if skips() {
+        return register_skimmed(done.get_or_insert_default());
+    }
     training::watch(look_again);
     relation::watch();
     register_all(done.get_or_insert_default());
@@ -156,6 +170,31 @@ fn register_all(done: &mut HashSet<(u16, String)>) {
         for name in registered(cuda) {
             register_once(done, name, cpu, cuda, |name| names::has_special_twin(name).then_some(Method::Twin));
         }
+    }
+    drop(silence);
+}
+
+/// Whether nothing computes.
+fn skips() -> bool {
+    settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
+}
+
+/// Where nothing computes, every kernel of PyTorch's stays, behind one that knows which numbers are known.
+fn register_skimmed(done: &mut HashSet<(u16, String)>) {
+    let keys = &torch().layout.keys;
+    let silence = Silence::begin();
+    for name in registered(keys.cuda).into_iter().chain([names::COPY.to_owned()]) {
+        if done.contains(&(keys.cuda, name.clone())) {
+            continue;
+        }
+        if let Some(method) = method(&name)
+            && let Some(operator) = Operator::with_keys(&name, keys.cpu, keys.cuda)
+        {
+            let method = if operator.cpu.is_none() && matches!(method, Method::Twin) { Method::Gap } else { method };
+            let operator = Box::leak(Box::new(operator));
+            replace(operator, keys.cuda, kernel::functor(operator, method), skim::skim);
+        }
+        done.insert((keys.cuda, name));
     }
     drop(silence);
 }

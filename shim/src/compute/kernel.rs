@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use abi::library::Library;
 
 use super::allocator::Redirect;
+use super::asserts::Violation;
 use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::{Drawing, Unmoved};
@@ -15,15 +16,17 @@ use super::libtorch::torch;
 use super::method::Method;
 use super::object::{self, Tensor};
 use super::operator::{Kernel, Kind, Operator};
+use super::timeline::Timed;
 use super::value::{Arguments, Value};
 use super::views::Views;
+use super::waits::host_waits;
 use super::watch::Watch;
 use super::{exception, sums, view};
 use crate::boundary::gap;
 use crate::device;
 use crate::device::graph::capture::{self, Hidden};
-use crate::device::state::error_names;
-use crate::device::work::{running, stream};
+use crate::device::work::{clock, running, stream};
+use crate::settings::blocking;
 
 /// The object that libtorch passes to [`compute`]: a `c10::OperatorKernel` followed by the operator.
 #[repr(C)]
@@ -31,7 +34,7 @@ pub(super) struct Functor {
     table: *const *const c_void,
     references: AtomicU64,
     pub(super) operator: &'static Operator,
-    method: Method,
+    pub(super) method: Method,
 }
 
 unsafe extern "C-unwind" fn nothing(_this: *mut c_void) {}
@@ -57,16 +60,16 @@ pub(super) fn functor(operator: &'static Operator, method: Method) -> *mut c_voi
 
 /// What the arguments imply about devices.
 #[derive(Clone, Copy)]
-struct Placement {
+pub(super) struct Placement {
     /// The GPU that computes.
-    device: i8,
+    pub(super) device: i8,
     /// Whether PyTorch has to be asked if the devices are compatible.
-    is_mixed: bool,
+    pub(super) is_mixed: bool,
     /// Whether any of the tensors is not a plain one.
-    has_special: bool,
+    pub(super) has_special: bool,
 }
 
-fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
+pub(super) fn place(operator: &Operator, arguments: &[IValue]) -> Placement {
     let mut devices = Devices { device: None, is_mixed: false, has_special: false };
     for (kind, slot) in operator.schema().arguments.iter().zip(arguments) {
         match kind {
@@ -149,17 +152,17 @@ pub(super) unsafe extern "C-unwind" fn compute(
 }
 
 /// An operator being called.
-struct Call {
-    operator: &'static Operator,
-    method: Method,
-    handle: *const OperatorHandle,
-    keys: u64,
-    target: Device,
+pub(super) struct Call {
+    pub(super) operator: &'static Operator,
+    pub(super) method: Method,
+    pub(super) handle: *const OperatorHandle,
+    pub(super) keys: u64,
+    pub(super) target: Device,
 }
 
 impl Call {
     /// Throws for what cannot be computed, or what PyTorch refuses; returns the recording if the current stream captures.
-    fn admit(&self, arguments: &[IValue], placement: Placement) -> Option<Recording> {
+    pub(super) fn admit(&self, arguments: &[IValue], placement: Placement) -> Option<Recording> {
         let Self { operator, method, handle, keys, .. } = *self;
         if let Method::Gap = method {
             missing(operator);
@@ -186,11 +189,18 @@ impl Call {
     }
 
     /// Pending work of the GPUs that it uses happens first.
-    fn wait(&self, arguments: &[IValue], is_mixed: bool) {
+    pub(super) fn wait(&self, arguments: &[IValue], is_mixed: bool) {
         if is_mixed {
             wait_for_all(self.operator, arguments);
         } else {
             wait_for_streams(self.target.index);
+        }
+        if let Ok(device) = device::get(i32::from(self.target.index))
+            && device.fails_later()
+            && host_waits(self.operator, arguments)
+        {
+            device.synchronized();
+            check_device(device);
         }
     }
 
@@ -208,7 +218,7 @@ impl Call {
         // SAFETY: by the caller.
         let kept = recording.keep(self.operator, unsafe { &(*stack).items()[below..] });
         // SAFETY: by the caller.
-        drop(unsafe { self.perform(stack, below) });
+        drop(unsafe { self.perform(stack, below, false) });
         // SAFETY: the results are where the arguments were.
         recording.add(self.operator, self.method, kept, unsafe { &(*stack).items()[below..] });
     }
@@ -221,18 +231,32 @@ impl Call {
         // SAFETY: by the caller.
         let arguments = unsafe { &(*stack).items()[below..] };
         let watch = Watch::begin(self.operator, arguments, self.target.index, is_mixed);
+        let timed = Timed::begin(self.operator, arguments, self.target.index);
         // SAFETY: by the caller. What it gives keeps the arguments.
-        let _views = unsafe { self.perform(stack, below) };
+        let _views = unsafe { self.perform(stack, below, true) };
         // SAFETY: the results are where the arguments were.
-        watch.end(unsafe { &(*stack).items()[below..] });
+        let results = unsafe { &(*stack).items()[below..] };
+        if let Some(timed) = timed {
+            timed.end(results);
+            if clock::is_modeled() && host_waits(self.operator, arguments) {
+                current::stream(self.target.index).inspect(|stream| stream.host_waited());
+            }
+        }
+        watch.end(results);
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
+        if self.operator.asserts
+            && let Ok(device) = device::get(i32::from(self.target.index))
+        {
+            check_device(device);
+        }
     }
 
-    /// Computes: takes the arguments off the stack, from `below` up, and puts the results there.
+    /// Computes: takes the arguments off the stack, from `below` up, and puts the results there. With `is_live`, assertions of the
+    /// kernel count: one that is captured runs later.
     ///
     /// # Safety
     /// The stack ends with the operator's arguments.
-    unsafe fn perform(&self, stack: *mut Stack, below: usize) -> Views {
+    pub(super) unsafe fn perform(&self, stack: *mut Stack, below: usize, is_live: bool) -> Views {
         let Self { operator, method, handle, keys, target } = *self;
         // SAFETY: by the caller.
         let values = unsafe { (*stack).items() };
@@ -268,6 +292,8 @@ impl Call {
                 unsafe { replace(operator, target.index, stack, below, |arguments| body(arguments, generator)) };
             }
             // SAFETY: the arguments are as libtorch gave them, with CPU tensors for CUDA tensors.
+            (_, Some(kernel)) if operator.asserts => unsafe { self.assert(kernel, stack, below, is_live) },
+            // SAFETY: as above.
             (_, Some(kernel)) => unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) },
             (_, None) => missing(operator),
         }
@@ -285,11 +311,46 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Calls the CPU's kernel. Where a GPU's would assert, it gets arguments that it accepts, and the device fails later.
+    ///
+    /// # Safety
+    /// The stack ends with the operator's arguments, from `below` up, with CPU tensors for CUDA tensors.
+    unsafe fn assert(&self, kernel: Kernel, stack: *mut Stack, below: usize, is_live: bool) {
+        let Self { operator, handle, target, .. } = *self;
+        // SAFETY: by the caller.
+        let call = move || unsafe { kernel.call(handle, torch().layout.keys.dense_cpu, stack) };
+        // SAFETY: by the caller.
+        let arguments: Vec<Value> = unsafe { &(*stack).items()[below..] }.iter().map(Value::another).collect();
+        let Err(error) = exception::caught(call) else { return };
+        let given = arguments.iter().cloned().map(Value::into_raw).collect();
+        let violation = Violation::find(&Arguments::new(operator, target.index, given), &error);
+        let arguments = match &violation {
+            Some(violation) => violation.repaired(operator, arguments),
+            // The host refuses them on a GPU, too: the second call throws what the first one did.
+            None => arguments,
+        };
+        // SAFETY: the stack is ours, and what the kernel left of its arguments is released in their place.
+        unsafe {
+            (*stack).items()[below..].iter().for_each(object::release_value);
+            (*stack).end = (*stack).begin.add(below);
+            arguments.into_iter().for_each(|value| (*stack).push(value.into_raw()));
+        }
+        call();
+        if let (Some(violation), true, Ok(device)) = (violation, is_live, device::get(i32::from(target.index))) {
+            violation.report(operator, device);
+            if blocking::launches_block() {
+                device.synchronized();
+            }
+        }
+    }
+}
+
 /// Takes the arguments off the stack, from `below` up, and puts the results of `body` there.
 ///
 /// # Safety
 /// The stack holds the operator's arguments from there on.
-unsafe fn replace(
+pub(super) unsafe fn replace(
     operator: &'static Operator,
     device: i8,
     stack: *mut Stack,
@@ -309,7 +370,7 @@ unsafe fn replace(
 }
 
 /// For an operator that nothing here computes: NotImplementedError, and a gap.
-fn missing(operator: &'static Operator) -> ! {
+pub(super) fn missing(operator: &'static Operator) -> ! {
     gap::record(Library::Torch, &operator.name, "");
     exception::not_implemented(&format!(
         "{}: this operator has no CPU kernel that could compute it on the simulated GPU (a gap of ftest, not of the program)",
@@ -354,7 +415,7 @@ fn goes_with_cpu(operator: &Operator, arguments: &[IValue], own: Option<Device>)
 }
 
 /// Runs PyTorch's own CUDA kernel, whose launches do not count as gaps, and returns its results.
-fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
+pub(super) fn trial(cuda: Kernel, handle: *const OperatorHandle, keys: u64, arguments: &[IValue]) -> Vec<Value> {
     struct Trial(Stack);
     impl Drop for Trial {
         fn drop(&mut self) {
@@ -396,7 +457,7 @@ fn draw(operator: &Operator, method: Method, arguments: &mut [IValue], index: i8
 }
 
 /// True if PyTorch's `copy_` needs no kernel: same datatype, and both contiguous.
-fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
+pub(super) fn is_copy_of_bytes(arguments: &[IValue]) -> bool {
     let [to, from, ..] = arguments else { return false };
     let (Some(to), Some(from)) = (Tensor::in_slot(to), Tensor::in_slot(from)) else { return false };
     // Bits for lazily conjugated or negated tensors are functionality keys; tensors that differ in them need a kernel.
@@ -434,9 +495,14 @@ fn wait_for_streams(index: i8) {
         return;
     }
     if let Some(stream) = current::stream(index) {
-        stream.synchronize();
+        stream.settle();
     }
+    check_device(device);
+}
+
+/// Throws PyTorch's error for a device that failed.
+fn check_device(device: &device::Device) {
     if let Err(error) = device.alive() {
-        exception::fail(&format!("CUDA error: {}", error_names::text(error.0)));
+        exception::cuda(error);
     }
 }

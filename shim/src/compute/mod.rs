@@ -6,7 +6,10 @@
 //! tensors. Everything above the kernels (autograd, autocast, checks, caching, streams) is PyTorch's own. An operator
 //! without a CPU kernel of the same name is composed from others (`mapping`), or is a gap.
 
+mod after_torch;
 mod allocator;
+mod asserts;
+mod assumed;
 mod bytes;
 mod current;
 mod cxx;
@@ -24,10 +27,14 @@ mod mersenne;
 mod method;
 mod object;
 mod operator;
+mod products;
+pub(crate) mod profile;
 mod relation;
 mod returned;
+mod skim;
 mod sums;
 mod symbols;
+mod timeline;
 mod training;
 mod value;
 mod view;

@@ -35,6 +35,11 @@ pub(super) fn element_bytes(data_type: u16) -> Option<usize> {
     })
 }
 
+/// Whether the type has fractions: floating-point and complex numbers.
+pub(super) fn is_real(data_type: u16) -> bool {
+    matches!(data_type, 5..=10 | 15 | 23..=26 | 44)
+}
+
 const STRONG: u64 = 0xffff_ffff;
 const WEAK_ONE: u64 = 1 << 32;
 

@@ -143,6 +143,8 @@ pub(super) struct Operator {
     pub(super) takes_indices_of_cpu: bool,
     /// Whether it is [`names::COPY`].
     pub(super) is_copy: bool,
+    /// See [`names::asserts`].
+    pub(super) asserts: bool,
     /// Calls that computed.
     pub(super) calls: AtomicU64,
     schema: OnceLock<Schema>,
@@ -175,10 +177,17 @@ impl Operator {
             waits: names::waits(name),
             takes_indices_of_cpu: names::takes_indices_of_cpu(name),
             is_copy: name == names::COPY,
+            asserts: names::asserts(name),
             handle,
             calls: AtomicU64::new(0),
             schema: OnceLock::new(),
         })
+    }
+
+    /// `add_` from `aten::add_.Tensor`.
+    pub(super) fn base_name(&self) -> &str {
+        let name = self.name.rsplit_once("::").map_or(&*self.name, |(_, name)| name);
+        name.split_once('.').map_or(name, |(base, _)| base)
     }
 
     /// Its signature.

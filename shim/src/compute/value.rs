@@ -143,6 +143,25 @@ impl Value {
         items.iter().map(|item| item.payload & 0xff != 0).collect()
     }
 
+    /// The members of a list, each with a reference of its own.
+    pub(super) fn members(&self) -> Vec<Value> {
+        if !self.is_list() {
+            return Vec::new();
+        }
+        // SAFETY: a live list that this value holds.
+        unsafe { object::list_items(self.0.payload as *mut c_void) }.iter().map(Self::another).collect()
+    }
+
+    /// A list like this one, with another member at `place`.
+    pub(super) fn with_member(&self, place: usize, member: &Value) -> Value {
+        let mut members = self.members();
+        if let Some(slot) = members.get_mut(place) {
+            *slot = member.clone();
+        }
+        // SAFETY: the type of a live list that this value holds.
+        list(members.into_iter().map(Value::into_raw), unsafe { object::list_type(self.0.payload as *mut c_void) })
+    }
+
     /// The numbers of a one-dimensional integer tensor; empty if there is none.
     pub(super) fn integers(&self) -> Vec<i64> {
         self.tensor().map_or_else(Vec::new, Tensor::integers)

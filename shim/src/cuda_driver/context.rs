@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
+use crate::boundary::calls::waits_for_device;
 use crate::device::graph::capture;
 use crate::device::memory::{self, array, mipmap, texture};
 use crate::device::state::context;
@@ -100,6 +101,7 @@ pub(crate) fn id(handle: usize, out: Out<c_ulonglong>) -> CudaResult {
 pub(crate) fn synchronize() -> CudaResult {
     let device = context::required()?;
     capture::host_waits_for(device)?;
+    waits_for_device(device.ordinal);
     stream::synchronize_device(device);
     delay::wait(Moment::Wake);
     Ok(())
@@ -108,6 +110,7 @@ pub(crate) fn synchronize() -> CudaResult {
 pub(crate) fn synchronize_given(handle: usize) -> CudaResult {
     let device = given(handle)?;
     capture::host_waits_for(device)?;
+    waits_for_device(device.ordinal);
     stream::synchronize_device(device);
     delay::wait(Moment::Wake);
     Ok(())

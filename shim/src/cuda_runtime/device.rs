@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
+use crate::boundary::calls::waits_for_device;
 use crate::device;
 use crate::device::graph::capture;
 use crate::device::memory::{self, array, mipmap, texture};
@@ -54,6 +55,7 @@ pub(crate) fn init(ordinal: c_int, device_flags: c_uint, flags: c_uint) -> CudaR
 pub(crate) fn synchronize() -> CudaResult {
     let device = context::enter()?;
     capture::host_waits_for(device)?;
+    waits_for_device(device.ordinal);
     stream::synchronize_device(device);
     delay::wait(Moment::Wake);
     Ok(())

@@ -19,6 +19,7 @@ use std::mem::transmute;
 use dataplane::process::Process;
 
 use crate::process::at_exit;
+use crate::sanitizer::known;
 use crate::settings;
 
 /// What the library exports besides its tables.
@@ -38,6 +39,7 @@ pub const INTERPOSED: &[&str] = &[
     "ftest_forked",
     "ftest_hybrid_hold",
     "ftest_hybrid_nvml",
+    "ftest_is_known",
     "ftest_is_used",
     "ftest_leave",
     "ftest_loaded_late",
@@ -55,6 +57,12 @@ pub const INTERPOSED: &[&str] = &[
 #[unsafe(no_mangle)]
 extern "C" fn ftest_is_used() -> c_int {
     c_int::from(settings::are_read())
+}
+
+/// For a preflight: 1 if these bytes of a GPU hold what the program would find there, or if all do because everything computes.
+#[unsafe(no_mangle)]
+extern "C" fn ftest_is_known(address: usize, bytes: usize) -> c_int {
+    c_int::from(!known::is_wanted() || known::unknown(std::iter::once((address, bytes))).is_none())
 }
 
 /// Ends this process with `status`, after our own exit actions (the device report), but without the exit actions of libraries.

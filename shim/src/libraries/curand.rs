@@ -89,7 +89,7 @@ fn create(out: Out<usize>, kind: c_int, is_on_host: bool) -> Answer {
     let mut theirs = 0_usize;
     let arguments = [&raw mut theirs as usize, kind as usize];
     match INSTALLED.try_call("curandCreateGeneratorHost", &arguments) {
-        None => refuse("cuRAND is not installed (the Python package nvidia-curand has it)"),
+        None => refuse(&INSTALLED.missing()),
         Some(Err(code)) => Err(code),
         Some(Ok(())) => {
             let generator = Generator { theirs: Mutex::new(theirs), is_on_host, stream: Stream::default() };

@@ -55,6 +55,11 @@ impl Installed {
         self.found.get_or_init(|| find(self.library)).is_some()
     }
 
+    /// That it is not installed, and the package to install for the CUDA that the program uses.
+    pub(super) fn missing(&self) -> String {
+        missing(self.library, version::is_twelve())
+    }
+
     /// Calls the library, if possible, and returns its result.
     pub(super) fn try_call(&self, name: &str, arguments: &[usize]) -> Option<Answer> {
         let function = self.function(name)?;
@@ -70,9 +75,11 @@ impl Installed {
     /// Calls the library. If there is no library, or it lacks the function, that is a gap.
     pub(super) fn call(&self, name: &'static str, arguments: &[usize]) -> Answer {
         self.try_call(name, arguments).unwrap_or_else(|| {
-            let why =
-                if self.is_there() { "the one that is installed has no such function" } else { "it is not installed" };
-            gap::record(self.library, name, why);
+            let why = match self.is_there() {
+                true => "the one that is installed has no such function".to_owned(),
+                false => self.missing(),
+            };
+            gap::record(self.library, name, &why);
             Err(Code(self.library.not_supported()))
         })
     }
@@ -96,6 +103,21 @@ fn find(library: Library) -> Option<usize> {
         .iter()
         .flat_map(|name| directories.iter().map(move |directory| directory.join(name)))
         .find_map(|path| path.is_file().then(|| open(&path, library)).flatten())
+}
+
+fn missing(library: Library, is_twelve: bool) -> String {
+    let package = match library {
+        Library::NvJitLink => "nvidia-nvjitlink",
+        Library::Curand => "nvidia-curand",
+        _ => "nvidia-cuda-nvrtc",
+    };
+    let version = match (is_twelve, library) {
+        (true, _) => "-cu12",
+        // It counts its own versions.
+        (false, Library::Curand) => "",
+        (false, _) => "==13.*",
+    };
+    format!("it is not installed; the package {package}{version} has it: name it in `python`, or install it")
 }
 
 fn soname(library: Library, major: u32) -> String {
@@ -229,5 +251,24 @@ fn of_the_loader() -> Vec<PathBuf> {
             PathBuf::from(OsStr::from_bytes(name.to_bytes()))
         };
         (0..wanted.count as usize).map(path).filter(|path| path.is_absolute()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_version() {
+        for (library, is_twelve, package) in [
+            (Library::Nvrtc, false, "nvidia-cuda-nvrtc==13.*"),
+            (Library::Nvrtc, true, "nvidia-cuda-nvrtc-cu12"),
+            (Library::NvJitLink, false, "nvidia-nvjitlink==13.*"),
+            (Library::Curand, false, "nvidia-curand"),
+            (Library::Curand, true, "nvidia-curand-cu12"),
+        ] {
+            let text = missing(library, is_twelve);
+            assert!(text.starts_with(&format!("it is not installed; the package {package} has it")), "{text}");
+        }
     }
 }

@@ -122,9 +122,7 @@ unsafe fn log(program: usize, log: *mut c_char) -> Answer {
 }
 
 fn architectures(count: Out<c_int>) -> Answer {
-    INSTALLED
-        .try_call("nvrtcGetNumSupportedArchs", &[count.0 as usize])
-        .unwrap_or_else(|| count.set(0).map_err(REFUSALS.null()))
+    INSTALLED.call("nvrtcGetNumSupportedArchs", &[count.0 as usize])
 }
 
 /// NVRTC has a cubin if it compiled for a real architecture, and PTX in any case.

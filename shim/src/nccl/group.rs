@@ -10,6 +10,7 @@ use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 use dataplane::call::Call;
+use dataplane::process::Process;
 use dataplane::{refusal, threads};
 use protocol::datatype::Operation as Kind;
 
@@ -18,15 +19,16 @@ use super::error::{NcclError, NcclResult};
 use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::overlap::{self, Made};
 use super::threads::Inside;
-use super::{estimate, issue, replicas};
+use super::{estimate, issue, kernel, replicas};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
-use crate::device::work::running;
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::{clock, running, timeline};
 use crate::process::delay::{self, Moment};
 use crate::sanitizer::init::{self, Needs, Read};
+use crate::sanitizer::known::{self, Origin};
 use crate::sanitizer::races::{self, Access, Lane};
 
 /// A pending rendezvous: performs it, and notifies the communicator. It gets the number of ranks with its id in the group.
@@ -368,20 +370,37 @@ impl Launch {
         if init::is_wanted() {
             follow(&calls, ranks.rank(), ranks.size());
         }
+        if known::is_wanted() {
+            pass_on(&calls, ranks.rank(), ranks.size());
+        }
         replicas::launched(&calls, ranks.rank(), ranks.size(), || {
             ranks.members().iter().map(|member| member.global_rank).collect()
         });
         delay::wait(Moment::Collective);
         let late = delay::draw(Moment::Collective);
+        let device_us = clock::is_modeled()
+            .then(|| estimate::group(calls.iter().map(|call| (&*communicator, call))).ok()?.ok())
+            .flatten();
+        let submitted = kernel::submit(streams.first().map(|stream| &**stream), &communicator, &ranks, &calls);
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {
             let communicator = Arc::clone(&communicator);
             let device = streams.first().map(|stream| stream.device());
+            let mut calls = calls;
             move || {
-                let _running = device.map(running::start);
+                let (_running, mut timed) = (device.map(running::start), timeline::begin(submitted));
                 late.into_iter().for_each(std::thread::sleep);
-                communicator.end(&ticket.run(&calls).map(drop));
+                if let Some(timed) = &timed {
+                    calls.iter_mut().for_each(|call| call.ready_ns = timed.ready_ns());
+                }
+                let result = ticket.run(&calls);
+                if let (Some(timed), Ok(latest_ns)) = (&mut timed, &result) {
+                    timed.met(*latest_ns, device_us);
+                }
+                // Before whoever waits for the operation goes on.
+                drop(timed);
+                communicator.end(&result.map(drop));
             }
         };
         match streams.as_slice() {
@@ -443,6 +462,39 @@ fn follow(calls: &[Call], rank: u32, size: u32) {
     init::read(name(calls), &calls.iter().filter(|call| !is_barrier(call, rank, size)).map(read).collect::<Vec<_>>());
     for call in calls {
         init::written(call.receive.address as usize, call.receive_bytes(rank, size));
+    }
+}
+
+/// Which received bytes are known, if nothing computes. What a rank that exists sends is taken for known: if it is not, that rank says
+/// so where it reads its own.
+fn pass_on(calls: &[Call], rank: u32, size: u32) {
+    let (name, site) = (name(calls), call_site::of_python().unwrap_or_default());
+    let is_alone = Process::joined().is_some_and(|process| process.is_alone());
+    for call in calls {
+        let (sent, received) = (call.send_bytes(rank, size), call.receive_bytes(rank, size));
+        let [from, to] = [call.send.address, call.receive.address].map(|address| address as usize);
+        let is_others = call.operation == Kind::Recv || call.root.is_some_and(|root| root != rank);
+        let computes = matches!(call.operation, Kind::AllReduce | Kind::Reduce | Kind::ReduceScatter);
+        let is_unknown = || known::unknown(std::iter::once((from, sent))).is_some();
+        let origin = if is_others && is_alone {
+            Origin::Absent(name, site)
+        } else if received > protocol::skip::MOVED || (computes && !is_others && is_unknown()) {
+            Origin::Skipped(name, site)
+        } else {
+            Origin::Known
+        };
+        let block = call.block_bytes();
+        let is_gathered =
+            matches!(call.operation, Kind::AllGather | Kind::Gather) && origin == Origin::Known && received > 0;
+        let is_own = |place: usize| is_gathered && (is_alone || place == rank as usize);
+        // What this rank sends to itself stays as known as it is; alone, it is in everybody's place.
+        for place in 0..received.checked_div(block).unwrap_or(0) {
+            match to + place * block {
+                there if is_own(place) && there == from => {}
+                there if is_own(place) => known::copied(there, from, block),
+                there => known::put(there, block, origin),
+            }
+        }
     }
 }
 

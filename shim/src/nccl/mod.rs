@@ -14,6 +14,7 @@ pub(crate) mod header;
 pub(crate) mod info;
 pub(crate) mod init;
 mod issue;
+mod kernel;
 pub(crate) mod log;
 pub(crate) mod memory;
 pub(crate) mod one_sided;

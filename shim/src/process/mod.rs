@@ -3,7 +3,9 @@
 pub(crate) mod at_exit;
 pub(crate) mod delay;
 pub(crate) mod fork;
+pub(crate) mod program_clock;
 pub(crate) mod python;
 pub(crate) mod slots;
+pub(crate) mod time_module;
 
 pub(crate) use dataplane::process::rank;

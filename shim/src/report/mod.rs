@@ -6,6 +6,8 @@ pub(crate) mod gaps;
 pub(crate) mod journal;
 pub(crate) mod left;
 pub(crate) mod operators;
+pub(crate) mod time;
+pub(crate) mod unknown_reads;
 mod write;
 
 pub(crate) use write::used;

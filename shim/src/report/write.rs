@@ -12,7 +12,7 @@ use protocol::device_report::{
 };
 
 use super::counters::{self, Counters};
-use super::{finding, gaps, left, operators};
+use super::{finding, gaps, left, operators, time, unknown_reads};
 use crate::process::{at_exit, rank};
 use crate::settings::visible::{self, Visible};
 use crate::settings::{self, GapPolicy, Settings};
@@ -106,6 +106,7 @@ fn make(settings: &Settings) -> DeviceReport {
         report_version: REPORT_VERSION,
         mode: "simulate".to_owned(),
         unsupported_api_policy: settings.gap_policy.word().to_owned(),
+        host_time_ns: time::host_ns(),
         compute: settings.compute.word().to_owned(),
         operators: operators::calls(),
         host_io: HostIo { memcpy_calls, memcpy_bytes },
@@ -113,6 +114,7 @@ fn make(settings: &Settings) -> DeviceReport {
         devices,
         gaps: gaps::all().into_iter().map(gap).collect(),
         alone: alone::calls(),
+        unknown_reads: unknown_reads::all(),
         oom_policy: None,
         hybrid_stats: None,
         backing_gpus: Vec::new(),
@@ -150,6 +152,7 @@ fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEn
         },
         compute: Default::default(),
         kernel_launches: KernelLaunches { total: by_name.values().sum(), by_name },
+        time: time::host_ns().and_then(|_| time::totals(ordinal as u32)),
     }
 }
 

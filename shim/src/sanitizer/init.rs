@@ -3,7 +3,7 @@
 //! so a read may be missed, but there are no false reports. The order is that of the calls: which stream waits for which is
 //! checked by the races sanitizer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
 
+use super::ranges::Ranges;
 use super::{forward, source_line};
 use crate::call_site;
 use crate::process::fork;
@@ -45,21 +46,10 @@ impl Read {
     }
 }
 
-/// Unwritten bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
-    end: usize,
-    /// Where they were allocated.
-    site: SiteId,
-}
-
-/// All unwritten ranges, by their first byte; they do not overlap.
-#[derive(Debug, Default)]
-struct Unwritten(BTreeMap<usize, Piece>);
-
 #[derive(Debug, Default)]
 struct State {
-    unwritten: Unwritten,
+    /// Unwritten bytes, and where they were allocated.
+    unwritten: Ranges<SiteId>,
     /// Where others may write (first byte, end): memory handed out there is not known to be fresh.
     shared: Vec<(usize, usize)>,
     reported: BTreeSet<(&'static str, SiteId)>,
@@ -111,7 +101,7 @@ pub(crate) fn for_kernel() -> Option<Vec<(Range<usize>, SiteId)>> {
         return None;
     }
     let state = STATE.lock();
-    Some(state.unwritten.0.iter().map(|(start, piece)| (*start..piece.end, piece.site)).collect())
+    Some(state.unwritten.iter().map(|(start, piece)| (start..piece.end, piece.value)).collect())
 }
 
 /// Called when a kernel ran that found `before` unwritten and left `after` unwritten: pieces of these, in order.
@@ -144,7 +134,7 @@ pub(crate) fn written(address: usize, bytes: usize) {
 /// Called when work ran whose writes are unknown.
 pub(crate) fn all_written() {
     if PIECES.load(Ordering::Relaxed) > 0 {
-        change(|state| state.unwritten.0.clear());
+        change(|state| state.unwritten.clear());
     }
 }
 
@@ -198,7 +188,7 @@ fn change(body: impl FnOnce(&mut State)) {
     }
     let mut state = STATE.lock();
     body(&mut state);
-    PIECES.store(state.unwritten.0.len(), Ordering::Relaxed);
+    PIECES.store(state.unwritten.len(), Ordering::Relaxed);
 }
 
 impl State {
@@ -242,62 +232,8 @@ impl State {
     }
 }
 
-impl Unwritten {
-    fn add(&mut self, start: usize, end: usize, site: SiteId) {
-        self.remove(start, end);
-        if start < end {
-            self.0.insert(start, Piece { end, site });
-        }
-    }
-
-    fn remove(&mut self, start: usize, end: usize) {
-        if start >= end {
-            return;
-        }
-        let reaches_in = self.0.range(..start).next_back().map(|(at, piece)| (*at, *piece));
-        if let Some((at, piece)) = reaches_in.filter(|(_, piece)| piece.end > start) {
-            self.0.insert(at, Piece { end: start, ..piece });
-            if piece.end > end {
-                self.0.insert(end, piece);
-            }
-        }
-        while let Some((at, piece)) = self.0.range(start..end).next().map(|(at, piece)| (*at, *piece)) {
-            self.0.remove(&at);
-            if piece.end > end {
-                self.0.insert(end, piece);
-            }
-        }
-    }
-
-    /// The pieces within a range, clipped to it.
-    fn pieces(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, Piece)> {
-        let before = self.0.range(..start).next_back();
-        before
-            .into_iter()
-            .chain(self.0.range(start..end.max(start)))
-            .map(move |(at, piece)| ((*at).max(start), Piece { end: piece.end.min(end), ..*piece }))
-            .filter(|(at, piece)| *at < piece.end)
-    }
-
-    /// How many bytes of a range are unwritten, and where the first of them was allocated.
-    fn within(&self, start: usize, end: usize) -> Option<(usize, SiteId)> {
-        let (_, first) = self.pieces(start, end).next()?;
-        Some((self.pieces(start, end).map(|(at, piece)| piece.end - at).sum(), first.site))
-    }
-
-    fn copy(&mut self, to: usize, from: usize, bytes: usize) {
-        let pieces: Vec<_> = self.pieces(from, from.saturating_add(bytes)).collect();
-        self.remove(to, to.saturating_add(bytes));
-        for (at, piece) in pieces {
-            self.add(to + (at - from), to + (piece.end - from), piece.site);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -332,38 +268,5 @@ mod tests {
         assert_eq!(state.unwritten.within(0, 1000), Some((50, SiteId::default())));
         state.hand_out(150, 250, SiteId::default());
         assert_eq!(state.unwritten.within(100, 1000), Some((50, SiteId::default())));
-    }
-
-    proptest! {
-        #[test]
-        fn pieces_are_as_bytes(steps in prop::collection::vec((0..4u8, 0..40usize, 1..12usize, 0..40usize), 1..60)) {
-            let mut unwritten = Unwritten::default();
-            let mut bytes = [false; 64];
-            for (what, start, length, other) in steps {
-                let (end, before) = (start + length, bytes);
-                match what {
-                    0 => {
-                        unwritten.add(start, end, SiteId::default());
-                        bytes[start..end].fill(true);
-                    }
-                    1 => {
-                        unwritten.remove(start, end);
-                        bytes[start..end].fill(false);
-                    }
-                    2 => {
-                        unwritten.copy(other, start, length);
-                        bytes[other..other + length].copy_from_slice(&before[start..end]);
-                    }
-                    _ => {}
-                }
-                let count = bytes[start..end].iter().filter(|byte| **byte).count();
-                prop_assert_eq!(unwritten.within(start, end).map_or(0, |(count, _)| count), count);
-                let mut last = 0;
-                for (at, piece) in &unwritten.0 {
-                    prop_assert!(last <= *at && *at < piece.end);
-                    last = piece.end;
-                }
-            }
-        }
     }
 }

@@ -1,11 +1,13 @@
 //! The environment, read once at the first intercepted call. A bad value is reported once on stderr, by name, and then every
 //! call returns "not initialized". The process is not killed for it, because it may never have wanted a GPU.
 
+pub(crate) mod blocking;
 pub(crate) mod hybrid;
 pub(crate) mod visible;
 
 use std::sync::OnceLock;
 
+use protocol::clock;
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
 use protocol::fault::{self, Fault};
@@ -114,6 +116,10 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterPlan>,
     /// Whether PyTorch's operators compute.
     pub(crate) compute: Compute,
+    /// Whether times are those of the simulated GPUs.
+    pub(crate) is_clock_modeled: bool,
+    /// Whether choices among numbers that nobody computed are balanced.
+    pub(crate) assumes_balance: bool,
     /// The time between two events with kernels in between.
     pub(crate) event_clock: EventClock,
     /// Which cuBLAS products are computed.
@@ -250,6 +256,12 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         gpus,
         cluster,
         compute,
+        is_clock_modeled: match given(&names::CLOCK) {
+            None => false,
+            Some(value) => clock::WORDS[names::CLOCK.choose(&value, clock::WORDS)?] == clock::MODELED,
+        },
+        assumes_balance: given(&names::ASSUME)
+            .map_or(Ok(false), |value| names::ASSUME.choose(&value, &["balanced"]).map(|_| true))?,
         event_clock,
         gemm,
         // Without a coordinator, nobody compares replicas; without numbers or other ranks, there is nothing to compare.

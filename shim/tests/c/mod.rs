@@ -33,6 +33,8 @@ const CUDA_13: Cuda = Cuda {
 };
 /// Large downloads for one header each, hence apart. The first is that of PyTorch's CUDA 12 builds.
 const NCCL_2_27: &str = "nvidia-nccl-cu12==2.27.5";
+const CUPTI_12: &str = "nvidia-cuda-cupti-cu12==12.8.90";
+const CUPTI_13: &str = "nvidia-cuda-cupti==13.2.75";
 const NCCL_2_30: &str = "nvidia-nccl-cu13==2.30.7";
 
 /// Keeps the include directory of a wheel: arguments are the wheel and where to.
@@ -327,6 +329,13 @@ fn stream() {
 }
 
 #[test]
+fn clock() {
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&[("FAKEGPU_CLOCK", "modeled")], "error", cuda, "clock", &[]);
+    }
+}
+
+#[test]
 fn graphs() {
     check("graphs");
 }
@@ -393,6 +402,12 @@ fn health() {
     let file = work.path().join("gpus");
     let environment = [environment[0], environment[1], ("FTEST_GPUS", file.to_str().unwrap())];
     check_in(&environment, "allow", &CUDA_13, "health", &[NCCL_2_30]);
+}
+
+#[test]
+fn cupti() {
+    check_with(&CUDA_12, "cupti", &[CUPTI_12]);
+    check_with(&CUDA_13, "cupti", &[CUPTI_13]);
 }
 
 #[test]

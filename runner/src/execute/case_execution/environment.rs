@@ -54,6 +54,9 @@ impl CaseExecution<'_> {
         if let Some(words) = sanitizers(case) {
             environment.set(protocol::env::SANITIZE.name, words);
         }
+        if case.is_clock_modeled {
+            environment.set(protocol::env::CLOCK.name, protocol::clock::MODELED);
+        }
         if let Some(schedule) = &case.schedule {
             environment.set(protocol::env::SCHEDULE.name, schedule.to_string());
         }

@@ -93,8 +93,8 @@ mod tests {
             (127, "./a: undefined symbol: cuInit", None),
             (
                 127,
-                "./a: error while loading shared libraries: libcudnn_graph.so.9: cannot open shared object file: No such file",
-                Some("libcudnn_graph.libcudnn_graph.so.9"),
+                "./a: error while loading shared libraries: libcudnn_new.so.9: cannot open shared object file: No such file",
+                Some("libcudnn_new.libcudnn_new.so.9"),
             ),
             (0, "libnvinfer.so.10: cannot open shared object file", None),
             (127, "./a: error while loading shared libraries: libmine.so.1: cannot open shared object file", None),

@@ -1,6 +1,6 @@
 //! The environment of a process under the shim, as a list of variables to set, change and remove.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -191,7 +191,21 @@ impl Environment {
 
     /// Sets the simulated machines. A profile name in the environment no longer counts.
     pub fn cluster(&mut self, plan: &ClusterPlan) -> &mut Self {
-        self.set(env::CLUSTER.name, cluster_json(plan))
+        self.nvcc(plan).set(env::CLUSTER.name, cluster_json(plan))
+    }
+
+    /// Lets nvcc put PTX for the GPUs of `plan` into what it builds, unless the case sets its flags: builds at run time ask for
+    /// machine code only.
+    fn nvcc(&mut self, plan: &ClusterPlan) -> &mut Self {
+        if self.get(NVCC_FLAGS).is_some() {
+            return self;
+        }
+        let profiles = plan.gpus().into_iter().filter_map(|(_, id)| plan.profile(id));
+        let capabilities: BTreeSet<String> =
+            profiles.map(|profile| profile.compute_capability.replace('.', "")).collect();
+        let flags: Vec<String> =
+            capabilities.iter().map(|one| format!("-gencode=arch=compute_{one},code=compute_{one}")).collect();
+        self.set(NVCC_FLAGS, flags.join(" "))
     }
 
     /// Sets the coordinator's address; NCCL is simulated by it.
@@ -254,6 +268,9 @@ pub fn scrubbed(command: &mut std::process::Command) -> &mut std::process::Comma
     command
 }
 
+/// What nvcc adds to its command line.
+pub const NVCC_FLAGS: &str = "NVCC_APPEND_FLAGS";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,6 +292,22 @@ mod tests {
         environment.set("TRITON_PTXAS_PATH", "/own/ptxas").triton(Path::new("/x/fakegpu-ptxas"));
         assert_eq!(environment.get("TRITON_PTXAS_PATH").unwrap(), "/own/ptxas");
         assert_eq!(environment.get("TRITON_PTXAS_BLACKWELL_PATH").unwrap(), "/x/fakegpu-ptxas");
+    }
+
+    #[test]
+    fn nvcc_makes_ptx_for_every_gpu_unless_the_case_has_flags() {
+        let text = "nodes: 1\ngpus_per_node: 2\nprofile: a100\n";
+        let mut plan = model::cluster_file::parse("c.yaml", text, &|_| Err(String::new())).unwrap();
+        let mut environment = Environment::new();
+        environment.set(NVCC_FLAGS, "").cluster(&plan);
+        assert_eq!(environment.get(NVCC_FLAGS).unwrap(), "");
+        environment.set(NVCC_FLAGS, "-O1").cluster(&plan);
+        assert_eq!(environment.get(NVCC_FLAGS).unwrap(), "-O1");
+        plan.nodes[0].gpus[1] = "h100".to_owned();
+        let mut environment = Environment::new();
+        environment.isolate_from([OsString::from(NVCC_FLAGS)].into_iter()).cluster(&plan);
+        let expected = "-gencode=arch=compute_80,code=compute_80 -gencode=arch=compute_90,code=compute_90";
+        assert_eq!(environment.get(NVCC_FLAGS).unwrap(), expected);
     }
 
     #[test]

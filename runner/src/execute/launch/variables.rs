@@ -9,11 +9,12 @@ use super::profiles::{MOST, known, listed};
 use crate::suite;
 
 /// Variables whose value must be one of the words in `values`.
-const CHOICES: [Variable; 9] = [
+const CHOICES: [Variable; 10] = [
     env::MODE,
     env::OOM_POLICY,
     env::UNSUPPORTED_API,
     env::EVENT_CLOCK,
+    env::CLOCK,
     env::DIST_MODE,
     env::COORDINATOR_TRANSPORT,
     env::CPU_GEMM_MODE,
@@ -134,6 +135,7 @@ mod tests {
             (&env::SCHEDULE, "7:5ms", "7:5", "expected a seed, or a seed and the longest delay: 7:5ms"),
             (&env::SCHEDULE, "7", "x", "FAKEGPU_SCHEDULE=x"),
             (&env::NCCL_FAULT_OPERATION, "reduce", "reduc", "did you mean `reduce`?"),
+            (&env::CLOCK, "modeled", "model", "expected real, modeled; did you mean `modeled`?"),
             (&env::EVENT_CLOCK, "wall", "wal", "expected work, wall; did you mean `wall`?"),
             (&env::COORDINATOR_IDLE_MS, "0", "soon", "FAKEGPU_COORDINATOR_IDLE_MS=soon"),
         ] {

@@ -7,34 +7,13 @@ use std::process::Command;
 
 use super::bytecode;
 use super::error::Error;
+use super::left_out::{Installed, excluded};
 use super::progress::Said;
 use super::requirement;
 use super::step::{self, run, step};
 use super::tools::Tools;
+use crate::case::python::{COMPILER, package};
 use crate::host::whole_file;
-
-/// NVIDIA libraries that uv must not look for, with and without the CUDA version in their names.
-const LIBRARIES: &[&str] = &[
-    "cublas",
-    "cuda-cccl",
-    "cuda-crt",
-    "cuda-cupti",
-    "cuda-nvrtc",
-    "cuda-runtime",
-    "cudnn",
-    "cufft",
-    "cufile",
-    "curand",
-    "cusolver",
-    "cusparse",
-    "cusparselt",
-    "nccl",
-    "nvjitlink",
-    "nvshmem",
-    "nvtx",
-];
-/// Other packages that only a GPU can use.
-const OTHERS: &[&str] = &["cuda-bindings", "cuda-pathfinder", "cuda-toolkit", "pytorch-triton", "triton"];
 
 /// Where an environment is made.
 pub(super) struct Site<'a> {
@@ -154,6 +133,12 @@ struct Installer<'a> {
 }
 
 impl Installer<'_> {
+    /// Runs a command of its own.
+    fn run(&self, step: &str, command: Command, announce: &dyn Fn(Said<'_>)) -> Result<(), Error> {
+        let run = if let Tools::Uv { .. } = self.tools { step::step_of_uv } else { step::step };
+        run(step, command, announce).map(drop)
+    }
+
     /// Installs requirements from a file, which can have options and hashes, and any length.
     fn command(&self, file: &str, flags: &[&str], what: &[String]) -> Result<Command, Error> {
         let file = self.write(file, &[self.options.as_slice(), what].concat())?;
@@ -171,7 +156,7 @@ impl Installer<'_> {
     }
 }
 
-/// Makes an environment with `requirements`.
+/// Makes an environment with `requirements`. Returns the packages that it lacks on purpose.
 ///
 /// # Errors
 /// [`Error`]: what failed.
@@ -180,34 +165,69 @@ pub(super) fn make(
     site: &Site<'_>,
     requirements: &[String],
     announce: &dyn Fn(Said<'_>),
-) -> Result<(), Error> {
-    install(tools, site, requirements, announce)?;
+) -> Result<Vec<String>, Error> {
+    let left_out = install(tools, site, requirements, announce)?;
     if let Tools::Uv { .. } = tools {
         announce(Said::Step("compiling the installed modules"));
     }
     site.compile(tools);
-    Ok(())
+    Ok(left_out)
 }
 
-fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &dyn Fn(Said<'_>)) -> Result<(), Error> {
+fn install(
+    tools: &Tools,
+    site: &Site<'_>,
+    requirements: &[String],
+    announce: &dyn Fn(Said<'_>),
+) -> Result<Vec<String>, Error> {
     let mut wanted = Wanted::parse(requirements);
     let words = site.empty(tools, announce)?;
-    let install_step = if let Tools::Uv { .. } = tools { step::step_of_uv } else { step };
     let mut installer = Installer { site, tools, words, options: std::mem::take(&mut wanted.options) };
     if !wanted.limits.is_empty() {
         let limits = installer.write("constraints.txt", &wanted.limits)?;
         installer.words.extend(["-c".to_owned(), limits]);
     }
-    if let Tools::Uv { uv, .. } = tools
-        && run(uv, &["pip", "install", "--help"]).is_ok_and(|help| help.contains("--excludes"))
-    {
+    let excludes = matches!(tools, Tools::Uv { uv, .. }
+        if run(uv, &["pip", "install", "--help"]).is_ok_and(|help| help.contains("--excludes")));
+    if excludes {
         // No matter what requires them: a package that nobody named may require PyTorch.
-        let excluded = installer.write("excluded.txt", &excluded(requirements))?;
+        let excluded = installer.write("excluded.txt", &excluded(requirements, false))?;
         installer.words.extend(["--excludes".to_owned(), excluded]);
     }
+    let mut spared = Vec::new();
+    install_with(&installer, &mut wanted, &mut spared, announce)?;
+    let packages = site_packages(site.directory)?;
+    // No file may be added to what pins every file by hash.
+    if excludes && !wanted.is_locked() && Installed::read(&packages).needs_spared() {
+        let compiler: Vec<String> = spared.iter().filter(|entry| is_compiler(entry)).cloned().collect();
+        // A version that the user names decides.
+        if !compiler.is_empty() && !wanted.rest.iter().any(|line| is_compiler(line)) {
+            let limit = installer.write("compiler.txt", &compiler)?;
+            installer.words.extend(["-c".to_owned(), limit]);
+        }
+        installer.write("excluded.txt", &excluded(requirements, true))?;
+        let command = installer.command("rest.txt", &[], &wanted.rest)?;
+        installer.run("installing what another package requires, and PyTorch runs without", command, announce)?;
+        forget_spared(site.directory, &mut spared)?;
+    }
+    Ok(Installed::read(&packages).lacks(&spared))
+}
+
+fn is_compiler(line: &str) -> bool {
+    package(line) == COMPILER
+}
+
+/// Installs what is wanted; `spared` gets what is taken out of PyTorch's needs.
+fn install_with(
+    installer: &Installer<'_>,
+    wanted: &mut Wanted,
+    spared: &mut Vec<String>,
+    announce: &dyn Fn(Said<'_>),
+) -> Result<(), Error> {
+    let Installer { site, tools, .. } = installer;
     if wanted.lean.is_empty() {
-        install_step("installing", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
-        return forget_replaced(site.directory);
+        installer.run("installing", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
+        return forget_spared(site.directory, spared);
     }
     let lean = wanted.lean.join(" ");
     let first = installer.command("lean.txt", &["--no-deps"], &wanted.lean)?;
@@ -223,7 +243,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
         Tools::Pip { .. } | Tools::Uv { .. } => None,
     };
     let Some(needs) = asked else {
-        install_step(&format!("installing {lean}"), first, announce)?;
+        installer.run(&format!("installing {lean}"), first, announce)?;
         let locked = wanted.is_locked();
         for place in lean_metadata(site.directory)? {
             let metadata = fs::read_to_string(place).unwrap_or_default();
@@ -233,9 +253,9 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
                 wanted.rest.extend(requirement::remaining(needs));
             }
         }
-        forget_replaced(site.directory)?;
-        install_step("installing what it needs", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
-        return forget_replaced(site.directory);
+        forget_spared(site.directory, spared)?;
+        installer.run("installing what it needs", installer.command("rest.txt", &[], &wanted.rest)?, announce)?;
+        return forget_spared(site.directory, spared);
     };
     let second = installer.command("rest.txt", &[], &needs)?;
     std::thread::scope(|scope| {
@@ -264,16 +284,7 @@ fn install(tools: &Tools, site: &Site<'_>, requirements: &[String], announce: &d
         let (lean, needs) = (lean.join(), needs.join());
         ended(lean).and_then(|()| ended(needs))
     })?;
-    forget_replaced(site.directory)
-}
-
-/// The packages that uv leaves out, except those explicitly requested.
-fn excluded(requirements: &[String]) -> Vec<String> {
-    let versions = ["", "-cu12", "-cu13"];
-    let libraries = LIBRARIES.iter().flat_map(|name| versions.map(|version| format!("nvidia-{name}{version}")));
-    let all = libraries.chain(OTHERS.iter().map(|name| (*name).to_owned()));
-    let wanted: Vec<String> = requirements.iter().map(|line| crate::case::python::package(line)).collect();
-    all.filter(|name| !wanted.contains(name)).collect()
+    forget_spared(site.directory, spared)
 }
 
 /// The remaining needs of the packages that pip's installation report lists.
@@ -287,10 +298,15 @@ fn needs_in_report(report: &str) -> Option<Vec<String>> {
     Some(needs)
 }
 
+/// Where an environment has its packages.
+fn site_packages(directory: &Path) -> Result<PathBuf, Error> {
+    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
+    Ok(PathBuf::from(answer.trim()))
+}
+
 /// The METADATA files of the lean packages that are installed.
 fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let answer = run(&directory.join("bin/python"), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?;
-    let site = PathBuf::from(answer.trim());
+    let site = site_packages(directory)?;
     let is_lean = |entry: &fs::DirEntry| {
         let file = entry.file_name();
         let package = file.to_str().and_then(|file| file.strip_suffix(".dist-info"));
@@ -300,14 +316,22 @@ fn lean_metadata(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(entries.flatten().filter(is_lean).map(|entry| entry.path().join("METADATA")).collect())
 }
 
-/// Takes what the shim replaces out of the needs that the lean packages state, so that neither another package's
-/// installation nor `pip check` misses it.
-fn forget_replaced(directory: &Path) -> Result<(), Error> {
+/// Takes what the shim replaces, and what PyTorch runs without, out of the needs that the lean packages state, so that neither
+/// another package's installation nor `pip check` misses it. `spared` gets it.
+fn forget_spared(directory: &Path, spared: &mut Vec<String>) -> Result<(), Error> {
     for place in lean_metadata(directory)? {
         let wrong = |source| Error::Cache { place: place.clone(), source };
         let metadata = fs::read_to_string(&place).map_err(wrong)?;
         // Writes a new file: the old one may be the wheel's file, shared with other environments.
-        whole_file::replace(&place, &[requirement::without_replaced(&metadata).as_bytes()]).map_err(wrong)?;
+        let kept = requirement::without_spared(&metadata);
+        let entries = requirement::requires_dist(&kept);
+        spared.extend(
+            requirement::requires_dist(&metadata)
+                .into_iter()
+                .filter(|entry| !entries.contains(entry))
+                .map(str::to_owned),
+        );
+        whole_file::replace(&place, &[kept.as_bytes()]).map_err(wrong)?;
     }
     Ok(())
 }
@@ -326,13 +350,6 @@ mod tests {
         assert_eq!(wanted.rest, ["-e /a[test]", "peft", "/b/c.whl"]);
         assert!(!wanted.is_locked());
         assert!(Wanted::parse(&["numpy==2 --hash=sha256:a".to_owned()]).is_locked());
-    }
-
-    #[test]
-    fn what_somebody_asks_for_is_not_left_out() {
-        let names = excluded(&["triton==3.9.0".to_owned(), "torch".to_owned()]);
-        assert!(!names.contains(&"triton".to_owned()) && names.contains(&"nvidia-nccl-cu13".to_owned()));
-        assert!(names.iter().all(|name| crate::case::python::is_replaced(name)), "{names:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::making::{Site, make};
 use super::progress::Said;
 use super::tools::{self, Tools};
 use super::{Python, hints, requirement};
-use crate::case::python::{MANAGED, default_requirements_of, is_default, package, shown};
+use crate::case::python::{MANAGED, default_requirements_of, is_default, optional, package, replaced, shown};
 use crate::host::cache_directory::cache_directory;
 use crate::host::whole_file;
 
@@ -27,6 +27,9 @@ struct Complete {
     requirements: Vec<String>,
     python: String,
     torch_libraries: Option<PathBuf>,
+    /// Packages that it lacks on purpose. Older versions of ftest left out more, and did not list it.
+    #[serde(default)]
+    left_out: Option<Vec<String>>,
 }
 
 /// An environment in the cache.
@@ -38,6 +41,8 @@ pub struct Environment {
     pub path: PathBuf,
     /// Its requirements; `None` if making it was never finished.
     pub requirements: Option<Vec<String>>,
+    /// Packages that it lacks on purpose.
+    pub left_out: Vec<String>,
 }
 
 /// What an environment is made from and where.
@@ -185,7 +190,7 @@ fn made(plan: &Plan, mark: &str, announce: &dyn Fn(Said<'_>)) -> Result<Python, 
     let complete = list()?.into_iter().filter(|environment| environment.requirements.is_some());
     let others = complete.map(|environment| environment.path).collect();
     let site = Site { directory: &directory, wheels: plan.cache.wheels(), others, mark };
-    make(&tools, &site, &plan.requirements, announce).map_err(|source| {
+    let left_out = make(&tools, &site, &plan.requirements, announce).map_err(|source| {
         let _ = fs::remove_dir_all(&directory);
         let cause = match &source {
             Error::Step { output, .. } => Cause::from_output(output, || tools.ask_index().is_ok()),
@@ -199,7 +204,11 @@ fn made(plan: &Plan, mark: &str, announce: &dyn Fn(Said<'_>)) -> Result<Python, 
         requirements: plan.requirements.clone(),
         python: plan.version.clone(),
         torch_libraries: described.torch_libraries.clone(),
+        left_out: Some(left_out),
     };
+    if let Some(left_out) = record.left_out.as_ref().filter(|left_out| !left_out.is_empty()) {
+        announce(Said::Step(&format!("left out, `ftest docs python#left-out`: {}", left_out.join(", "))));
+    }
     hints::put(&directory, &record.requirements);
     let marker = directory.join(".complete");
     fs::write(&marker, serde_json::to_string(&record).unwrap_or_default())
@@ -310,6 +319,14 @@ fn clear(directory: &Path) -> Result<(), Error> {
     }
 }
 
+/// The packages that the managed environment of this interpreter lacks on purpose.
+pub(super) fn left_out(python: &Python) -> Vec<String> {
+    let record = python.bin.parent().and_then(|directory| fs::read(directory.join(".complete")).ok());
+    let record: Option<Complete> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let earlier = || replaced().chain(optional().map(str::to_owned)).collect();
+    record.map_or_else(Vec::new, |record| record.left_out.unwrap_or_else(earlier))
+}
+
 /// The environments in the cache, by key.
 ///
 /// # Errors
@@ -323,6 +340,7 @@ pub fn list() -> Result<Vec<Environment>, Error> {
             environments.push(Environment {
                 key: entry.file_name().to_string_lossy().into_owned(),
                 path: entry.path(),
+                left_out: record.as_ref().and_then(|record| record.left_out.clone()).unwrap_or_default(),
                 requirements: record.map(|record| record.requirements),
             });
         }

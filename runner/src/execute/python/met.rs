@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::inventory::{Inventory, Started};
+use super::managed::left_out;
 use super::unmet::{has_hashes, named, unmet};
 use super::{Python, chosen};
 use crate::case::python::{MANAGED, PythonNeed, is_default, shown};
@@ -48,6 +49,7 @@ impl Pythons {
             selected: python.selected.to_owned(),
             packages: versions(declared, inventory),
             without_hashes: !managed && has_hashes(declared),
+            left_out: if managed { left_out(python) } else { Vec::new() },
             only_here: false,
         };
         // What ftest chooses itself, nobody declared.

@@ -13,6 +13,7 @@ mod error;
 mod hints;
 mod interpreter;
 mod inventory;
+mod left_out;
 mod making;
 pub mod managed;
 mod marker;

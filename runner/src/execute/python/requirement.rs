@@ -1,6 +1,6 @@
 //! Requirements in pip's syntax: which are installed lean, and which dependencies a lean package still needs.
 
-use crate::case::python::{COMPILER, is_replaced, package};
+use crate::case::python::{COMPILER, is_optional, is_replaced, package};
 
 /// Packages installed without their dependencies, because those are the NVIDIA libraries that the shim replaces.
 const LEAN: &[&str] = &["torch", "torchvision", "torchaudio"];
@@ -9,15 +9,19 @@ pub(super) fn is_lean(requirement: &str) -> bool {
     LEAN.contains(&package(requirement).as_str())
 }
 
-/// What remains of the `Requires-Dist` entries of a lean package: no extras, nothing that the shim replaces, and
-/// nothing that is itself lean and requested anyway.
+/// Whether an entry of a lean package is not followed: the shim replaces it, or PyTorch runs without it.
+fn is_spared(entry: &str) -> bool {
+    is_replaced(entry) || is_optional(entry)
+}
+
+/// What remains of the `Requires-Dist` entries of a lean package: no extras, nothing that is spared, and nothing that is itself lean and requested anyway.
 pub(super) fn remaining<'a>(requires: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     requires
         .into_iter()
         .map(str::trim)
         .filter(|entry| {
             let marker = entry.split_once(';').map_or("", |(_, marker)| marker);
-            !marker.contains("extra ==") && !is_replaced(entry) && !is_lean(entry)
+            !marker.contains("extra ==") && !is_spared(entry) && !is_lean(entry)
         })
         .map(str::to_owned)
         .collect()
@@ -42,9 +46,9 @@ pub(super) fn requires_dist(metadata: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A METADATA file without the needs that the shim replaces.
-pub(super) fn without_replaced(metadata: &str) -> String {
-    let is_kept = |line: &&str| line.strip_prefix("Requires-Dist:").is_none_or(|entry| !is_replaced(entry.trim()));
+/// A METADATA file without the needs that are not followed.
+pub(super) fn without_spared(metadata: &str) -> String {
+    let is_kept = |line: &&str| line.strip_prefix("Requires-Dist:").is_none_or(|entry| !is_spared(entry.trim()));
     metadata.split_inclusive('\n').filter(is_kept).collect()
 }
 
@@ -87,7 +91,7 @@ mod tests {
             Requires-Dist: pyyaml; extra == \"pyyaml\"\n\nRequires-Dist: not-a-header\n";
         let expected = ["filelock", "typing-extensions>=4.13.0", "setuptools ; python_version >= \"3.12\""];
         assert_eq!(remaining(requires_dist(metadata)), expected);
-        let stripped = without_replaced(metadata);
+        let stripped = without_spared(metadata);
         assert_eq!(remaining(requires_dist(&stripped)), expected);
         assert!(!stripped.contains("nvidia") && !stripped.contains("triton") && stripped.ends_with("not-a-header\n"));
     }

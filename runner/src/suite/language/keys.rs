@@ -1,6 +1,6 @@
 //! The keys of a suite, of its cases, and of what cases start.
 
-use protocol::sanitizer;
+use protocol::{clock, sanitizer};
 
 use super::{
     Key, Needs, Rule, Section, Shape, cluster, expect, fixture, gpu, launch, network, optional, or, relation, required,
@@ -122,6 +122,12 @@ static COMMON: &[Key] = &[
         "[races, replicas]",
         "what else is [checked](findings.md#sanitizers) while it runs; `[]` for nothing",
     ).needs(Needs::Cluster("it looks into simulated GPUs")),
+    or(
+        "clock",
+        Shape::Choice(clock::WORDS),
+        "real",
+        "what tells the time: this machine, or the [time model](clock.md) of the simulated GPUs",
+    ).needs(Needs::Cluster("it tells the times of simulated GPUs")),
 ];
 
 pub(crate) static DEFAULTS: Section = Section {

@@ -9,7 +9,7 @@ use protocol::device_report::Left;
 use protocol::message::UNREACHABLE_AFTER;
 use serde_json::{Value, json};
 
-use super::environment;
+use super::{environment, left_out};
 use crate::case::network::Severed;
 use crate::case::{Case, KillTarget, cluster};
 use crate::check::snapshot::{Owner, SnapshotMode};
@@ -117,6 +117,7 @@ fn not_the_programs(case: &Case, observation: &Observation) -> Vec<Failure> {
         _ => {}
     }
     failures.extend(environment::failures(case, observation));
+    failures.extend(left_out::failures(case, observation));
     failures.extend(gap::failures(&case.allow_gaps, &case.expect.gaps, observation));
     let killed = case.kill.iter().any(|kill| kill.target == KillTarget::Coordinator);
     if let Some(coordinator) = observation.process(Role::Coordinator)

@@ -159,7 +159,7 @@ pub(super) fn find(name: &str) -> Option<Method> {
 }
 
 /// `tensor` converted to a datatype, given as c10's number.
-fn to(tensor: &Value, data_type: i64) -> Value {
+pub(super) fn to(tensor: &Value, data_type: i64) -> Value {
     if tensor.is_none() || tensor.data_type() == data_type {
         return tensor.clone();
     }

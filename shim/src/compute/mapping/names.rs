@@ -136,6 +136,46 @@ pub(crate) fn waits(name: &str) -> bool {
     base(name, &NAMESPACES).is_some_and(|base| WAITING.contains(&base) || base.starts_with("_to_sparse"))
 }
 
+/// Operators whose CUDA kernels assert something of their arguments, without namespace and overload, sorted.
+pub(crate) const ASSERTING: &[&str] = &[
+    "_assert_async",
+    "_index_put_impl_",
+    "binary_cross_entropy",
+    "embedding",
+    "gather",
+    "index",
+    "index_add",
+    "index_add_",
+    "index_copy",
+    "index_copy_",
+    "index_fill",
+    "index_fill_",
+    "index_put",
+    "index_put_",
+    "index_select",
+    "multi_margin_loss",
+    "multi_margin_loss_backward",
+    "multinomial",
+    "nll_loss2d_backward",
+    "nll_loss2d_forward",
+    "nll_loss_backward",
+    "nll_loss_forward",
+    "put",
+    "put_",
+    "scatter",
+    "scatter_",
+    "scatter_add",
+    "scatter_add_",
+    "scatter_reduce",
+    "scatter_reduce_",
+    "take",
+];
+
+/// True for one of those.
+pub(crate) fn asserts(name: &str) -> bool {
+    base(name, &["aten"]).is_some_and(|base| ASSERTING.binary_search(&base).is_ok())
+}
+
 /// True for an operator whose results after the first are logarithms for its backward pass, with -inf for impossible outcomes:
 /// attention and CTC loss.
 pub(crate) fn keeps_logarithms(name: &str) -> bool {

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
 
+use crate::boundary::calls::{self, Wait, WaitKind};
 use crate::boundary::guard;
 use crate::device::graph::capture;
 use crate::device::graph::structure::{HostCall, Operation};
 use crate::device::graph::submit::submit;
 use crate::device::state::context;
+use crate::device::work::clock;
 use crate::device::work::event;
 use crate::device::work::stream::{self, Kind, PRIORITIES, Stream};
+use crate::device::work::timeline::{self, Work};
 use crate::process::delay::{self, Moment};
 use crate::sanitizer::races;
 
@@ -43,17 +46,24 @@ pub(crate) fn synchronize(handle: usize) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
     capture::host_waits(&stream)?;
+    calls::waits(|| about(WaitKind::Stream, &stream, None));
     stream.synchronize();
+    stream.host_waited();
     races::host_waited_for(stream.lane());
     delay::wait(Moment::Wake);
     Ok(())
+}
+
+/// What a call about a stream waits for.
+fn about(kind: WaitKind, stream: &Stream, event: Option<(u32, u64)>) -> Wait {
+    Wait { kind, device: stream.device, context: stream.context, stream: Some(stream.id), event }
 }
 
 pub(crate) fn query(handle: usize) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
     capture::host_waits(&stream)?;
-    if !stream.is_idle() {
+    if !stream.is_idle() || !clock::sees(|| stream.times().ends_in_order_ns()) {
         return Err(CudaError::NOT_READY);
     }
     races::host_waited_for(stream.lane());
@@ -71,6 +81,7 @@ pub(crate) fn wait_event(handle: usize, event: usize, flags: c_uint) -> CudaResu
         return submit(Operation::Wait(event), &stream);
     }
     if !capture::wait(&stream, event.captured(), event.is_fresh())? {
+        calls::waits(|| about(WaitKind::StreamForEvent, &stream, Some(event.latest())));
         event.hold_up(&stream);
     }
     Ok(())
@@ -142,7 +153,9 @@ pub(crate) fn callback(handle: usize, function: Callback, data: *mut c_void, fla
 fn on_the_host(stream: &Arc<Stream>, function: impl FnOnce(*mut c_void) + Send + 'static, data: *mut c_void) {
     let data = Carried(data);
     let before = races::point(stream.lane());
+    let submitted = timeline::submit(stream, Work::host_function);
     let task = move || {
+        let _running = timeline::begin(submitted);
         races::host_waited(&before);
         guard::host_function(|| function(data.get()));
     };
@@ -197,7 +210,7 @@ pub(crate) fn event_query(handle: usize) -> CudaResult {
     let event = event::resolve(handle)?;
     capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
-    if !event.is_reached() {
+    if !event.is_reached() || !clock::sees(|| event.moment_ns()) {
         return Err(CudaError::NOT_READY);
     }
     races::host_waited(&event.knowledge());
@@ -209,7 +222,10 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     let event = event::resolve(handle)?;
     capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
+    let latest = || Some(event.latest());
+    calls::waits(|| Wait { kind: WaitKind::Event, device: event.device(), context: 0, stream: None, event: latest() });
     event.synchronize();
+    clock::host_waits(|| event.moment_ns());
     races::host_waited(&event.knowledge());
     delay::wait(Moment::Wake);
     Ok(())

@@ -2,6 +2,7 @@
 //! again, one after the other, in its stream.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use abi::cuda::{CudaError, CudaResult};
@@ -14,6 +15,7 @@ use crate::device;
 use crate::device::kernel::condition::Condition;
 use crate::device::memory::graph_memory::Balance;
 use crate::device::work::stream::{self, Kind, Stream};
+use crate::device::work::timeline::{self, InNode, Node};
 use crate::sanitizer::branch::Branches;
 use crate::sanitizer::owner::Replay;
 use crate::sanitizer::races;
@@ -33,6 +35,8 @@ pub(crate) fn watch(told: Watch) {
 /// A `cudaGraphExec_t`.
 #[derive(Debug)]
 pub(crate) struct Exec {
+    /// Its number in this process.
+    id: u32,
     pub(crate) flags: u64,
     /// Its own copy; the nodes' origins are the nodes that the program knows.
     graph: Arc<Graph>,
@@ -121,12 +125,14 @@ const PARAMETERS: u32 = 5;
 /// # Errors
 /// `INVALID_VALUE` for a graph with a cycle; `NOT_SUPPORTED` for a second one of a graph that allocates or frees.
 pub(crate) fn instantiate(graph: &Graph, flags: u64) -> CudaResult<usize> {
+    static LAST: AtomicU32 = AtomicU32::new(0);
     graph.sequence()?;
     let instance = graph.instance()?;
     let (copy, _) = graph.copy(true);
     let plan = Plan::new(&copy)?;
     let state = Mutex::new(State { plan, streams: BTreeMap::new() });
-    Ok(EXECS.insert(Arc::new(Exec { flags, graph: copy, _instance: instance, state })))
+    let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    Ok(EXECS.insert(Arc::new(Exec { id, flags, graph: copy, _instance: instance, state })))
 }
 
 /// The one behind a handle.
@@ -182,7 +188,8 @@ impl Exec {
 
     fn issue(&self, plan: &Plan, stream: &Arc<Stream>) -> CudaResult {
         let mut launch = plan.branches.launch(stream.lane());
-        for Entry { device, operation, site, .. } in &plan.entries {
+        for Entry { handle, device, operation, site, .. } in &plan.entries {
+            let _node = timeline::is_wanted().then(|| InNode::begin(Node { graph: self.id, node: *handle as u64 }));
             let mut issue = |stream: &Arc<Stream>| {
                 launch.node(stream.lane(), operation.node_name(), *site, || match operation {
                     Operation::Conditional(node) => self.decide(node, stream),
@@ -322,7 +329,7 @@ fn may_replace(old: &Operation, new: &Operation) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
     use crate::device::graph::structure::Work;

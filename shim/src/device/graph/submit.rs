@@ -7,6 +7,7 @@ use abi::library::Library;
 
 use super::capture;
 use super::structure::Operation;
+use crate::boundary::gap;
 use crate::device::kernel::Kernel;
 use crate::device::kernel::launch::{Arguments, Launch, prepare};
 use crate::device::memory::copy::{BoxCopy, BoxFill, Direction, Extent, Layout, When};
@@ -89,8 +90,13 @@ pub(crate) unsafe fn launch(
     call: &'static str,
 ) -> CudaResult {
     // SAFETY: the caller's promise.
-    match unsafe { prepare(stream.device(), kernel, launch, arguments, library, call) }? {
+    match unsafe { prepare(stream.device(), kernel, launch.clone(), arguments, library, call) }? {
         Some(call) => submit(Operation::Kernel(Arc::new(call)), stream),
-        None => Ok(()),
+        None => {
+            if !gap::is_muted() && matches!(capture::for_stream(stream), Ok(None)) {
+                launch.pass_by(kernel, stream);
+            }
+            Ok(())
+        }
     }
 }

@@ -4,6 +4,7 @@ use abi::cuda::{CudaError, CudaResult};
 
 use crate::device::Device;
 use crate::device::memory::{self, Kind, Location, ipc, mapping};
+use crate::device::work::timeline::Place;
 
 /// The device memory that `address` points into.
 pub(crate) fn locate(address: usize) -> Option<Location> {
@@ -27,6 +28,17 @@ pub(crate) enum Known {
     Host,
     /// Unknown to CUDA: pageable host memory, or no memory at all.
     Unknown,
+}
+
+impl Known {
+    /// Where the memory is.
+    pub(crate) fn place(self) -> Place {
+        match self {
+            Self::Device(device) => Place::Device(device.ordinal),
+            Self::Host => Place::Pinned,
+            Self::Unknown => Place::Pageable,
+        }
+    }
 }
 
 impl PartialEq for Known {

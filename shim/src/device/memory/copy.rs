@@ -8,9 +8,11 @@ use super::address::{self, Known};
 use super::undo::Undo;
 use crate::device::memory::{self, HostKind, misuse, multicast};
 use crate::device::work::stream::Stream;
+use crate::device::work::timeline::{self, Place, Work};
 use crate::report::counters::HOST_COPIES;
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
+use crate::sanitizer::known::{self, Origin};
 use crate::sanitizer::races::{self, Access};
 use crate::settings::{self, Compute};
 
@@ -210,9 +212,20 @@ impl BoxCopy {
         if init::is_wanted() {
             follow(to, from, extent, source, target);
         }
-        if stays_undone(&[source, target], extent) {
+        let describe = || Work::copy(source.place(), target.place(), extent.bytes() as u64);
+        let is_undone = stays_undone(&[source, target], extent) && !comes_from_known(from, extent, source);
+        if known::is_wanted() {
+            // SAFETY: the box in device memory was just checked.
+            unsafe { pass_on(to, from, extent, [source, target], is_undone) };
+        }
+        if is_undone {
+            let submitted = timeline::submit(stream, describe);
+            let task = move || drop(timeline::begin(submitted));
             if waits {
                 stream.synchronize();
+                task();
+            } else {
+                stream.run(task);
             }
             return Ok(());
         }
@@ -222,7 +235,9 @@ impl BoxCopy {
                 races::host_waited_for(stream.lane());
             }
         }
+        let submitted = timeline::submit(stream, describe);
         if waits || (source == Known::Unknown && stream.is_idle()) {
+            let _running = timeline::begin(submitted);
             // SAFETY: both boxes are in live memory: device and known memory were checked, the rest C answers for.
             unsafe { move_box(to, from, extent) };
         } else if source == Known::Unknown {
@@ -236,13 +251,17 @@ impl BoxCopy {
             // SAFETY: `staged` has room for the packed box.
             unsafe { move_box(packed, from, extent) };
             stream.run(move || {
+                let _running = timeline::begin(submitted);
                 let packed = Layout { address: staged.as_ptr() as usize, ..packed };
                 // SAFETY: `staged` moved in here; the target was checked, and freeing it waits for this stream.
                 unsafe { move_box(to, packed, extent) };
             });
         } else {
-            // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
-            stream.run(move || unsafe { move_box(to, from, extent) });
+            stream.run(move || {
+                let _running = timeline::begin(submitted);
+                // SAFETY: both boxes were checked, and freeing device memory waits for this stream.
+                unsafe { move_box(to, from, extent) };
+            });
         }
         Ok(())
     }
@@ -256,7 +275,10 @@ impl BoxCopy {
             targets.iter().for_each(|to| add_accesses(&mut accesses, *to, extent, true));
             races::work(&[stream.lane()], finding::function(), &accesses);
         }
+        let place = Place::Device(stream.device);
+        let submitted = timeline::submit(stream, || Work::copy(place, place, extent.bytes() as u64));
         let task = move || {
+            let _running = timeline::begin(submitted);
             for to in targets {
                 // SAFETY: the source was checked, and freeing it waits for this stream, as does unmapping the multicast object.
                 unsafe { move_box(to, from, extent) };
@@ -350,7 +372,13 @@ impl BoxFill {
             rows(to, to, extent).for_each(|(row, _)| init::written(row, extent.width));
         }
         let is_done = !stays_undone(&[target], extent);
+        if known::is_wanted() && matches!(target, Known::Device(_)) {
+            let origin = if is_done { Origin::Known } else { known::undone(finding::function()) };
+            rows(to, to, extent).for_each(|(row, _)| known::put(row, extent.width, origin));
+        }
+        let submitted = timeline::submit(stream, || Work::fill(target.place(), self.pattern, extent.bytes() as u64));
         let task = move || {
+            let _running = timeline::begin(submitted);
             if is_done {
                 // SAFETY: the box was checked to be in live memory, and freeing it waits for this stream.
                 unsafe { self.write() };
@@ -383,6 +411,35 @@ fn stays_undone(places: &[Known], extent: Extent) -> bool {
     extent.bytes() > protocol::skip::MOVED
         && places.iter().any(|known| matches!(known, Known::Device(_)))
         && settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
+}
+
+/// Whether a copy moves numbers of the GPU that are known, which costs no memory that was not touched.
+fn comes_from_known(from: Layout, extent: Extent, source: Known) -> bool {
+    matches!(source, Known::Device(_))
+        && known::is_wanted()
+        && known::unknown(rows(from, from, extent).map(|(row, _)| (row, extent.width))).is_none()
+}
+
+/// Which bytes are known after a copy, if nothing computes. The host gets zeros for those that are not.
+///
+/// # Safety
+/// The box at `from` is in live memory, if that is a device's.
+unsafe fn pass_on(to: Layout, from: Layout, extent: Extent, [source, target]: [Known; 2], is_undone: bool) {
+    let is_device = |known| matches!(known, Known::Device(_));
+    let call = finding::function();
+    if is_device(target) {
+        for (to, from) in rows(to, from, extent) {
+            match (is_undone, is_device(source)) {
+                (true, _) => known::put(to, extent.width, known::undone(call)),
+                (false, true) => known::copied(to, from, extent.width),
+                (false, false) => known::put(to, extent.width, Origin::Known),
+            }
+        }
+    } else if is_device(source) {
+        let pieces: Vec<_> = rows(to, from, extent).map(|(_, address)| (address, extent.width)).collect();
+        // SAFETY: by the caller.
+        unsafe { known::host_reads(call, &pieces, !is_undone) };
+    }
 }
 
 /// Whether the host may access it.

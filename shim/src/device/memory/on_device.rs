@@ -16,7 +16,7 @@ use super::freed::{Freed, Was};
 use super::fresh;
 use crate::device::{Device, all};
 use crate::report::left;
-use crate::sanitizer::{init, owner, races};
+use crate::sanitizer::{init, known, owner, races};
 
 /// One device's memory.
 #[derive(Debug)]
@@ -261,6 +261,7 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_re
     let site = owner::site(arena.base() as usize + offset);
     races::forget(arena.base() as usize + offset, freed.size);
     init::freed(arena.base() as usize + offset, freed.size);
+    known::freed(arena.base() as usize + offset, freed.size);
     if book.kinds.remove(&offset) != Some(Kind::Internal) {
         book.freed.add(offset, freed.size, by_reset, site);
     }

@@ -10,17 +10,38 @@ use abi::handle::Handles;
 
 use super::device::{self, Device, all, make_current};
 
+static WATCH: OnceLock<fn(usize, bool)> = OnceLock::new();
+
+/// From now on, `told` gets the handle of each context that is made, with true, and of each that ends, with false.
+pub(crate) fn watch(told: fn(usize, bool)) {
+    let _ = WATCH.set(told);
+}
+
+fn tell(handle: impl FnOnce() -> usize, is_new: bool) {
+    if let Some(told) = WATCH.get() {
+        told(handle(), is_new);
+    }
+}
+
 /// Makes the device's primary context, which the runtime keeps.
 pub(crate) fn activate_primary(device: &Device) {
+    let is_new = !device.primary.is_active();
     if device.primary.activate() {
         device.share.publish(device.taken());
+        if is_new {
+            tell(|| primary_of(device), true);
+        }
     }
 }
 
 /// One more user of the device's primary context.
 pub(crate) fn retain_primary(device: &Device) {
+    let is_new = !device.primary.is_active();
     if device.primary.retain() {
         device.share.publish(device.taken());
+        if is_new {
+            tell(|| primary_of(device), true);
+        }
     }
 }
 
@@ -31,6 +52,7 @@ pub(crate) fn retain_primary(device: &Device) {
 pub(crate) fn release_primary(device: &Device) -> CudaResult {
     device.primary.release()?;
     if !device.primary.is_active() {
+        tell(|| primary_of(device), false);
         device.share.withdraw();
     }
     Ok(())
@@ -38,8 +60,12 @@ pub(crate) fn release_primary(device: &Device) -> CudaResult {
 
 /// As after `cudaDeviceReset`.
 pub(crate) fn reset_primary(device: &Device) {
+    let was_active = device.primary.is_active();
     device.primary.deactivate();
     if !device.primary.is_active() {
+        if was_active {
+            tell(|| primary_of(device), false);
+        }
         device.share.withdraw();
     }
 }
@@ -114,6 +140,7 @@ pub(crate) fn create(device: &Device) -> usize {
     let handle = CONTEXTS.insert(Arc::new(Context { device: device.ordinal, is_primary: false }));
     STACK.with_borrow_mut(|stack| stack.push(handle));
     make_current(device);
+    tell(|| handle, true);
     handle
 }
 
@@ -125,6 +152,7 @@ pub(crate) fn destroy(handle: usize) -> CudaResult {
     if resolve(handle)?.is_primary {
         return Err(CudaError::INVALID_CONTEXT);
     }
+    tell(|| handle, false);
     CONTEXTS.remove(handle);
     STACK.with_borrow_mut(|stack| stack.retain(|known| *known != handle));
     follow();

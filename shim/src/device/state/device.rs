@@ -39,6 +39,8 @@ pub(crate) struct Device {
     pub(crate) output: Output,
     /// The error of every call on it from now on, or 0; see [`Device::fail`].
     pub(super) failure: AtomicU32,
+    /// The error that it fails with when the host synchronizes, or 0.
+    pub(super) failure_to_come: AtomicU32,
     /// Since when this process observes its health.
     pub(super) health: Watch,
     /// Counters of its use.
@@ -78,6 +80,7 @@ pub(crate) fn all() -> &'static [Device] {
             share: Share::new(visible.gpu),
             output: Output::default(),
             failure: AtomicU32::new(0),
+            failure_to_come: AtomicU32::new(0),
             health: Watch::default(),
             counters: &counters::all()[ordinal],
             primary: Primary::default(),

@@ -20,6 +20,25 @@ impl Device {
         ANY_FAILED.store(true, Ordering::Release);
     }
 
+    /// [`Device::fail`] when the host synchronizes next, as for work that failed while nobody looked.
+    pub(crate) fn fail_later(&self, error: CudaError) {
+        let _ = self.failure_to_come.compare_exchange(0, error.0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether it fails when the host synchronizes.
+    pub(crate) fn fails_later(&self) -> bool {
+        self.failure_to_come.load(Ordering::Acquire) != 0
+    }
+
+    /// The host synchronized with the device's work: what kernels wrote appears, and their errors.
+    pub(crate) fn synchronized(&self) {
+        self.output.flush();
+        match self.failure_to_come.load(Ordering::Acquire) {
+            0 => {}
+            code => self.fail(CudaError(code)),
+        }
+    }
+
     /// [`Device::fail`] if the case made the GPU fail and this process has a context on it.
     pub(crate) fn suffer(&self) {
         if self.primary.is_active()

@@ -1,6 +1,6 @@
 //! Events: a point in a stream, with the time when the stream reached it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Once};
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,12 @@ use abi::handle::Handles;
 use abi::library::Library;
 use dataplane::lock::Mutex;
 
+use timing::work::host;
+
 use super::captured::Captured;
+use super::clock;
 use super::stream::{self, Point, Stream};
+use super::timeline::{self, Work};
 use super::unrecorded::Waits;
 use crate::boundary::gap;
 use crate::device::{Device, all};
@@ -22,6 +26,8 @@ use crate::settings::{self, EventClock};
 /// One event.
 #[derive(Debug)]
 pub(crate) struct Event {
+    /// Unique in the process.
+    id: u32,
     device: u32,
     /// The program's handle.
     handle: AtomicUsize,
@@ -46,11 +52,15 @@ struct State {
     /// Number of records requested, and the latest that the stream has reached.
     recorded: u64,
     reached: u64,
+    /// The number of the latest record among those of all events.
+    latest: u64,
     at: Option<Instant>,
     /// The stream of the latest record, and the work submitted to it before.
     worked: Option<(u64, Duration)>,
     /// Where the latest record is in its stream.
     point: Option<Point>,
+    /// When the stream reaches the latest record on the modeled clock, ns.
+    moment: Arc<AtomicU64>,
     /// What is known to be done once the stream has reached it.
     knowledge: Clock,
     /// Its state in a capture, if it was last recorded in one.
@@ -62,6 +72,7 @@ static EVENTS: Handles<Event> = Handles::new(2);
 /// Makes an event and returns its handle.
 pub(crate) fn create(device: &Device, purpose: Use) -> usize {
     static COUNTED: Once = Once::new();
+    static IDS: AtomicU32 = AtomicU32::new(0);
     COUNTED.call_once(|| {
         left::count_with(|left| left.events += EVENTS.all().len() as u64);
         at_exit(|status| {
@@ -72,6 +83,7 @@ pub(crate) fn create(device: &Device, purpose: Use) -> usize {
         });
     });
     let event = Arc::new(Event {
+        id: IDS.fetch_add(1, Ordering::Relaxed) + 1,
         device: device.ordinal,
         handle: AtomicUsize::new(0),
         purpose,
@@ -130,19 +142,27 @@ impl Event {
             // The other process would not wait for this record.
             gap::tolerate(Library::CudaRuntime, "cudaEventRecord", "of an event that another process has")?;
         }
+        static RECORDS: AtomicU64 = AtomicU64::new(0);
+        let latest = RECORDS.fetch_add(1, Ordering::Relaxed) + 1;
         let knowledge = races::point(stream.lane());
-        let number = {
+        let (number, moment) = {
             let mut state = self.lock();
             if state.recorded == 0 {
                 self.waits.forget();
             }
             state.recorded += 1;
+            state.latest = latest;
             state.knowledge = knowledge;
             state.worked = Some((stream.id, stream.worked()));
-            state.recorded
+            state.moment = Arc::default();
+            (state.recorded, Arc::clone(&state.moment))
         };
-        let event = Arc::clone(self);
+        let recorded_ns = if clock::is_modeled() { clock::spend(host::EVENT_US) } else { 0 };
+        let (event, reached) = (Arc::clone(self), Arc::clone(stream));
+        let submitted = timeline::submit(stream, || Work::event(self.id, latest));
         stream.run(move || {
+            drop(timeline::begin(submitted));
+            moment.store(reached.times().ends_in_order_ns().max(recorded_ns), Ordering::Release);
             let mut state = event.lock();
             if state.reached < number {
                 state.reached = number;
@@ -155,6 +175,11 @@ impl Event {
             state.point = Some(point);
         }
         Ok(())
+    }
+
+    /// Its number, and that of its latest record among those of all events.
+    pub(crate) fn latest(&self) -> (u32, u64) {
+        (self.id, self.lock().latest)
     }
 
     /// Its state in a capture, if it was last recorded in one.
@@ -215,13 +240,18 @@ impl Event {
         }
     }
 
+    /// When its latest record is reached on the modeled clock, ns, once that is known.
+    pub(crate) fn moment_ns(&self) -> u64 {
+        self.lock().moment.load(Ordering::Acquire)
+    }
+
     /// Waits until its latest record is reached.
     pub(crate) fn synchronize(&self) {
         self.is_waited_for();
         if let Some(point) = self.ahead() {
             point.wait();
         }
-        all()[self.device as usize].output.flush();
+        all()[self.device as usize].synchronized();
     }
 
     /// Makes later work of `stream` wait for the event's latest record so far.
@@ -230,6 +260,11 @@ impl Event {
         races::wait(stream.lane(), &self.knowledge());
         if let Some(point) = self.ahead() {
             stream::hold_up(stream, point);
+        }
+        if clock::is_modeled() {
+            clock::spend(host::EVENT_US);
+            let moment = Arc::clone(&self.lock().moment);
+            stream::hold_until(stream, moment);
         }
     }
 
@@ -252,7 +287,11 @@ impl Event {
             state.at.filter(|_| state.reached >= state.recorded).ok_or(CudaError::NOT_READY)
         };
         let worked = self.worked_until(end);
+        let moments = [self.moment_ns(), end.moment_ns()].map(|ns| ns as f64);
         let (start, end) = (time(self)?, time(end)?);
+        if clock::is_modeled() {
+            return Ok(((moments[1] - moments[0]) / 1e6) as f32);
+        }
         if let Some(worked) = worked {
             return Ok((worked.as_secs_f64() * 1e3) as f32);
         }

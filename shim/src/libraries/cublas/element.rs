@@ -5,6 +5,8 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use protocol::profile::{Architecture, GpuProfile};
 
+use crate::device::work::timeline::Element as Arithmetic;
+
 /// Any element as a number: exact for all types but 64-bit integers.
 pub(crate) type Wide = Complex<f64>;
 
@@ -82,6 +84,19 @@ impl Element {
     /// Whether it is an integer.
     pub(crate) fn is_integer(self) -> bool {
         matches!(self, Self::I8 | Self::I32 | Self::I64)
+    }
+
+    /// The arithmetic of its products; `None` for indices.
+    pub(crate) fn arithmetic(self) -> Option<Arithmetic> {
+        Some(match self {
+            Self::F32 | Self::C32 => Arithmetic::Fp32,
+            Self::F64 | Self::C64 => Arithmetic::Fp64,
+            Self::F16 => Arithmetic::Fp16,
+            Self::Bf16 => Arithmetic::Bf16,
+            Self::I8 => Arithmetic::Int8,
+            Self::E4m3 | Self::E5m2 => Arithmetic::Fp8,
+            Self::I32 | Self::I64 => return None,
+        })
     }
 
     /// Whether it has an imaginary part.

@@ -25,6 +25,9 @@ pub(crate) fn operation(code: c_int) -> Answer<Transpose> {
     Transpose::from_code(code).ok_or(Code(REFUSALS.value))
 }
 
+/// `CUBLAS_COMPUTE_32F_FAST_TF32`
+pub(crate) const FAST_TF32: c_int = 77;
+
 /// The type of alpha and beta for a `cublasComputeType_t`, for real numbers; `None` if not supported here.
 pub(crate) fn scale_of(compute: c_int) -> Option<Element> {
     match compute {
@@ -101,6 +104,9 @@ impl Call {
             return job.refuse(&format!("datatypes {:?} by compute type {}", elements, self.compute));
         }
         let (alpha, beta) = (job.scale(self.scalars.0, scale)?, job.scale(self.scalars.1, scale)?);
+        if self.compute == FAST_TF32 {
+            job.allow_tf32();
+        }
         Product { size: size_of_product, a, b, c, d: c, alpha, beta, epilogue: Epilogue::default() }.submit(job)
     }
 }

@@ -45,6 +45,11 @@ pub(crate) fn working(handle: usize) -> Answer<(usize, bool)> {
     Ok((handle.stream.get(), pointer == 1))
 }
 
+/// Whether products of f32 may use TF32 (`CUBLAS_TF32_TENSOR_OP_MATH`).
+pub(crate) fn allows_tf32(handle: usize) -> Answer<bool> {
+    Ok(HANDLES.get(handle)?.modes.lock().math & !16 == 3)
+}
+
 /// The handle may be null (NVIDIA's library accepts that; JAX calls it that way).
 pub(super) fn get_version(handle: usize, version: Out<c_int>) -> Answer {
     if handle != 0 {

@@ -12,14 +12,16 @@ use super::operand::{Base, Operand, Region, Shape};
 use crate::boundary::gap;
 use crate::device::Device;
 use crate::device::graph::capture;
-use crate::device::graph::structure::{Operation, Work};
+use crate::device::graph::structure::{self, Operation};
 use crate::device::graph::submit::submit;
 use crate::device::memory::address::{self, Known};
 use crate::device::work::running;
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::timeline::{self, Element as Arithmetic, Form, Work};
 use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
+use crate::sanitizer::known;
 use crate::sanitizer::races::{self, Access, Touch};
 use crate::settings::{self, GemmMode};
 
@@ -43,6 +45,10 @@ pub(crate) struct Job {
     batch: usize,
     /// Whether the host waits for a result.
     waits: bool,
+    has_tf32: bool,
+    /// Rows, columns and length of the sums of a matrix product.
+    extents: Option<[usize; 3]>,
+    work: Work,
 }
 
 /// The location of alpha, beta or another scalar.
@@ -100,13 +106,26 @@ impl Job {
     /// The current call from C, with a cuBLAS handle.
     pub(crate) fn begin(handle: usize) -> Answer<Self> {
         let (stream, on_device) = handle::working(handle)?;
-        Ok(Self::new(Library::Cublas, stream, on_device))
+        Ok(Self { has_tf32: handle::allows_tf32(handle)?, ..Self::new(Library::Cublas, stream, on_device) })
     }
 
     /// The current call from C, in a stream.
     pub(crate) fn new(library: Library, stream: usize, on_device: bool) -> Self {
         let name = finding::function();
-        Self { library, name, stream, on_device, operands: Vec::new(), scalars: Vec::new(), batch: 1, waits: false }
+        let work = Work::library(name);
+        Self {
+            library,
+            name,
+            stream,
+            on_device,
+            operands: Vec::new(),
+            scalars: Vec::new(),
+            batch: 1,
+            waits: false,
+            has_tf32: false,
+            extents: None,
+            work,
+        }
     }
 
     /// Refuses an unsupported call.
@@ -166,6 +185,31 @@ impl Job {
         self.operands.push(operand);
     }
 
+    /// Products of f32 use TF32.
+    pub(crate) fn allow_tf32(&mut self) {
+        self.has_tf32 = true;
+    }
+
+    /// The product has so many rows and columns, and sums of this length.
+    pub(crate) fn multiplies(&mut self, extents: [usize; 3]) {
+        self.extents = Some(extents);
+    }
+
+    /// What a product with this many multiply-adds is on the timeline.
+    fn describe_product(&mut self, operations: u64) {
+        let Some(element) = self.operands.first().map(|operand| operand.element) else { return };
+        let arithmetic = element.arithmetic().map(|arithmetic| match arithmetic {
+            Arithmetic::Fp32 if self.has_tf32 => Arithmetic::Tf32,
+            other => other,
+        });
+        // A multiply-add of complex numbers is four.
+        let flops = operations.saturating_mul(if element.is_complex() { 8 } else { 2 });
+        let name = arithmetic.filter(|_| !element.is_complex()).map_or(self.name, Arithmetic::gemm);
+        let batch = self.batch as u64;
+        let form = self.extents.map(|[m, n, k]| Form::Product { batch, m: m as u64, n: n as u64, k: k as u64 });
+        self.work = Work { element: arithmetic, flops, form: form.unwrap_or_default(), ..Work::library(name) };
+    }
+
     /// How many arguments there are.
     pub(crate) fn operands(&self) -> usize {
         self.operands.len()
@@ -212,10 +256,11 @@ impl Job {
 
     /// [`Job::run`], for products with this many multiply-adds each, which the settings may exclude.
     pub(crate) fn run_product(
-        self,
+        mut self,
         operations: u64,
         body: impl Fn(usize, &[Region]) + Send + Sync + 'static,
     ) -> Answer {
+        self.describe_product(operations);
         let is_admitted = self.admit(operations.saturating_mul(self.batch as u64))?;
         self.checked(move |batch, places| {
             if is_admitted {
@@ -245,7 +290,10 @@ impl Job {
         }
         self.operands.append(&mut self.scalars);
         let (waits, batch) = (self.waits, self.batch);
-        let problems = Problems { name: self.name, operands: self.operands, batch, body: Box::new(body) };
+        let mut work = self.work;
+        work.flops = work.flops.saturating_mul(batch as u64);
+        work.bytes = self.operands.iter().map(|operand| operand.moved()).sum::<u64>().saturating_mul(batch as u64);
+        let problems = Problems { name: self.name, operands: self.operands, batch, body: Box::new(body), work };
         if !problems.is_reachable() {
             return Err(EXECUTION_FAILED);
         }
@@ -264,6 +312,7 @@ struct Problems {
     operands: Vec<Operand>,
     batch: usize,
     body: Body,
+    work: Work,
 }
 
 impl Problems {
@@ -333,6 +382,15 @@ impl Problems {
         }
     }
 
+    /// Its results are not those of the program, if nothing computes.
+    fn leave_unknown(&self, places: &[Vec<Region>]) {
+        for (index, _) in self.operands.iter().enumerate().filter(|(_, operand)| operand.writes) {
+            for (address, bytes) in self.pieces(places, index) {
+                known::put(address, bytes, known::undone(self.name));
+            }
+        }
+    }
+
     fn compute(&self, device: &Device, places: &[Vec<Region>]) {
         // Where pointers were not known before, this is where a GPU would find out.
         if !self.is_fixed() && !places.iter().flatten().all(Region::is_reachable) {
@@ -347,9 +405,10 @@ impl Problems {
 /// A checked call.
 struct Routine(Arc<Problems>);
 
-impl Work for Routine {
+impl structure::Work for Routine {
     fn issue(&self, stream: &Arc<Stream>) -> CudaResult {
         let (problems, device) = (Arc::clone(&self.0), stream.device());
+        let timed = timeline::submit(stream, || problems.work.clone());
         if problems.is_fixed() {
             // SAFETY: there are no arrays of pointers.
             let places = unsafe { problems.places() };
@@ -359,26 +418,30 @@ impl Work for Routine {
             if init::is_wanted() {
                 problems.follow(&places);
             }
+            if known::is_wanted() {
+                problems.leave_unknown(&places);
+            }
             stream.run(move || {
-                let _running = running::start(device);
+                let _running = (running::start(device), timeline::begin(timed));
                 problems.compute(device, &places);
             });
             return Ok(());
         }
         let submitted = races::kernel(stream.lane(), problems.name);
-        if init::is_wanted() {
+        if init::is_wanted() || known::is_wanted() {
             if stream.is_idle() {
                 // SAFETY: all work that could write the pointers is done.
                 let places = unsafe { problems.places() };
                 if places.iter().flatten().all(Region::is_reachable) {
                     problems.follow(&places);
+                    problems.leave_unknown(&places);
                 }
             } else {
                 init::all_written();
             }
         }
         stream.run(move || {
-            let _running = running::start(device);
+            let _running = (running::start(device), timeline::begin(timed));
             // SAFETY: the work before it in its stream is done.
             let places = unsafe { problems.places() };
             problems.compute(device, &places);

@@ -62,6 +62,17 @@ impl Shape {
         }
     }
 
+    /// How many elements it consists of.
+    fn elements(self) -> usize {
+        match self {
+            Self::Vector { n, .. } => n,
+            Self::Full { rows, columns, .. } => rows * columns,
+            Self::Triangle { .. } | Self::Packed { .. } | Self::Band { .. } => {
+                (0..self.columns()).map(|column| self.rows(column)).sum()
+            }
+        }
+    }
+
     /// How many rows the longest column may have.
     fn height(self) -> usize {
         match self {
@@ -158,6 +169,12 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
+    /// Bytes that one problem reads and writes of it.
+    pub(crate) fn moved(&self) -> u64 {
+        let elements = self.shape.elements() as u64;
+        (u64::from(self.reads) + u64::from(self.writes)) * elements * self.element.size() as u64
+    }
+
     /// Where it is in one problem of a batch.
     ///
     /// # Safety
@@ -215,13 +232,17 @@ impl Region {
         self.shape
     }
 
-    /// Address and bytes of each column.
+    /// Address and bytes of each column, or of all of them together where nothing is between them.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let Self { address, element, shape } = *self;
         let size = element.size();
-        (0..shape.columns())
-            .map(move |column| (address + shape.offset(column) * size, shape.rows(column) * size))
-            .filter(|(_, bytes)| *bytes > 0)
+        let whole = match shape {
+            Shape::Full { rows, columns, leading } if rows == leading => Some((address, rows * columns * size)),
+            _ => None,
+        };
+        let apart = if whole.is_some() { 0 } else { shape.columns() };
+        let columns = (0..apart).map(move |column| (address + shape.offset(column) * size, shape.rows(column) * size));
+        whole.into_iter().chain(columns).filter(|(_, bytes)| *bytes > 0)
     }
 
     /// Whether all of it is in memory that the GPU can access.

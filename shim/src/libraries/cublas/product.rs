@@ -59,6 +59,7 @@ impl Product {
         let first = job.operands();
         self.epilogue.arguments(&mut job, self.size);
         let operations = [n, k].iter().fold(m as u64, |product, factor| product.saturating_mul(*factor as u64));
+        job.multiplies(self.size);
         job.run_product(operations, move |_, at| {
             if m == 0 || n == 0 {
                 return;

@@ -10,7 +10,7 @@ use super::descriptor::{Descriptor, descriptor};
 use crate::libraries::cublas::dense::Transpose;
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::epilogue::{Activation, Auxiliary, Epilogue, GradientOf};
-use crate::libraries::cublas::gemm::{operation, scale_of};
+use crate::libraries::cublas::gemm::{FAST_TF32, operation, scale_of};
 use crate::libraries::cublas::handle::REFUSALS;
 use crate::libraries::cublas::job::{Job, Scale, refuse};
 use crate::libraries::cublas::operand::Base;
@@ -367,5 +367,8 @@ pub(crate) unsafe fn multiply(
         }
         other => return refuse(Library::CublasLt, NAME, &format!("pointer mode {other}")),
     };
+    if compute == FAST_TF32 {
+        job.allow_tf32();
+    }
     described.submit(job)
 }

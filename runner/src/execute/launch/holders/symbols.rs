@@ -22,9 +22,11 @@ const LISTS: &[(&str, &str)] = &[
     ("libnvshmem_host", include_str!("../../../../../shim/exports/libnvshmem_host.txt")),
 ];
 
-/// The symbols of the library with this soname; empty if only its name is held.
+/// The symbols of the library with this soname; empty if only its name is held. cuDNN 9 consists of parts (`libcudnn_graph`),
+/// each of which has all of cuDNN's: which function is in which part differs between versions.
 pub(super) fn exported_by(soname: &str) -> Vec<&'static str> {
     let stem = soname.split(".so").next().unwrap_or(soname);
+    let stem = if stem.starts_with("libcudnn_") { "libcudnn" } else { stem };
     let list = LISTS.iter().find(|(library, _)| *library == stem).map_or("", |(_, list)| list);
     list.lines().filter_map(|line| line.split(' ').next()).collect()
 }
@@ -83,6 +85,7 @@ mod tests {
             exported_by("libcuda.so.1").contains(&"cuInit") && !exported_by("libcuda.so.1").contains(&"cudaMalloc")
         );
         assert!(exported_by("libcudart.so.12").contains(&"cudaMalloc"));
-        assert!(exported_by("libcudnn_ops.so.9").is_empty());
+        assert!(exported_by("libcudnn_graph.so.9").contains(&"cudnnBackendExecute"), "a part has the whole's");
+        assert!(exported_by("libcublas_new.so.13").is_empty());
     }
 }

@@ -14,7 +14,7 @@ fn inventory() -> Inventory {
             "odd": {"version": "old-style", "requires": [], "direct": null, "place": "/s"},
             "built": {"version": "", "requires": [], "direct": null, "place": "/s"},
             "rich": {"version": "1", "place": "/s", "direct": null, "requires": [
-                "six; extra == 'all'", "rich[all]; extra == 'more'", "numpy>=2; extra == 'math'", "nvidia-x; extra == 'math'",
+                "six; extra == 'all'", "rich[all]; extra == 'more'", "numpy>=2; extra == 'math'", "nvidia-nccl-cu13; extra == 'math'",
                 "tomli; python_version < '3.9' and extra == 'math'"]},
             "mine": {"version": "1", "place": "/s", "requires": [],
                 "direct": {"url": "file:///my%20code/mine", "dir_info": {"editable": true}}},

@@ -1,6 +1,7 @@
 //! Launches: checked as CUDA checks them, then run by `ptx` in stream order. A kernel without code here is recorded, not executed.
 
 mod nested;
+mod pointers;
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -25,11 +26,12 @@ use crate::call_site::{self, cpp_name};
 use crate::device::memory::{self, Kind, address, misuse};
 use crate::device::state::attribute;
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::timeline::{self, Form, Grid as TimedGrid, Kind as WorkKind, Work};
 use crate::device::work::{event, running};
 use crate::device::{Device, answer_before_failure};
-use crate::sanitizer::init;
 use crate::sanitizer::owner::Blocks;
 use crate::sanitizer::races::{self, Access, Submitted, Touch};
+use crate::sanitizer::{init, known};
 use crate::settings::GapPolicy;
 
 /// The configuration of a launch.
@@ -67,6 +69,23 @@ struct Attribute {
 const _: () = assert!(size_of::<Attribute>() == 72);
 
 impl Launch {
+    /// What a timeline shows of it.
+    fn timed(&self) -> TimedGrid {
+        let dynamic_shared = u32::try_from(self.shared_bytes).unwrap_or(u32::MAX);
+        TimedGrid { grid: self.grid, block: self.block, dynamic_shared, ..TimedGrid::default() }
+    }
+
+    /// A kernel that is not executed takes its place on the timeline.
+    pub(crate) fn pass_by(&self, kernel: &Kernel, stream: &Arc<Stream>) {
+        let describe = || Work {
+            kind: WorkKind::Kernel(self.timed()),
+            ..Work::library(kernel.name().to_string_lossy().into_owned())
+        };
+        if let Some(submitted) = timeline::submit(stream, describe) {
+            stream.run(move || drop(timeline::begin(Some(submitted))));
+        }
+    }
+
     /// Adds the attributes of a configuration. Those that only affect speed have no effect.
     ///
     /// # Errors
@@ -229,6 +248,9 @@ pub(crate) unsafe fn prepare(
             device.counters.launched(&kernel.name().to_string_lossy());
             gap::tolerate(library, call, &why)?;
             init::all_written();
+            if known::is_wanted() && !known::is_operator_under_way() {
+                known::launched(call, pointers::words(&arguments).into_iter());
+            }
             races::writes_anywhere();
             // Success would let a program take memory that the kernel never wrote for its result.
             return if gap::policy() == GapPolicy::Stop { Err(CudaError::NO_KERNEL_IMAGE) } else { Ok(None) };
@@ -259,14 +281,29 @@ impl KernelCall {
     /// the same for all kernels, so that a measurement over some milliseconds needs few launches; the rest distinguishes them.
     fn work(&self) -> Duration {
         const EACH: Duration = Duration::from_millis(20);
-        // Schedulers of a multiprocessor, each with an operation of a warp in every nanosecond.
+        // Each issues an operation of a warp in every nanosecond.
+        EACH + Duration::from_nanos(self.instructions().min(EACH.as_nanos() as u64 * 1000))
+    }
+
+    /// The instructions of warps that the busiest scheduler of a multiprocessor issues, with every loop counted once.
+    fn instructions(&self) -> u64 {
         const SCHEDULERS: u64 = 4;
         let blocks: u64 = self.launch.grid.iter().map(|size| u64::from(*size)).product();
         let threads: u64 = self.launch.block.iter().map(|size| u64::from(*size)).product();
         let processors = u64::from(self.device.gpu.profile.sm_count).max(1);
         let warps = blocks.div_ceil(processors).saturating_mul(threads.div_ceil(32));
-        let operations = warps.saturating_mul(self.runnable.compiled.kernel.operations());
-        EACH + Duration::from_nanos(operations.div_ceil(SCHEDULERS).min(EACH.as_nanos() as u64 * 1000))
+        warps.saturating_mul(self.runnable.compiled.kernel.operations()).div_ceil(SCHEDULERS)
+    }
+
+    fn describe(&self) -> Work {
+        let attributes = &self.runnable.compiled.attributes;
+        let grid = TimedGrid {
+            static_shared: attributes.shared_bytes as u32,
+            registers: attributes.registers,
+            ..self.launch.timed()
+        };
+        let form = Form::Instructions { per_scheduler: self.instructions() };
+        Work { kind: WorkKind::Kernel(grid), form, ..Work::library(self.name()) }
     }
 
     /// Submits it to a stream that is not capturing.
@@ -300,8 +337,9 @@ impl KernelCall {
         let is_watched = given.unwritten.is_some();
         let (call, is_done) = (Arc::clone(self), Arc::new(AtomicBool::new(false)));
         let done = Arc::clone(&is_done);
+        let submitted = timeline::submit(stream, || self.describe());
         let task = move || {
-            let _running = running::start(device);
+            let _running = (running::start(device), timeline::begin(submitted));
             call.run(&given);
             done.store(true, Ordering::Release);
         };

@@ -17,6 +17,7 @@ use abi::handle::Handles;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::threads;
 
+use super::clock;
 use crate::device::state::context;
 use crate::device::{Device, all, current};
 use crate::process::delay::{self, Moment};
@@ -34,6 +35,9 @@ const LISTED: usize = 64;
 
 /// Lowest and highest priority of a stream.
 pub(crate) const PRIORITIES: (i32, i32) = (0, -5);
+
+/// Of how many items a stream remembers when they ended on the modeled clock.
+const REMEMBERED: usize = 256;
 
 /// A piece of work.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -63,6 +67,7 @@ pub(crate) struct Stream {
     attributes: attribute::Attributes,
     /// Work of the kernels submitted to it, in nanoseconds.
     worked: AtomicU64,
+    times: Times,
     /// Items submitted to the queue, and items done: equal when idle.
     issued: AtomicU64,
     done: AtomicU64,
@@ -87,6 +92,8 @@ struct Queue {
     was_helped: bool,
     /// The smallest number of done items that a sleeping thread waits for: no wake-up comes earlier.
     awaited: Option<u64>,
+    /// On the modeled clock, when the last items ended: their number and the stream's end after them.
+    ends: VecDeque<(u64, u64)>,
     destroyed: bool,
 }
 
@@ -95,6 +102,8 @@ enum Item {
     Task(Task),
     /// Continues once another stream has reached this point. Nobody is woken for it.
     After(Point),
+    /// On the modeled clock, what follows begins no earlier than that. Nobody is woken for it.
+    NotBefore(Arc<AtomicU64>),
 }
 
 impl Queue {
@@ -112,6 +121,9 @@ impl std::fmt::Debug for Queue {
 /// A device's streams.
 #[derive(Debug, Default)]
 struct Streams {
+    /// When all work of the device ends on the modeled clock, ns, and that of its blocking streams.
+    ends_ns: AtomicU64,
+    blocking_ends_ns: AtomicU64,
     /// Number of unfinished tasks in the queues of all its streams.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
@@ -140,6 +152,8 @@ thread_local! {
 pub(crate) struct Point {
     stream: Arc<Stream>,
     sequence: u64,
+    /// The stream's end on the modeled clock when the point was made, ns.
+    ended_ns: u64,
 }
 
 impl Point {
@@ -150,6 +164,13 @@ impl Point {
             self.stream.pass_reached();
             reached()
         }
+    }
+
+    /// When a stream that has reached it had done everything before it on the modeled clock, ns.
+    fn ends_ns(&self) -> u64 {
+        let queue = self.stream.lock();
+        let known = queue.ends.iter().find(|(number, _)| *number == self.sequence);
+        known.map_or(self.ended_ns, |(_, ends)| *ends).max(self.ended_ns)
     }
 
     /// Waits until the stream has reached it, and does the stream's work up to it unless the stream's thread is doing so.
@@ -187,8 +208,52 @@ pub(crate) fn is_quiet(device: &Device) -> bool {
     streams(device.ordinal).unfinished.load(Ordering::Acquire) == 0
 }
 
+/// A stream on the modeled clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    /// When all work that it did so far ends, ns.
+    ends_ns: Arc<AtomicU64>,
+    kind: Kind,
+    device: u32,
+}
+
+impl Times {
+    /// When all work that it did so far ends, ns.
+    fn ends_ns(&self) -> u64 {
+        self.ends_ns.load(Ordering::Acquire)
+    }
+
+    /// As [`Times::ends_ns`], with the streams that it is ordered after.
+    pub(crate) fn ends_in_order_ns(&self) -> u64 {
+        let streams = streams(self.device);
+        let others = match self.kind {
+            Kind::NonBlocking => 0,
+            Kind::Blocking => streams.legacy.get().map_or(0, |legacy| legacy.times.ends_ns()),
+            Kind::Legacy => streams.blocking_ends_ns.load(Ordering::Acquire),
+        };
+        self.ends_ns().max(others)
+    }
+
+    /// What follows begins no earlier than `ns`.
+    pub(crate) fn not_before(&self, ns: u64) {
+        let streams = streams(self.device);
+        self.ends_ns.fetch_max(ns, Ordering::AcqRel);
+        streams.ends_ns.fetch_max(ns, Ordering::AcqRel);
+        if self.kind == Kind::Blocking {
+            streams.blocking_ends_ns.fetch_max(ns, Ordering::AcqRel);
+        }
+    }
+}
+
 impl Stream {
+    /// It on the modeled clock.
+    pub(crate) fn times(&self) -> &Times {
+        &self.times
+    }
+
     fn new(device: &Device, context: usize, kind: Kind, priority: i32) -> Arc<Self> {
+        // From now on there may be work.
+        clock::is_modeled();
         static IDS: AtomicU64 = AtomicU64::new(1);
         Arc::new(Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
@@ -198,6 +263,7 @@ impl Stream {
             priority,
             attributes: attribute::Attributes::default(),
             worked: AtomicU64::new(0),
+            times: Times { ends_ns: Arc::default(), kind, device: device.ordinal },
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             is_listed: AtomicBool::new(false),
@@ -236,9 +302,15 @@ impl Stream {
         Duration::from_nanos(self.worked.load(Ordering::Relaxed))
     }
 
+    /// The program has waited for everything in it.
+    pub(crate) fn host_waited(&self) {
+        clock::host_waits(|| self.times.ends_in_order_ns());
+    }
+
     /// Everything issued to it so far.
     pub(crate) fn tail(self: &Arc<Self>) -> Point {
-        Point { stream: Arc::clone(self), sequence: self.issued.load(Ordering::Acquire) }
+        let ended_ns = self.times.ends_ns();
+        Point { stream: Arc::clone(self), sequence: self.issued.load(Ordering::Acquire), ended_ns }
     }
 
     /// The unfinished points that the next piece of work on this stream has to wait for.
@@ -267,8 +339,13 @@ impl Stream {
 
     /// Waits until [`Stream::is_idle`] holds for the work issued so far.
     pub(crate) fn synchronize(self: &Arc<Self>) {
+        self.settle();
+        self.device().synchronized();
+    }
+
+    /// The same where the program does not synchronize: it sees neither output nor errors of kernels.
+    pub(crate) fn settle(self: &Arc<Self>) {
         self.pending().iter().for_each(Point::wait);
-        self.device().output.flush();
     }
 
     /// Does `task` in stream order: immediately in the caller if nothing precedes it, else on the stream's thread.
@@ -294,7 +371,11 @@ impl Stream {
         match item {
             // A task's panic was printed by the hook; the stream goes on, as the task's own result has what failed.
             Item::Task(task) => drop(catch_unwind(AssertUnwindSafe(task))),
-            Item::After(point) => point.wait(),
+            Item::After(point) => {
+                point.wait();
+                self.times.not_before(point.ends_ns());
+            }
+            Item::NotBefore(moment) => self.times.not_before(moment.load(Ordering::Acquire)),
         }
         let mut queue = self.lock();
         queue.is_busy = false;
@@ -303,6 +384,12 @@ impl Stream {
     }
 
     fn count_done(&self, queue: &mut MutexGuard<'_, Queue>) {
+        if clock::is_modeled() {
+            if queue.ends.len() == REMEMBERED {
+                queue.ends.pop_front();
+            }
+            queue.ends.push_back((self.done.load(Ordering::Acquire) + 1, self.times.ends_ns()));
+        }
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
         streams(self.device).unfinished.fetch_sub(1, Ordering::Release);
         if queue.awaited.is_some_and(|least| done >= least) {
@@ -337,9 +424,18 @@ impl Stream {
     fn pass_reached(&self) {
         loop {
             let (point, at) = {
-                let queue = self.lock();
+                let mut queue = self.lock();
+                if queue.is_busy {
+                    return;
+                }
+                if let Some(Item::NotBefore(moment)) = queue.items.front() {
+                    self.times.not_before(moment.load(Ordering::Acquire));
+                    queue.items.pop_front();
+                    self.count_done(&mut queue);
+                    continue;
+                }
                 match queue.items.front() {
-                    Some(Item::After(point)) if !queue.is_busy => (point.clone(), self.done.load(Ordering::Acquire)),
+                    Some(Item::After(point)) => (point.clone(), self.done.load(Ordering::Acquire)),
                     _ => return,
                 }
             };
@@ -347,9 +443,11 @@ impl Stream {
             if !point.is_reached() {
                 return;
             }
+            let ends_ns = point.ends_ns();
             let mut queue = self.lock();
             let is_same = !queue.is_busy && self.done.load(Ordering::Acquire) == at;
             if is_same && queue.items.pop_front().is_some() {
+                self.times.not_before(ends_ns);
                 self.count_done(&mut queue);
             }
         }
@@ -431,6 +529,16 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
         stream.push(&mut queue, item);
     }
     stream.call_worker(&mut queue);
+}
+
+/// On the modeled clock, later work of `stream` begins no earlier than `moment`, which is known once everything is done that the
+/// stream waits for.
+pub(crate) fn hold_until(stream: &Arc<Stream>, moment: Arc<AtomicU64>) {
+    if stream.is_idle() {
+        stream.times.not_before(moment.load(Ordering::Acquire));
+    } else {
+        stream.push(&mut stream.lock(), Item::NotBefore(moment));
+    }
 }
 
 /// Makes later work of `stream` wait until `point` is reached.
@@ -575,7 +683,8 @@ pub(crate) fn synchronize_device(device: &Device) {
             stream.tail().wait();
         }
     }
-    device.output.flush();
+    clock::host_waits(|| streams(device.ordinal).ends_ns.load(Ordering::Acquire));
+    device.synchronized();
 }
 
 #[cfg(test)]

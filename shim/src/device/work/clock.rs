@@ -1,0 +1,102 @@
+//! The modeled clock of this process (`FAKEGPU_CLOCK=modeled`): its calls cost the host what `timing::work::host` says, its streams
+//! end when the time model says, and its waits wait for that. It only knows what is submitted, in the order in which it is
+//! submitted, so a run does not depend on this machine. All times are in nanoseconds from the start of the process.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use timing::work::host;
+
+use super::timeline;
+use crate::process::{program_clock, time_module};
+use crate::settings;
+
+/// The host's time. One for all threads of the program: those that submit work wait for each other, as the main thread does for
+/// the one that runs the backward pass.
+static HOST: AtomicU64 = AtomicU64::new(0);
+
+/// What a read of the clock takes, ns: one through the vDSO.
+const READ_NS: u64 = 40;
+
+thread_local! {
+    /// Whether this thread has submitted work or waited for it. Threads that only look, such as NCCL's watchdog, have no time
+    /// of their own: what they see is what has really happened.
+    static TAKES_PART: Cell<bool> = const { Cell::new(false) };
+    /// The moment that this thread last asked about in vain, and when.
+    static ASKED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Whether times are those of the simulated GPUs.
+pub(crate) fn is_modeled() -> bool {
+    static MODELED: OnceLock<bool> = OnceLock::new();
+    *MODELED.get_or_init(|| {
+        let is_modeled = settings::get().is_ok_and(|settings| settings.is_clock_modeled);
+        if is_modeled {
+            timeline::follow_clock();
+            let clock = time_module::Clock { now: program_ns, slept };
+            time_module::follow(clock);
+            program_clock::follow(clock);
+        }
+        is_modeled
+    })
+}
+
+/// The host's time.
+pub(crate) fn host_ns() -> u64 {
+    HOST.load(Ordering::Acquire)
+}
+
+/// What the program reads from its own clocks: the host's time, counted from what the clock said when it was first asked. Reading
+/// it takes time, so that no stretch is empty.
+pub(crate) fn program_ns(id: libc::clockid_t) -> u64 {
+    static STARTS: [OnceLock<u64>; 2] = [const { OnceLock::new() }; 2];
+    let start = STARTS[usize::from(id != libc::CLOCK_REALTIME)].get_or_init(|| {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is written to, and not by libc's function, which asks here.
+        unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut now) };
+        (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).saturating_sub(HOST.load(Ordering::Acquire))
+    });
+    start + HOST.fetch_add(READ_NS, Ordering::AcqRel)
+}
+
+/// The program has slept for so long.
+pub(crate) fn slept(ns: u64) {
+    HOST.fetch_add(ns, Ordering::AcqRel);
+}
+
+/// Lets a call of this thread cost `us` of the host's time; returns the time after it.
+pub(crate) fn spend(us: f64) -> u64 {
+    TAKES_PART.set(true);
+    let ns = nanoseconds(us);
+    HOST.fetch_add(ns, Ordering::AcqRel) + ns
+}
+
+/// The program waits for what ends at a moment.
+pub(crate) fn host_waits(ends_ns: impl FnOnce() -> u64) {
+    if is_modeled() {
+        HOST.fetch_max(ends_ns(), Ordering::AcqRel);
+        spend(host::SYNCHRONIZE_US);
+    }
+}
+
+/// Whether the program, which asks without waiting, sees what ends at a moment as done. Who asks again and again, and does nothing
+/// else, spends time, and so gets there; a single question is free, because what it finds may depend on this machine.
+pub(crate) fn sees(ends_ns: impl FnOnce() -> u64) -> bool {
+    if !is_modeled() || !TAKES_PART.get() {
+        return true;
+    }
+    let (ends_ns, now_ns) = (ends_ns(), host_ns());
+    if ends_ns <= now_ns {
+        return true;
+    }
+    if ASKED.replace((ends_ns, now_ns)) == (ends_ns, now_ns) {
+        ASKED.set((ends_ns, spend(host::QUERY_US)));
+    }
+    false
+}
+
+/// Microseconds in nanoseconds, rounded.
+pub(crate) fn nanoseconds(us: f64) -> u64 {
+    (us * 1e3).round() as u64
+}

@@ -1,0 +1,90 @@
+//! How long work takes on the modeled clock: on the host, which submits it, and on the device.
+
+use std::sync::OnceLock;
+
+use timing::work::{self as model, Gpu, Number, Path, Product, host};
+
+use super::work::{Element, Form, Kind, Place, Work};
+use crate::device::all;
+use crate::settings;
+
+/// What submitting costs the host, us. A graph's nodes cost nothing by themselves.
+pub(super) fn host_us(work: &Work, is_node: bool) -> f64 {
+    match &work.kind {
+        Kind::Event { .. } => 0.0,
+        _ if is_node => 0.0,
+        Kind::Operator { is_backward: false } => host::OPERATOR_US + host::LAUNCH_US,
+        Kind::Operator { is_backward: true } => host::BACKWARD_OPERATOR_US + host::LAUNCH_US,
+        Kind::Kernel(_) | Kind::Library | Kind::HostFunction => host::LAUNCH_US,
+        Kind::Copy { .. } | Kind::Fill { .. } => host::COPY_US,
+        Kind::Collective { .. } => host::COLLECTIVE_US,
+    }
+}
+
+/// How long a piece of work takes, us, and whether the model knew what decides that. A collective's time is that of `nccl`.
+pub(super) fn device_us(device: u32, work: &Work) -> (f64, bool) {
+    let gpu = gpu(device);
+    let number = work.element.map_or(Number::Single, number);
+    match &work.kind {
+        Kind::Copy { from, to, bytes } => (model::copy_us(gpu, path(*from, *to), *bytes), true),
+        Kind::Fill { .. } => (model::memory_us(gpu, work.bytes), true),
+        Kind::HostFunction | Kind::Event { .. } => (0.0, true),
+        Kind::Collective { .. } => (model::memory_us(gpu, work.bytes), false),
+        Kind::Operator { .. } | Kind::Library | Kind::Kernel(_) => match work.form {
+            Form::Product { batch, m, n, k } => {
+                // The published figures are of products one after the other.
+                (model::product_us(gpu, &Product { batch, m, n, k, number }) - model::GAP_US, true)
+            }
+
+            Form::Attention { sequence, head, is_backward } => {
+                let share = model::attention_share(gpu, sequence, head, is_backward);
+                (model::flops_us(gpu, work.flops as f64, work.bytes, number, share), true)
+            }
+            Form::Convolution => {
+                (model::flops_us(gpu, work.flops as f64, work.bytes, number, model::CONVOLUTION_SHARE), true)
+            }
+            Form::Instructions { per_scheduler } => {
+                // A scheduler issues one instruction of a warp in each cycle.
+                let issuing = per_scheduler as f64 / gpu.ghz / 1e3;
+                // How often its loops go round is not known.
+                (model::FLOOR_US + issuing, false)
+            }
+            Form::Other => (model::memory_us(gpu, work.bytes), work.bytes > 0),
+        },
+    }
+}
+
+/// The GPU of a device, as the time model sees it.
+fn gpu(device: u32) -> &'static Gpu {
+    static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
+    &GPUS.get_or_init(|| all().iter().map(|device| Gpu::of(&device.gpu.profile)).collect())[device as usize]
+}
+
+fn number(element: Element) -> Number {
+    match element {
+        Element::Fp64 => Number::Double,
+        Element::Fp32 => Number::Single,
+        Element::Tf32 => Number::Tf32,
+        Element::Fp16 | Element::Bf16 => Number::Half,
+        Element::Fp8 => Number::Float8,
+        Element::Int8 => Number::Int8,
+    }
+}
+
+fn path(from: Place, to: Place) -> Path {
+    match (from, to) {
+        (Place::Device(from), Place::Device(to)) if from == to => Path::Device,
+        (Place::Device(from), Place::Device(_)) => Path::Peer(nvlink_gbytes(from)),
+        (Place::Pageable, Place::Device(_)) | (Place::Device(_), Place::Pageable) => Path::Pageable,
+        (Place::Pinned, Place::Device(_)) | (Place::Device(_), Place::Pinned) => Path::Pinned,
+        _ => Path::Host,
+    }
+}
+
+/// NVLink of a device in one direction, GB/s as its data sheet counts.
+fn nvlink_gbytes(device: u32) -> f64 {
+    let gpu = &all()[device as usize].gpu;
+    let links = settings::get().map_or(0, |settings| settings.links(gpu));
+    let each = gpu.profile.nvlink.as_ref().map_or(0.0, |nvlink| nvlink.gigabytes_per_second_per_link);
+    f64::from(links) * each
+}

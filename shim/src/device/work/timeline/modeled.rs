@@ -1,0 +1,125 @@
+//! Work on the modeled clock: when it begins, by what is before it, and when it ends, by what it costs.
+
+use std::cell::Cell;
+
+use timing::work::{self as model, host};
+
+use super::Done;
+use super::cost;
+use super::work::{Kind, Work};
+use crate::boundary::calls::Origin;
+use crate::device::work::clock;
+use crate::device::work::stream::{Stream, Times};
+use crate::report::time;
+
+/// When a piece of work ran on the modeled clock, ns from the start of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modeled {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    /// Whether the model knew what decides how long it takes.
+    pub(crate) is_known: bool,
+}
+
+/// Work that was submitted.
+#[derive(Clone, Debug)]
+pub(super) struct Submitted {
+    times: Times,
+    at_ns: u64,
+    is_node: bool,
+}
+
+/// Work that has begun.
+#[derive(Debug)]
+pub(super) struct Running {
+    times: Times,
+    begin_ns: u64,
+    /// How long it takes, if that was said.
+    device_us: Option<f64>,
+}
+
+thread_local! {
+    static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What this thread submits is part of a piece of work that was submitted before, until this is dropped.
+pub(crate) struct Within(bool);
+
+impl Within {
+    /// The thread submits parts.
+    pub(crate) fn begin() -> Self {
+        Self(IS_WITHIN.replace(true))
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        IS_WITHIN.set(self.0);
+    }
+}
+
+/// Whether what this thread submits is part of something else.
+pub(super) fn is_within() -> bool {
+    IS_WITHIN.get()
+}
+
+/// The host submits it, which takes time. `None` without a modeled clock, and for what takes none.
+pub(super) fn submit(stream: &Stream, work: &Work, origin: &Origin) -> Option<Submitted> {
+    if !clock::is_modeled() || matches!(work.kind, Kind::Event { .. }) {
+        return None;
+    }
+    let is_node = origin.node.is_some();
+    let at_ns = clock::spend(cost::host_us(work, is_node));
+    Some(Submitted { times: stream.times().clone(), at_ns, is_node })
+}
+
+impl Submitted {
+    /// The device begins it as soon as it can. Everything before it in its stream is done.
+    pub(super) fn begin(self) -> Running {
+        let gap_us = if self.is_node { model::GRAPH_GAP_US } else { model::GAP_US };
+        let before = match self.times.ends_in_order_ns() {
+            0 => 0,
+            ends => ends + clock::nanoseconds(gap_us),
+        };
+        let begin_ns = before.max(self.at_ns + clock::nanoseconds(host::SUBMISSION_US));
+        Running { times: self.times, begin_ns, device_us: None }
+    }
+}
+
+impl Running {
+    /// When this rank is ready for it.
+    pub(super) fn ready_ns(&self) -> u64 {
+        self.begin_ns
+    }
+
+    /// It began when the last of its ranks was ready, and takes so long.
+    pub(super) fn met(&mut self, latest_ns: u64, device_us: Option<f64>) {
+        self.begin_ns = self.begin_ns.max(latest_ns);
+        self.device_us = device_us;
+    }
+
+    /// It is over.
+    pub(super) fn end(self, device: u32, work: &Work) -> Modeled {
+        let (us, is_known) = self.device_us.map_or_else(|| cost::device_us(device, work), |us| (us, true));
+        let end_ns = self.begin_ns + clock::nanoseconds(us);
+        self.times.not_before(end_ns);
+        Modeled { begin_ns: self.begin_ns, end_ns, is_known }
+    }
+}
+
+/// The report has the host's time.
+pub(super) fn tell_report() {
+    time::tell(clock::host_ns);
+}
+
+/// Adds it to the totals of the report.
+pub(super) fn add(done: &Done) {
+    let Some(modeled) = done.modeled else { return };
+    let part = match done.work.kind {
+        Kind::HostFunction => return,
+        Kind::Collective { .. } => time::Part::Communicating,
+        _ => time::Part::Computing,
+    };
+    let unknown = (!modeled.is_known).then_some(&*done.work.name);
+    time::add(done.device, part, (modeled.begin_ns, modeled.end_ns), unknown);
+}

@@ -1,0 +1,260 @@
+//! Which bytes of device memory hold what the program would find there on a GPU, while nothing computes (`FAKEGPU_COMPUTE=skip`).
+//! Where the host reads others, a size or a branch may depend on them: each such read is kept for the device report, and gets zeros, so
+//! that two runs agree.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use dataplane::lock::Mutex;
+use dataplane::site;
+use protocol::ids::SiteId;
+
+use super::ranges::Ranges;
+use super::source_line;
+use crate::call_site;
+use crate::process::fork;
+use crate::report::unknown_reads;
+use crate::settings::{self, Compute};
+
+/// Where the contents of bytes are from. Bytes that nobody wrote have no origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The host wrote them, or they were computed.
+    Known,
+    /// This work would have written them.
+    Skipped(&'static str, SiteId),
+    /// A rank that does not exist would have sent them by this operation.
+    Absent(&'static str, SiteId),
+}
+
+/// What the host does with the bytes that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// They are floating-point numbers, which programs print, or compare as `float`.
+    Real,
+    /// They are sizes, indices, conditions, or not known to be anything else.
+    Exact,
+}
+
+/// Work under way on this thread that may read on the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader {
+    pub(crate) name: &'static str,
+    pub(crate) purpose: Use,
+    /// The origin of what goes into it that is not known: it may read results of its own, which are not known for that reason.
+    pub(crate) source: Option<Origin>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    origins: Ranges<Origin>,
+    /// What an allocator of the program handed out: address and size.
+    blocks: BTreeMap<usize, usize>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+
+thread_local! {
+    static READER: Cell<Option<Reader>> = const { Cell::new(None) };
+}
+
+/// Whether this is followed.
+pub(crate) fn is_wanted() -> bool {
+    settings::get().is_ok_and(|settings| settings.compute == Compute::Skip) && !fork::is_lost()
+}
+
+/// Until dropped, reads of the host on this thread are those of `reader`.
+pub(crate) struct Reading(Option<Reader>);
+
+impl Reading {
+    pub(crate) fn begin(reader: Reader) -> Self {
+        Self(READER.replace(Some(reader)))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        READER.set(self.0);
+    }
+}
+
+/// Whether an operator that answers for what it writes is under way on this thread.
+pub(crate) fn is_operator_under_way() -> bool {
+    READER.get().is_some()
+}
+
+/// Called when memory gets a new owner, or none.
+pub(crate) fn handed_out(address: usize, bytes: usize) {
+    change(|state| {
+        state.origins.remove(address, address.saturating_add(bytes));
+        state.blocks.insert(address, bytes);
+    });
+}
+
+/// Called when memory is returned to the GPU.
+pub(crate) fn freed(address: usize, bytes: usize) {
+    let end = address.saturating_add(bytes);
+    change(|state| {
+        state.origins.remove(address, end);
+        while let Some((block, _)) = state.blocks.range(address..end).next().map(|(block, bytes)| (*block, *bytes)) {
+            state.blocks.remove(&block);
+        }
+    });
+}
+
+/// Bytes are as `origin` says.
+pub(crate) fn put(address: usize, bytes: usize, origin: Origin) {
+    change(|state| state.origins.add(address, address.saturating_add(bytes), origin));
+}
+
+/// Bytes are copied.
+pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
+    change(|state| state.origins.copy(to, from, bytes));
+}
+
+/// Work that nobody knows was not done; it would have got `words` as parameters. Whatever they point to may have been written.
+pub(crate) fn launched(name: &'static str, words: impl Iterator<Item = usize>) {
+    let site = call_site::of_python().unwrap_or_default();
+    change(|state| {
+        for word in words {
+            let block = state.blocks.range(..=word).next_back().map(|(block, bytes)| (*block, block + bytes));
+            if let Some((start, end)) = block.filter(|(_, end)| word < *end) {
+                state.origins.add(start, end, Origin::Skipped(name, site));
+            }
+        }
+    });
+}
+
+/// The origin of the first byte that is not known, which is none if nobody wrote it; `None` if all are known.
+pub(crate) fn unknown(pieces: impl Iterator<Item = (usize, usize)>) -> Option<Option<Origin>> {
+    let state = STATE.lock();
+    pieces.into_iter().find_map(|(address, bytes)| state.unknown(address, address.saturating_add(bytes)))
+}
+
+/// The origin of what a copy or a fill would have written, if it were done.
+pub(crate) fn undone(call: &'static str) -> Origin {
+    Origin::Skipped(call, call_site::of_python().unwrap_or_default())
+}
+
+/// The host reads device memory: bytes that are not known become zeros, if they `reach` it.
+///
+/// # Safety
+/// The bytes are in live device memory.
+pub(crate) unsafe fn host_reads(call: &'static str, pieces: &[(usize, usize)], reach: bool) {
+    if !is_wanted() {
+        return;
+    }
+    let state = STATE.lock();
+    let (mut first, mut unknown) = (None, 0);
+    for (address, bytes) in pieces {
+        let (mut at, end) = (*address, address.saturating_add(*bytes));
+        while let Some((start, stop, origin)) = state.unknown_piece(at, end) {
+            // Work that was skipped says more than memory that is fresh.
+            first = first.flatten().map(Some).or(Some(origin));
+            unknown += stop - start;
+            if reach {
+                // SAFETY: by the caller.
+                unsafe { (start as *mut u8).write_bytes(0, stop - start) };
+            }
+            at = stop;
+        }
+    }
+    let Some(origin) = first else { return };
+    let bytes: usize = pieces.iter().map(|(_, bytes)| bytes).sum();
+    // Buffers that are filled in part are moved as a whole.
+    if origin.is_none() && unknown < bytes {
+        return;
+    }
+    let reader = READER.get().unwrap_or(Reader { name: call, purpose: Use::Exact, source: None });
+    let site = call_site::of_python().or_else(call_site::of_mistake).unwrap_or_default();
+    let sentence = sentence(reader.name, site, bytes, origin.or(reader.source));
+    drop(state);
+    unknown_reads::record(sentence, reader.purpose == Use::Real);
+}
+
+/// `the host reads 8 bytes at train.py:31 that `topk` at train.py:30 would have computed`
+fn sentence(name: &str, reads_at: SiteId, bytes: usize, origin: Option<Origin>) -> String {
+    let plain = |name: &str| name.rsplit("::").next().unwrap_or(name).split('.').next().unwrap_or(name).to_owned();
+    let place =
+        |site: SiteId| site::find(site).map_or_else(String::new, |site| format!(" at {}:{}", site.file, site.line));
+    let name = match plain(name).as_str() {
+        "_local_scalar_dense" => "the host".to_owned(),
+        "copy_" => "a copy to the host".to_owned(),
+        name => format!("`{name}`"),
+    };
+    let of = match origin {
+        Some(Origin::Skipped(name, site)) => {
+            let line = source_line::after(site);
+            format!("that `{}`{line} would have computed", plain(name))
+        }
+        Some(Origin::Absent(name, site)) => {
+            let line = source_line::after(site);
+            format!("that a rank which does not exist would have sent by {name}{line}")
+        }
+        Some(Origin::Known) | None => "that nobody has written".to_owned(),
+    };
+    format!("{name} reads {bytes} bytes{} {of}", place(reads_at))
+}
+
+fn change(body: impl FnOnce(&mut State)) {
+    if is_wanted() {
+        body(&mut STATE.lock());
+    }
+}
+
+impl State {
+    /// The first bytes of a range that are not known, with their origin.
+    fn unknown_piece(&self, start: usize, end: usize) -> Option<(usize, usize, Option<Origin>)> {
+        let mut at = start;
+        for (from, piece) in self.origins.pieces(start, end) {
+            if from > at {
+                return Some((at, from, None));
+            }
+            if piece.value != Origin::Known {
+                return Some((from, piece.end, Some(piece.value)));
+            }
+            at = piece.end;
+        }
+        (at < end).then_some((at, end, None))
+    }
+
+    fn unknown(&self, start: usize, end: usize) -> Option<Option<Origin>> {
+        self.unknown_piece(start, end).map(|(_, _, origin)| origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_bytes_by_table() {
+        let mut state = State::default();
+        let skipped = Origin::Skipped("aten::topk", SiteId::default());
+        state.origins.add(100, 200, Origin::Known);
+        state.origins.add(120, 130, skipped);
+        for (start, end, found) in [
+            (100, 120, None),
+            (130, 200, None),
+            (100, 200, Some((120, 130, Some(skipped)))),
+            (125, 126, Some((125, 126, Some(skipped)))),
+            (90, 110, Some((90, 100, None))),
+            (190, 210, Some((200, 210, None))),
+            (300, 300, None),
+        ] {
+            assert_eq!(state.unknown_piece(start, end), found, "{start}..{end}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_names_who_would_have_written() {
+        let site = SiteId::default();
+        let skipped = Origin::Skipped("aten::topk.values", site);
+        assert_eq!(
+            sentence("aten::_local_scalar_dense", site, 8, Some(skipped)),
+            "the host reads 8 bytes that `topk` would have computed"
+        );
+        assert_eq!(sentence("aten::nonzero", site, 4, None), "`nonzero` reads 4 bytes that nobody has written");
+    }
+}
