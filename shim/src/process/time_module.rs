@@ -66,46 +66,42 @@ struct Definition {
     doc: *const c_char,
 }
 
-/// Functions of CPython's C API.
-struct Api {
-    import: unsafe extern "C" fn(*const c_char) -> Object,
-    attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
-    method: unsafe extern "C" fn(Object) -> Option<Method>,
-    globals: unsafe extern "C" fn() -> Object,
-    item: unsafe extern "C" fn(Object, *const c_char) -> Object,
-    text: unsafe extern "C" fn(Object) -> *const c_char,
-    float: unsafe extern "C" fn(f64) -> Object,
-    integer: unsafe extern "C" fn(u64) -> Object,
-    number: unsafe extern "C" fn(Object) -> f64,
-    clear: unsafe extern "C" fn(),
-    end: unsafe extern "C" fn(Object),
+macro_rules! api {
+    ($($field:ident: $type:ty = $name:literal;)*) => {
+        /// Functions of CPython's C API.
+        struct Api {
+            $($field: $type,)*
+        }
+
+        impl Api {
+            fn find() -> Option<Self> {
+                let symbol = |name: &CStr| {
+                    // SAFETY: a C string.
+                    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+                    (!symbol.is_null()).then_some(symbol)
+                };
+                // SAFETY: the types that CPython's C API gives these functions.
+                unsafe { Some(Self { $($field: transmute::<*mut c_void, $type>(symbol($name)?),)* }) }
+            }
+        }
+    };
+}
+
+api! {
+    import: unsafe extern "C" fn(*const c_char) -> Object = c"PyImport_ImportModule";
+    attribute: unsafe extern "C" fn(Object, *const c_char) -> Object = c"PyObject_GetAttrString";
+    method: unsafe extern "C" fn(Object) -> Option<Method> = c"PyCFunction_GetFunction";
+    globals: unsafe extern "C" fn() -> Object = c"PyEval_GetGlobals";
+    item: unsafe extern "C" fn(Object, *const c_char) -> Object = c"PyDict_GetItemString";
+    text: unsafe extern "C" fn(Object) -> *const c_char = c"PyUnicode_AsUTF8";
+    float: unsafe extern "C" fn(f64) -> Object = c"PyFloat_FromDouble";
+    integer: unsafe extern "C" fn(u64) -> Object = c"PyLong_FromUnsignedLongLong";
+    number: unsafe extern "C" fn(Object) -> f64 = c"PyFloat_AsDouble";
+    clear: unsafe extern "C" fn() = c"PyErr_Clear";
+    end: unsafe extern "C" fn(Object) = c"Py_DecRef";
 }
 
 impl Api {
-    fn find() -> Option<Self> {
-        let symbol = |name: &CStr| {
-            // SAFETY: a C string.
-            let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-            (!symbol.is_null()).then_some(symbol)
-        };
-        // SAFETY: the types that CPython's C API gives these functions.
-        unsafe {
-            Some(Self {
-                import: transmute(symbol(c"PyImport_ImportModule")?),
-                attribute: transmute(symbol(c"PyObject_GetAttrString")?),
-                method: transmute(symbol(c"PyCFunction_GetFunction")?),
-                globals: transmute(symbol(c"PyEval_GetGlobals")?),
-                item: transmute(symbol(c"PyDict_GetItemString")?),
-                text: transmute(symbol(c"PyUnicode_AsUTF8")?),
-                float: transmute(symbol(c"PyFloat_FromDouble")?),
-                integer: transmute(symbol(c"PyLong_FromUnsignedLongLong")?),
-                number: transmute(symbol(c"PyFloat_AsDouble")?),
-                clear: transmute(symbol(c"PyErr_Clear")?),
-                end: transmute(symbol(c"Py_DecRef")?),
-            })
-        }
-    }
-
     /// Whether the code that calls waits by the clock.
     fn waits(&self) -> bool {
         // SAFETY: Python calls with the GIL held; both results are borrowed, and the text lives as long as the module's name.

@@ -4,9 +4,13 @@
 //! thread and back costs more than a small collective.
 
 pub(crate) mod attribute;
+mod defaults;
+mod times;
 
-use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+pub(crate) use defaults::{default_of, legacy, per_thread, per_thread_default};
+pub(crate) use times::{Times, hold_until};
+
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Once, OnceLock};
@@ -133,20 +137,6 @@ struct Streams {
 
 static STREAMS: Handles<Stream> = Handles::new(1);
 
-/// The default streams of a thread, by device; they end with it.
-#[derive(Default)]
-struct PerThread(HashMap<u32, Arc<Stream>>);
-
-impl Drop for PerThread {
-    fn drop(&mut self) {
-        self.0.values().for_each(Stream::end);
-    }
-}
-
-thread_local! {
-    static PER_THREAD: RefCell<PerThread> = RefCell::default();
-}
-
 /// A place in a stream: everything issued to it so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
@@ -168,6 +158,9 @@ impl Point {
 
     /// When a stream that has reached it had done everything before it on the modeled clock, ns.
     fn ends_ns(&self) -> u64 {
+        if !clock::is_modeled() {
+            return 0;
+        }
         let queue = self.stream.lock();
         let known = queue.ends.iter().find(|(number, _)| *number == self.sequence);
         known.map_or(self.ended_ns, |(_, ends)| *ends).max(self.ended_ns)
@@ -206,43 +199,6 @@ fn streams(device: u32) -> &'static Streams {
 /// True if every stream of the device is idle.
 pub(crate) fn is_quiet(device: &Device) -> bool {
     streams(device.ordinal).unfinished.load(Ordering::Acquire) == 0
-}
-
-/// A stream on the modeled clock.
-#[derive(Clone, Debug)]
-pub(crate) struct Times {
-    /// When all work that it did so far ends, ns.
-    ends_ns: Arc<AtomicU64>,
-    kind: Kind,
-    device: u32,
-}
-
-impl Times {
-    /// When all work that it did so far ends, ns.
-    fn ends_ns(&self) -> u64 {
-        self.ends_ns.load(Ordering::Acquire)
-    }
-
-    /// As [`Times::ends_ns`], with the streams that it is ordered after.
-    pub(crate) fn ends_in_order_ns(&self) -> u64 {
-        let streams = streams(self.device);
-        let others = match self.kind {
-            Kind::NonBlocking => 0,
-            Kind::Blocking => streams.legacy.get().map_or(0, |legacy| legacy.times.ends_ns()),
-            Kind::Legacy => streams.blocking_ends_ns.load(Ordering::Acquire),
-        };
-        self.ends_ns().max(others)
-    }
-
-    /// What follows begins no earlier than `ns`.
-    pub(crate) fn not_before(&self, ns: u64) {
-        let streams = streams(self.device);
-        self.ends_ns.fetch_max(ns, Ordering::AcqRel);
-        streams.ends_ns.fetch_max(ns, Ordering::AcqRel);
-        if self.kind == Kind::Blocking {
-            streams.blocking_ends_ns.fetch_max(ns, Ordering::AcqRel);
-        }
-    }
 }
 
 impl Stream {
@@ -531,16 +487,6 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
     stream.call_worker(&mut queue);
 }
 
-/// On the modeled clock, later work of `stream` begins no earlier than `moment`, which is known once everything is done that the
-/// stream waits for.
-pub(crate) fn hold_until(stream: &Arc<Stream>, moment: Arc<AtomicU64>) {
-    if stream.is_idle() {
-        stream.times.not_before(moment.load(Ordering::Acquire));
-    } else {
-        stream.push(&mut stream.lock(), Item::NotBefore(moment));
-    }
-}
-
 /// Makes later work of `stream` wait until `point` is reached.
 pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
     stream.push(&mut stream.lock(), Item::After(point));
@@ -581,43 +527,6 @@ impl Streams {
             owes() && !stream.is_listed.swap(true, Ordering::SeqCst)
         });
     }
-}
-
-/// The device's legacy default stream.
-pub(crate) fn legacy(device: &Device) -> Arc<Stream> {
-    Arc::clone(streams(device.ordinal).legacy.get_or_init(|| Stream::new(device, 0, Kind::Legacy, 0)))
-}
-
-/// The calling thread's default stream on `device` (`cudaStreamPerThread`). A thread that is exiting (exit handlers of the
-/// program may call in then) has the legacy stream instead, which waits for the thread's own.
-pub(crate) fn per_thread(device: &Device) -> Arc<Stream> {
-    let own = |streams: &RefCell<PerThread>| {
-        let mut streams = streams.borrow_mut();
-        let stream = streams.0.entry(device.ordinal).or_insert_with(|| Stream::new(device, 0, Kind::Blocking, 0));
-        Arc::clone(stream)
-    };
-    PER_THREAD.try_with(own).unwrap_or_else(|_| legacy(device))
-}
-
-thread_local! {
-    static DEFAULT_IS_PER_THREAD: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs the body of a `_ptsz` or `_ptds` call, for which the default stream is the thread's own.
-pub(crate) fn per_thread_default<T>(body: impl FnOnce() -> T) -> T {
-    struct Back(bool);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            DEFAULT_IS_PER_THREAD.set(self.0);
-        }
-    }
-    let _back = Back(DEFAULT_IS_PER_THREAD.replace(true));
-    body()
-}
-
-/// The default stream of the call under way, on `device`.
-pub(crate) fn default_of(device: &Device) -> Arc<Stream> {
-    if DEFAULT_IS_PER_THREAD.get() { per_thread(device) } else { legacy(device) }
 }
 
 /// The stream behind a `cudaStream_t`: 0 is the current device's default stream, 1 its legacy one, 2 the thread's.

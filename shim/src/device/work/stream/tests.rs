@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::sync::mpsc;
 
 use super::*;
