@@ -18,7 +18,7 @@ fn points(id: &str) -> Vec<Value> {
 }
 
 fn gpu(id: &str) -> Gpu {
-    Gpu::of(protocol::profile::builtin(id).unwrap())
+    Gpu::from_profile(protocol::profile::builtin(id).unwrap())
 }
 
 /// Errors in ascending order.

@@ -66,7 +66,7 @@ const RATES: &[(u32, [f64; 6])] = &[
 
 impl Gpu {
     /// The GPU of a profile.
-    pub fn of(profile: &GpuProfile) -> Self {
+    pub fn from_profile(profile: &GpuProfile) -> Self {
         let capability = capability(&profile.compute_capability);
         // NVIDIA computes the peaks of data sheets with the boost clock; `sm_mhz` is the highest one, which H100 and B200 do not
         // hold: 989 TFLOP/s are 132 x 4096 at 1.83 GHz, 2250 are 148 x 8192 at 1.86.

@@ -3,7 +3,7 @@
 //! ```
 //! use timing::work::{self, Gpu, Number, Product};
 //!
-//! let h100 = Gpu::of(protocol::profile::builtin("h100").unwrap());
+//! let h100 = Gpu::from_profile(protocol::profile::builtin("h100").unwrap());
 //! let product = Product { batch: 1, m: 4096, n: 4096, k: 4096, number: Number::Half };
 //! let us = work::product_us(&h100, &product);
 //! assert!((150.0..250.0).contains(&us), "about 700 TFLOP/s: {us}");

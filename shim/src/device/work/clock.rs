@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use timing::work::host;
 
-use super::timeline;
 use crate::process::{program_clock, time_module};
+use crate::report::time;
 use crate::settings;
 
 /// The host's time. One for all threads of the program: those that submit work wait for each other, as the main thread does for
@@ -33,7 +33,7 @@ pub(crate) fn is_modeled() -> bool {
     *MODELED.get_or_init(|| {
         let is_modeled = settings::get().is_ok_and(|settings| settings.is_clock_modeled);
         if is_modeled {
-            timeline::follow_clock();
+            time::tell(host_ns);
             let clock = time_module::Clock { now: program_ns, slept };
             time_module::follow(clock);
             program_clock::follow(clock);

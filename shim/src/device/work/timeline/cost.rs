@@ -57,7 +57,7 @@ pub(super) fn device_us(device: u32, work: &Work) -> (f64, bool) {
 /// The GPU of a device, as the time model sees it.
 fn gpu(device: u32) -> &'static Gpu {
     static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
-    &GPUS.get_or_init(|| all().iter().map(|device| Gpu::of(&device.gpu.profile)).collect())[device as usize]
+    &GPUS.get_or_init(|| all().iter().map(|device| Gpu::from_profile(&device.gpu.profile)).collect())[device as usize]
 }
 
 fn number(element: Element) -> Number {

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::clock;
 use super::stream::Stream;
 use crate::boundary::calls::{self, Origin};
 
@@ -59,8 +60,6 @@ pub(crate) struct Done {
 pub(crate) enum Subscriber {
     /// CUPTI's activity records.
     Activity,
-    /// What is added up for the report of the modeled clock.
-    Totals,
     /// The tests of this module.
     #[cfg(test)]
     Tests,
@@ -68,18 +67,12 @@ pub(crate) enum Subscriber {
 
 /// A bit for each subscriber.
 static WANTED: AtomicU32 = AtomicU32::new(0);
-static TOLD: [OnceLock<fn(&Done)>; 3] = [const { OnceLock::new() }; 3];
+static TOLD: [OnceLock<fn(&Done)>; 2] = [const { OnceLock::new() }; 2];
 
 /// From now on, `told` gets all work that is submitted, when it is over. It must not submit work.
 pub(crate) fn subscribe(subscriber: Subscriber, told: fn(&Done)) {
     let _ = TOLD[subscriber as usize].set(told);
     WANTED.fetch_or(1 << subscriber as u32, Ordering::Release);
-}
-
-/// From now on, everything has a time on the modeled clock, and is added up for the report.
-pub(super) fn follow_clock() {
-    modeled::tell_report();
-    subscribe(Subscriber::Totals, modeled::add);
 }
 
 /// Ends a subscription; work that was submitted before is still told.
@@ -90,7 +83,7 @@ pub(crate) fn unsubscribe(subscriber: Subscriber) {
 /// Whether anybody asks.
 #[inline]
 pub(crate) fn is_wanted() -> bool {
-    WANTED.load(Ordering::Relaxed) != 0
+    WANTED.load(Ordering::Relaxed) != 0 || clock::is_modeled()
 }
 
 /// The time of all records, in nanoseconds since 1970 by this machine's clock.
@@ -118,7 +111,7 @@ impl Drop for InNode {
 #[inline]
 pub(crate) fn submit(stream: &Stream, describe: impl FnOnce() -> Work) -> Option<Submitted> {
     let wanted = WANTED.load(Ordering::Relaxed);
-    (wanted != 0 && !modeled::is_within()).then(|| {
+    ((wanted != 0 || clock::is_modeled()) && !modeled::is_within()).then(|| {
         let called_ns = now();
         let (work, origin) = (describe(), calls::origin());
         Submitted {
@@ -184,6 +177,7 @@ impl Drop for Running {
         let (begin_ns, end_ns) = (self.begin_ns, now().max(self.begin_ns));
         let modeled = self.modeled.take().map(|modeled| modeled.end(device, &work));
         let done = Done { modeled, work, device, context, stream, origin, called_ns, submitted_ns, begin_ns, end_ns };
+        modeled::add(&done);
         let asked = TOLD.iter().enumerate().filter(|(subscriber, _)| wanted & 1 << subscriber != 0);
         asked.filter_map(|(_, told)| told.get()).for_each(|told| told(&done));
     }

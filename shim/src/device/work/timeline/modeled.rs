@@ -107,11 +107,6 @@ impl Running {
     }
 }
 
-/// The report has the host's time.
-pub(super) fn tell_report() {
-    time::tell(clock::host_ns);
-}
-
 /// Adds it to the totals of the report.
 pub(super) fn add(done: &Done) {
     let Some(modeled) = done.modeled else { return };
