@@ -19,6 +19,7 @@ use super::timeline::Timed;
 use super::value::Value;
 use crate::call_site;
 use crate::device::graph::capture;
+use crate::device::work::clock;
 use crate::device::work::timeline::Within;
 use crate::sanitizer::known::{self, Origin, Reader, Reading, Use};
 
@@ -217,8 +218,8 @@ pub(super) unsafe extern "C-unwind" fn skim(
     let values: &[IValue] = unsafe { (*stack).items() };
     let below = values.len() - operator.schema().arguments.len();
     let arguments = &values[below..];
-    // A copy is timed where it is made.
-    let is_timed = !operator.waits && !moves_bytes(operator, *method, arguments);
+    // A profiler sees PyTorch's kernels; on the modeled clock, the operator has its time. A copy is timed where it is made.
+    let is_timed = clock::is_modeled() && !operator.waits && !moves_bytes(operator, *method, arguments);
     let index = kernel::place(operator, arguments).device;
     let timed = is_timed.then(|| Timed::begin(operator, arguments, index)).flatten();
     let _within = timed.is_some().then(Within::begin);
