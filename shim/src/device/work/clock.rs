@@ -16,6 +16,8 @@ use crate::settings;
 /// the one that runs the backward pass.
 static HOST: AtomicU64 = AtomicU64::new(0);
 
+const SECOND: u64 = 1_000_000_000;
+
 /// What a read of the clock takes, ns: one through the vDSO.
 const READ_NS: u64 = 40;
 
@@ -47,15 +49,17 @@ pub(crate) fn host_ns() -> u64 {
     HOST.load(Ordering::Acquire)
 }
 
-/// What the program reads from its own clocks: the host's time, counted from what the clock said when it was first asked. Reading
-/// it takes time, so that no stretch is empty.
+/// What the program reads from its own clocks: the host's time, counted from what the clock said when it was first asked, in
+/// whole seconds: a program that reads the time as a floating-point number gets the same differences in every run. Reading it
+/// takes time, so that no stretch is empty.
 pub(crate) fn program_ns(id: libc::clockid_t) -> u64 {
     static STARTS: [OnceLock<u64>; 2] = [const { OnceLock::new() }; 2];
     let start = STARTS[usize::from(id != libc::CLOCK_REALTIME)].get_or_init(|| {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `now` is written to, and not by libc's function, which asks here.
         unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut now) };
-        (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).saturating_sub(HOST.load(Ordering::Acquire))
+        let start = (now.tv_sec as u64 * SECOND + now.tv_nsec as u64).saturating_sub(HOST.load(Ordering::Acquire));
+        start.next_multiple_of(SECOND)
     });
     start + HOST.fetch_add(READ_NS, Ordering::AcqRel)
 }
