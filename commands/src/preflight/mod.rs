@@ -12,6 +12,7 @@ mod rules;
 use std::ffi::OsString;
 use std::io::Write;
 
+use protocol::clock;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile, ProfileStatus};
 
@@ -125,7 +126,12 @@ impl Session<'_> {
         gpus.dedup();
         let gpu = gpus.join(",");
         let value = probe.map(|probe| format!(", {}", probe.words())).unwrap_or_default();
-        let times = if self.runs.is_empty() { ", and times that the program prints mean nothing" } else { "" };
+        let is_modeled = self.arguments.clock.as_deref() == Some(clock::MODELED);
+        let times = match self.runs.is_empty() {
+            true if is_modeled => ", and times that the program prints are modeled",
+            true => ", and times that the program prints mean nothing",
+            false => "",
+        };
         eprintln!("ftest exec: preflight on {gpu}{value}; nothing large is computed{times}");
         let command: Vec<OsString> = match probe {
             Some(probe) => self.arguments.command.iter().map(|word| probe.put_into(word)).collect(),

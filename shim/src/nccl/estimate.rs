@@ -2,6 +2,7 @@
 //! lines of `NCCL_DEBUG_SUBSYS=TUNING`.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
@@ -23,8 +24,7 @@ pub(crate) fn group<'a>(
 ) -> NcclResult<Result<f64, String>> {
     let process = process()?;
     let Some(plan) = process.cluster() else { return Ok(Err("estimated time without a cluster".to_owned())) };
-    let described = machine::of_node(plan).and_then(|machine| Ok((machine, settings()?)));
-    let (machine, settings) = match described {
+    let (machine, settings) = match described(plan) {
         Ok(described) => described,
         Err(why) => return Ok(Err(format!("estimated time: {why}"))),
     };
@@ -44,10 +44,10 @@ pub(crate) fn group<'a>(
             // A transfer is counted by its sender.
             (_, Some(_)) => {}
             (operation, None) if bytes > 0 && ranks.size() > 1 => {
-                let Some(machine) = taking_part(&machine, &nodes) else {
+                let Some(machine) = taking_part(machine, &nodes) else {
                     return Ok(Err("estimated time of a communicator with unequal nodes".to_owned()));
                 };
-                match timing::estimate(&machine, &settings, &physics, operation, bytes, Launch::ProcessPerGpu) {
+                match timing::estimate(&machine, settings, &physics, operation, bytes, Launch::ProcessPerGpu) {
                     Some(estimate) => total += estimate.us,
                     None => return Ok(Err(format!("estimated time of {operation}: NCCL_ALGO leaves no algorithm"))),
                 }
@@ -57,7 +57,7 @@ pub(crate) fn group<'a>(
     }
     for (between, bytes) in transfers.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0) {
         let machine = machine.clone().taking(1 + between as u32, if between == 1 { 1 } else { 2 });
-        let answer = timing::estimate(&machine, &settings, &physics, Operation::Send, bytes, Launch::ProcessPerGpu);
+        let answer = timing::estimate(&machine, settings, &physics, Operation::Send, bytes, Launch::ProcessPerGpu);
         total += answer.map_or(0.0, |estimate| estimate.us);
     }
     Ok(Ok(total))
@@ -68,7 +68,8 @@ pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, C
     let process = process().ok()?;
     let plan = process.cluster()?;
     let ranks = communicator.ranks().ok()?;
-    let machine = taking_part(&machine::of_node(plan).ok()?, &nodes(plan, &ranks))?;
+    let (machine, settings) = described(plan).as_ref().ok()?;
+    let machine = taking_part(machine, &nodes(plan, &ranks))?;
     let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
     let chooses = matches!(
         call.operation,
@@ -81,13 +82,19 @@ pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, C
     if !chooses || ranks.size() < 2 {
         return None;
     }
-    let table = tuner::table(&machine, &settings().ok()?, call.operation);
+    let table = tuner::table(&machine, settings, call.operation);
     Some((bytes, tuner::choose(&table, &machine, call.operation, bytes)?))
 }
 
 /// The node of each member.
 fn nodes(plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usize>> {
     ranks.members().iter().map(|member| plan.node_of(member.global_rank).map(|(index, _)| index)).collect()
+}
+
+/// The machine of the cluster file and NCCL's variables, which NCCL reads once.
+fn described(plan: &ClusterPlan) -> &'static Result<(Machine, Settings), String> {
+    static DESCRIBED: OnceLock<Result<(Machine, Settings), String>> = OnceLock::new();
+    DESCRIBED.get_or_init(|| machine::of_node(plan).and_then(|machine| Ok((machine, settings()?))))
 }
 
 /// NCCL's variables, and the version that this library says it is.

@@ -122,13 +122,16 @@ unsafe extern "C" fn bind(info: *mut libc::dl_phdr_info, _bytes: usize, _data: *
 /// # Safety
 /// `slot` is a slot of the executable's table of addresses.
 unsafe fn write(slot: *mut *const c_void, function: *const c_void) {
-    const PAGE: usize = 4096;
-    let page = (slot as usize & !(PAGE - 1)) as *mut c_void;
     // SAFETY: the caller's promise; the page was readable and stays so. Writable afterwards does no harm, and other slots of the
     // page may be bound lazily.
     unsafe {
-        if libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE) == 0 {
+        let page_bytes = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+        let page = (slot as usize & !(page_bytes - 1)) as *mut c_void;
+        if libc::mprotect(page, page_bytes, libc::PROT_READ | libc::PROT_WRITE) == 0 {
             slot.write_volatile(function);
+        } else {
+            let error = std::io::Error::last_os_error();
+            eprintln!("fakegpu: a clock that the program reads cannot be the modeled one: {error}");
         }
     }
 }

@@ -160,8 +160,8 @@ struct Changed {
 /// # Safety
 /// The thread holds the GIL.
 unsafe fn change(api: &Api, changed: &Changed) {
-    /// Words of an object among which its definition is: the header of a build without the GIL is the longest.
-    const WORDS: usize = 8;
+    /// Words of an object among which its definition is: the header of a build without the GIL has four.
+    const WORDS: usize = 6;
     // SAFETY: a function object of C has its definition within its first words, and both its name and its function are
     // compared before anything is written. The module and the function live as long as the interpreter.
     unsafe {
