@@ -2,6 +2,7 @@
 //! shuts the coordinator down in order, and leaves no process. `ftest bench` runs one command for each rank in the same
 //! way.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use protocol::env::{self, BadValue};
 use protocol::fault::{self, Fault};
 use protocol::finding;
 use protocol::plan::ClusterPlan;
+use protocol::profile;
 use protocol::sanitizer::Sanitizers;
 use runner::case::Transport;
 use runner::check::exit::describe;
@@ -36,6 +38,7 @@ use runner::host::install::Install;
 use runner::observation::{Exit, Role};
 use runner::suite;
 use rustix::process::Signal;
+use timing::work::Gpu;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::alone::{Alone, AloneArgs};
@@ -124,6 +127,9 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         let named = |error| BadValue { variable: "--sanitize", ..error };
         Sanitizers::parse(words).map_err(|error| Trouble::usage(named(error)))?;
     }
+    if arguments.clock.as_deref() == Some(clock::MODELED) {
+        uncalibrated(&plan).into_iter().for_each(|note| eprintln!("{PROGRAM}: {note}"));
+    }
     let alone = Alone::from_arguments(&arguments.alone, &plan).map_err(Trouble::usage)?;
     let file = arguments.alone.as_rank_report.as_deref();
     let file = file.map(|path| checked_report("--as-rank-report", path)).transpose()?;
@@ -141,6 +147,20 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         dry: None,
         alone: alone.as_ref(),
         alone_report: file.as_deref(),
+    })
+}
+
+/// What the time model has not been compared with, of the GPUs of a cluster.
+fn uncalibrated(plan: &ClusterPlan) -> Option<String> {
+    let profiles = plan.gpus().into_iter().map(|(_, id)| id).collect::<BTreeSet<&str>>();
+    let is_outside =
+        |id: &&str| profile::builtin(id).is_some_and(|profile| !Gpu::from_profile(profile).is_calibrated());
+    let outside: Vec<&str> = profiles.into_iter().filter(is_outside).collect();
+    (!outside.is_empty()).then(|| {
+        format!(
+            "the time model was compared with no measurement of {}: its times are outside of what was calibrated",
+            outside.join(", ")
+        )
     })
 }
 

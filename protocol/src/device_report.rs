@@ -121,6 +121,8 @@ pub struct Change {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTime {
+    /// Whether times on this model of GPU were compared with measurements; else they are outside of what was calibrated.
+    pub is_calibrated: bool,
     /// Kernels, copies, memsets and collectives.
     pub works: u64,
     /// When any of them ran.

@@ -57,7 +57,7 @@ pub(super) fn host_ns() -> Option<u64> {
 }
 
 /// The totals of a device; `None` if it did nothing.
-pub(super) fn totals(device: u32) -> Option<DeviceTime> {
+pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
     let mut devices = DEVICES.lock();
     let device = devices.get_mut(&device)?;
     let (computing, communicating) = (device.computing.joined().to_vec(), device.communicating.joined().to_vec());
@@ -65,6 +65,7 @@ pub(super) fn totals(device: u32) -> Option<DeviceTime> {
     let both = overlap(&computing, &communicating);
     let communication = length(&communicating);
     Some(DeviceTime {
+        is_calibrated,
         works: device.works,
         busy_ns: length(&computing) + communication - both,
         computing_ns: length(&computing),

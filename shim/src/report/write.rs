@@ -11,6 +11,8 @@ use protocol::device_report::{
     Tally,
 };
 
+use timing::work::Gpu;
+
 use super::counters::{self, Counters};
 use super::{finding, gaps, left, operators, time, unknown_reads};
 use crate::process::{at_exit, rank};
@@ -64,9 +66,35 @@ fn write(status: i32) {
             eprintln!("fakegpu: {gaps}: not everything was computed, so the program's result proves nothing");
         }
     }
+    if let Some(unknown) = unknown_times(&report) {
+        eprintln!("fakegpu: {unknown}");
+    }
     if settings.terminal_report {
         eprint!("{}", summary(&report));
     }
+}
+
+/// What the modeled clock does not know: kernels that count as the shortest one.
+fn unknown_times(report: &DeviceReport) -> Option<String> {
+    const SHOWN: usize = 3;
+    let unknown = report.devices.iter().filter_map(|device| device.time.as_ref()).flat_map(|time| &time.unknown);
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for (name, count) in unknown {
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, total)) => *total += count,
+            None => counts.push((name, *count)),
+        }
+    }
+    counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+    let launches: u64 = counts.iter().map(|(_, count)| count).sum();
+    let names: Vec<String> = counts.iter().take(SHOWN).map(|(name, count)| format!("{name} ({count})")).collect();
+    let more = if counts.len() > SHOWN { ", ..." } else { "" };
+    (launches > 0).then(|| {
+        format!(
+            "the modeled clock does not know the time of {launches} kernels, and counts the least that they take: {}{more}",
+            names.join(", ")
+        )
+    })
 }
 
 /// Calls `write` with the descriptors that the process may have at most, for it ends now. A file that becomes too large is an
@@ -152,7 +180,7 @@ fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEn
         },
         compute: Default::default(),
         kernel_launches: KernelLaunches { total: by_name.values().sum(), by_name },
-        time: time::host_ns().and_then(|_| time::totals(ordinal as u32)),
+        time: time::host_ns().and_then(|_| time::totals(ordinal as u32, Gpu::from_profile(profile).is_calibrated())),
     }
 }
 
