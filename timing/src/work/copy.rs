@@ -25,10 +25,10 @@ const LINK_SHARE: f64 = 0.88;
 /// Optimize Data Transfers in CUDA C/C++": about half of the pinned rate, or what one core copies.
 const PAGEABLE_SHARE: f64 = 0.5;
 
-/// What one core of a server copies, GB/s.
+/// What one core of a server copies, GB/s; assumed.
 const CORE_GBYTES: f64 = 12.0;
 
-/// Start of a copy engine, us. Source: nvbandwidth's and CUDA samples' small copies.
+/// Start of a copy engine, us; assumed.
 const ENGINE_US: f64 = 1.8;
 
 /// The time of a copy, us.

@@ -26,8 +26,7 @@ pub const FLOOR_US: f64 = 1.5;
 /// From the end of a kernel to the beginning of the next one that waits in the same stream, us. Source: as [`FLOOR_US`].
 pub const GAP_US: f64 = 0.8;
 
-/// The same inside a launched graph, us: about half.
-/// Source: NVIDIA's blog "Constant Time Launch for Straight-Line CUDA Graphs" (2024), per-node latency.
+/// The same inside a launched graph, us: less, as the device knows what follows; assumed.
 pub const GRAPH_GAP_US: f64 = 0.6;
 
 /// The time of a kernel that reads and writes `bytes` and computes little, us.
@@ -57,9 +56,6 @@ pub fn attention_share(gpu: &Gpu, sequence: u64, head: u64, is_backward: bool) -
     most * length / (length + 330.0) * if is_backward { 0.8 } else { 1.0 }
 }
 
-/// The share of the peak that a convolution of cuDNN reaches. Source: 2470 images/s of ResNet-50 with mixed precision on an A100
+/// The share of the peak that a convolution of cuDNN reaches. Assumed, from 2470 images/s of ResNet-50 with mixed precision on an A100
 /// (NVIDIA's DeepLearningExamples) are 2470 x 24.6 GFLOP = 61 TFLOP/s over the whole step, which computes about half of its time.
 pub const CONVOLUTION_SHARE: f64 = 0.40;
-
-/// The share of the peak that a kernel reaches which was written for no matrix unit.
-pub const PLAIN_SHARE: f64 = 0.60;

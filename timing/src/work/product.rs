@@ -53,7 +53,7 @@ struct Fit {
 
 const HALF: Fit =
     Fit { floor_us: 4.75, wave_us: 1.44, loop_share: 1.0, tile: 13.4, memory_share: 0.92, split_us: 1.55 };
-/// Without tensor cores: the figures of [`HALF`] but for the inner loop. cuBLAS publishes 0.75 to 0.9 of the fp32 peak.
+/// Without tensor cores: the figures of [`HALF`] but for the inner loop. Compared with nothing.
 const PLAIN: Fit =
     Fit { floor_us: 4.75, wave_us: 1.44, loop_share: 0.95, tile: 13.4, memory_share: 0.92, split_us: 1.55 };
 const TF32: Fit = Fit { floor_us: 4.5, wave_us: 2.44, loop_share: 0.88, tile: 25.3, memory_share: 0.49, split_us: 1.6 };

@@ -8,12 +8,14 @@ use std::sync::{Arc, OnceLock};
 use abi::cuda::{CudaError, CudaResult};
 use abi::handle::Handles;
 use dataplane::lock::Mutex;
+use timing::work::host;
 
 use super::capture;
 use super::structure::{Choice, Conditional, Entry, Graph, Operation, Sequence};
 use crate::device;
 use crate::device::kernel::condition::Condition;
 use crate::device::memory::graph_memory::Balance;
+use crate::device::work::clock;
 use crate::device::work::stream::{self, Kind, Stream};
 use crate::device::work::timeline::{self, InNode, Node};
 use crate::sanitizer::branch::Branches;
@@ -187,6 +189,9 @@ impl Exec {
     }
 
     fn issue(&self, plan: &Plan, stream: &Arc<Stream>) -> CudaResult {
+        if clock::is_modeled() {
+            clock::spend(host::GRAPH_US);
+        }
         let mut launch = plan.branches.launch(stream.lane());
         for Entry { handle, device, operation, site, .. } in &plan.entries {
             let _node = timeline::is_wanted().then(|| InNode::begin(Node { graph: self.id, node: *handle as u64 }));
