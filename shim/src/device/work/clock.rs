@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dataplane::lock::Mutex;
 use timing::work::host;
 
 use crate::process::{program_clock, time_module};
@@ -21,12 +22,13 @@ const SECOND: u64 = 1_000_000_000;
 /// What a read of the clock takes, ns: one through the vDSO.
 const READ_NS: u64 = 40;
 
+/// The moment that the program last asked about in vain, and when.
+static ASKED: Mutex<(u64, u64)> = Mutex::new((0, 0));
+
 thread_local! {
     /// Whether this thread has submitted work or waited for it. Threads that only look, such as NCCL's watchdog, have no time
     /// of their own: what they see is what has really happened.
     static TAKES_PART: Cell<bool> = const { Cell::new(false) };
-    /// The moment that this thread last asked about in vain, and when.
-    static ASKED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// Whether times are those of the simulated GPUs.
@@ -94,9 +96,9 @@ pub(crate) fn sees(ends_ns: impl FnOnce() -> u64) -> bool {
     if ends_ns <= now_ns {
         return true;
     }
-    if ASKED.replace((ends_ns, now_ns)) == (ends_ns, now_ns) {
-        ASKED.set((ends_ns, spend(host::QUERY_US)));
-    }
+    let mut asked = ASKED.lock();
+    let now_ns = if *asked == (ends_ns, now_ns) { spend(host::QUERY_US) } else { now_ns };
+    *asked = (ends_ns, now_ns);
     false
 }
 
