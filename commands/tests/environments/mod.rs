@@ -84,7 +84,7 @@ fn an_environment_is_made_lean_reused_listed_and_removed() {
 
     let key = Path::new(&path).file_name().unwrap().to_str().unwrap();
     let listed = machine.ftest(&["env", "list"]).output().unwrap();
-    assert_eq!(text(&listed.stdout), format!("{key}\t0 MB\tnumpy torch==2.9.1\n"));
+    assert_eq!(text(&listed.stdout), format!("{key}\t0 MB\tnumpy torch==2.9.1\twithout nvidia-nccl-cu13 triton\n"));
     assert_eq!(code(&machine.ftest(&["env", "remove", "torch"]).output().unwrap()), Some(2));
     assert_eq!(code(&machine.ftest(&["env", "remove", key]).output().unwrap()), Some(0));
     assert!(!Path::new(&path).exists());
@@ -104,8 +104,8 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
     let expected = [
         "compiles lib",
         "fetched uv",
-        "uv installs without 5 --no-deps torch==2.9.1 from https://mine/simple, compiled: 0",
-        "uv installs without 5 numpy filelock from https://mine/simple, compiled: 0",
+        "uv installs without 6 --no-deps torch==2.9.1 from https://mine/simple, compiled: 0",
+        "uv installs without 6 numpy filelock from https://mine/simple, compiled: 0",
     ];
     assert_eq!(machine.installed(), expected);
     let cache = machine.root.path().join(".cache/ftest");
@@ -115,7 +115,7 @@ fn uv_is_fetched_where_it_is_missing_and_its_wheels_stay_as_they_are() {
 
     std::fs::remove_file(machine.log()).unwrap();
     ftest(&["env", "path", "numpy"]);
-    let expected = ["compiles lib", "uv installs without 5 numpy from https://mine/simple, compiled: 0"];
+    let expected = ["compiles lib", "uv installs without 6 numpy from https://mine/simple, compiled: 0"];
     assert_eq!(machine.installed(), expected);
     std::fs::create_dir(cache.join("envs/half")).unwrap();
     let collected = text(&ftest(&["env", "gc"]).stdout);
