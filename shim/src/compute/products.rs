@@ -9,10 +9,17 @@ use crate::device::work::timeline::Form;
 
 /// Operations of an operator, where a multiply-add is two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Products {
+pub(super) enum Flops {
     Known(u64),
     /// So many for each element of its first result.
     PerOutput(u64),
+}
+
+/// What decides how long an operator's kernels take, besides bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Products {
+    pub(super) flops: Flops,
+    pub(super) form: Form,
 }
 
 /// Whether an operator of this name is a matrix product.
@@ -43,26 +50,12 @@ impl Products {
         } else if base.contains("attention") {
             given.attention(base)
         } else if base.contains("conv") {
-            given.convolution(base)
+            given.convolution(base).map(|flops| Self { flops, form: Form::Convolution })
         } else {
             None
         };
-        found.unwrap_or(Self::Known(0))
+        found.unwrap_or(Self { flops: Flops::Known(0), form: Form::Other })
     }
-}
-
-/// What decides how long the operator's kernels take.
-pub(super) fn form(operator: &Operator, arguments: &[IValue]) -> Form {
-    let given = Given { operator, arguments };
-    let base = operator.base_name();
-    let found = if let Some([left, right]) = factors(base) {
-        given.sizes(left).zip(given.sizes(right)).and_then(|(left, right)| extents(&left, &right))
-    } else if base.contains("attention") {
-        given.attended(base)
-    } else {
-        base.contains("conv").then_some(Form::Convolution)
-    };
-    found.unwrap_or_default()
 }
 
 /// The extents of a product of two matrices, or of two batches of them.
@@ -101,32 +94,31 @@ impl Given<'_> {
     }
 
     fn gemm(&self, names: [&str; 2]) -> Option<Products> {
-        Some(Products::Known(gemm(&self.sizes(names[0])?, &self.sizes(names[1])?)))
+        let [left, right] = [self.sizes(names[0])?, self.sizes(names[1])?];
+        let form = extents(&left, &right).unwrap_or_default();
+        Some(Products { flops: Flops::Known(gemm(&left, &right)), form })
     }
 
     fn attention(&self, base: &str) -> Option<Products> {
         let (query, key) = (self.sizes("query")?, self.sizes("key")?);
+        let sequence = *key.get(sequence_at(base))?;
         let lengths = |names: [&str; 2]| names.iter().find_map(|name| Some(self.tensor(name)?.integers()));
         let sequences = lengths(["cum_seq_q", "cu_seqlens_q"]).zip(lengths(["cum_seq_k", "cu_seqlens_k"]));
         let elements = match sequences {
             Some((queries, keys)) => pairs(&queries, &keys).saturating_mul(product(query.get(query.len() - 2..)?)),
-            None => product(&query).saturating_mul(*key.get(sequence_at(base))?),
+            None => product(&query).saturating_mul(sequence),
         };
         let is_causal = self.flag("is_causal") || self.slot("custom_mask_type").is_some_and(|slot| slot.payload != 0);
         // Two products for the forward, five for the backward; half of each where a query sees only the keys before it.
-        let products = if base.contains("backward") { 10 } else { 4 };
-        Some(Products::Known(elements.saturating_mul(products) / if is_causal { 2 } else { 1 }))
-    }
-
-    fn attended(&self, base: &str) -> Option<Form> {
-        let (query, key) = (self.sizes("query")?, self.sizes("key")?);
-        let sequence = *key.get(sequence_at(base))?;
-        Some(Form::Attention { sequence, head: *query.last()?, is_backward: base.contains("backward") })
+        let is_backward = base.contains("backward");
+        let flops = elements.saturating_mul(if is_backward { 10 } else { 4 }) / if is_causal { 2 } else { 1 };
+        let form = Form::Attention { sequence, head: *query.last()?, is_backward };
+        Some(Products { flops: Flops::Known(flops), form })
     }
 
     /// Each element of the result is a sum over the weights of its channel; transposed, each of the input's is part of as many.
     /// The backward has one such product for each gradient but the bias's.
-    fn convolution(&self, base: &str) -> Option<Products> {
+    fn convolution(&self, base: &str) -> Option<Flops> {
         let weight = self.sizes("weight")?;
         let per_channel = 2 * product(weight.get(1..)?);
         let is_transposed = self.flag("transposed") || base.contains("transpose");
@@ -135,11 +127,11 @@ impl Given<'_> {
             let across = if is_transposed { input()? } else { product(&self.sizes("grad_output")?) };
             let mask = self.slot("output_mask").map(Value::another).map_or(Vec::new(), |mask| mask.as_bools());
             let wanted = mask.iter().take(2).filter(|wanted| **wanted).count() as u64;
-            return Some(Products::Known(across.saturating_mul(per_channel).saturating_mul(wanted)));
+            return Some(Flops::Known(across.saturating_mul(per_channel).saturating_mul(wanted)));
         }
         Some(match is_transposed {
-            true => Products::Known(input()?.saturating_mul(per_channel)),
-            false => Products::PerOutput(per_channel),
+            true => Flops::Known(input()?.saturating_mul(per_channel)),
+            false => Flops::PerOutput(per_channel),
         })
     }
 }

@@ -119,12 +119,6 @@ impl Drop for Trial {
     }
 }
 
-/// The operator's name without namespace and overload.
-fn base(operator: &'static Operator) -> &'static str {
-    let name = operator.name.rsplit("::").next().unwrap_or(&operator.name);
-    name.split('.').next().unwrap_or(name)
-}
-
 /// What an operator does with the GPU's memory.
 #[derive(Default)]
 struct Footprint {
@@ -146,7 +140,7 @@ impl Footprint {
                 footprint.count(tensor, &bytes);
                 footprint.storages.push(tensor.storage().data());
                 let is_written = schema.written[place];
-                let keeps_some = base(operator).ends_with('_') && !OVERWRITING.contains(&base(operator));
+                let keeps_some = operator.base_name().ends_with('_') && !OVERWRITING.contains(&operator.base_name());
                 let is_read = if is_written { keeps_some } else { part != Part::Nothing };
                 // Gradients are assumed to be finite, so that a scaled loss trains.
                 if is_written && schema.place("found_inf") != Some(place) {
@@ -178,7 +172,7 @@ impl Footprint {
     }
 
     fn is_small(&self, operator: &'static Operator) -> bool {
-        let is_heavy = HEAVY.iter().any(|heavy| base(operator).starts_with(heavy));
+        let is_heavy = HEAVY.iter().any(|heavy| operator.base_name().starts_with(heavy));
         if is_heavy { self.real + self.exact <= MOST_HEAVY } else { self.real <= MOST_REAL && self.exact <= MOST_EXACT }
     }
 
@@ -219,13 +213,22 @@ pub(super) unsafe extern "C-unwind" fn skim(
     let below = values.len() - operator.schema().arguments.len();
     let arguments = &values[below..];
     // A profiler sees PyTorch's kernels; on the modeled clock, the operator has its time. A copy is timed where it is made.
-    let is_timed = clock::is_modeled() && !operator.waits && !moves_bytes(operator, *method, arguments);
-    let index = kernel::place(operator, arguments).device;
-    let timed = is_timed.then(|| Timed::begin(operator, arguments, index)).flatten();
+    let placement = kernel::place(operator, arguments);
+    let moves = moves_bytes(operator, *method, arguments);
+    let is_timed = clock::is_modeled() && !operator.waits && !moves;
+    let timed = is_timed.then(|| Timed::begin(operator, arguments, placement.device)).flatten();
     let _within = timed.is_some().then(Within::begin);
-    let call = Call { operator, method: *method, handle, keys, target: Device { kind: Device::CUDA, index } };
-    // SAFETY: as above.
-    unsafe { run(&call, cuda, stack, below) };
+    let target = Device { kind: Device::CUDA, index: placement.device };
+    let call = Call { operator, method: *method, handle, keys, target };
+    if moves {
+        let _reading = Reading::begin(reader(operator, arguments));
+        // The copies within are followed.
+        // SAFETY: PyTorch's kernel, with its own arguments.
+        unsafe { cuda.call(handle, keys, stack) };
+    } else {
+        // SAFETY: as above.
+        unsafe { run(&call, cuda, placement, stack, below) };
+    }
     if let Some(timed) = timed {
         // SAFETY: the results are where the arguments were.
         timed.end(unsafe { &(*stack).items()[below..] });
@@ -236,29 +239,21 @@ pub(super) unsafe extern "C-unwind" fn skim(
 ///
 /// # Safety
 /// The stack ends with the operator's arguments, from `below` up.
-unsafe fn run(call: &Call, cuda: Kernel, stack: *mut Stack, below: usize) {
+unsafe fn run(call: &Call, cuda: Kernel, placement: Placement, stack: *mut Stack, below: usize) {
     let Call { operator, method, handle, keys, .. } = *call;
     // SAFETY: by the caller.
     let arguments = unsafe { &(*stack).items()[below..] };
-    let reader = Reader { name: &operator.name, purpose: purpose(operator, arguments), source: None };
-    if moves_bytes(operator, method, arguments) {
-        // The copies within are followed.
-        let _reading = Reading::begin(reader);
-        // SAFETY: as above.
-        return unsafe { cuda.call(handle, keys, stack) };
-    }
     let mut footprint = Footprint::of_arguments(operator, arguments);
-    let placement = kernel::place(operator, arguments);
     let unknown = footprint.unknown();
     let can_compute = !matches!(method, Method::Gap)
         && !placement.has_special
         && !capture::is_any()
         && footprint.is_small(operator)
         && unknown.is_none();
-    if !can_compute || base(operator) == "_local_scalar_dense" {
-        let choice = Choice::of_operator(base(operator), arguments);
+    if !can_compute || operator.base_name() == "_local_scalar_dense" {
+        let choice = Choice::of_operator(operator.base_name(), arguments);
         {
-            let _reading = Reading::begin(Reader { source: unknown.flatten(), ..reader });
+            let _reading = Reading::begin(Reader { source: unknown.flatten(), ..reader(operator, arguments) });
             // SAFETY: as above.
             unsafe { cuda.call(handle, keys, stack) };
         }
@@ -268,7 +263,7 @@ unsafe fn run(call: &Call, cuda: Kernel, stack: *mut Stack, below: usize) {
         footprint.put(skipped(operator));
         return choice.into_iter().for_each(|choice| choice.make(results));
     }
-    if !SIZED_BY_NUMBERS.contains(&base(operator)) {
+    if !SIZED_BY_NUMBERS.contains(&operator.base_name()) {
         let own = {
             let _trial = Trial::begin();
             let _generator = Unmoved::keep(placement.device);
@@ -308,9 +303,14 @@ fn skipped(operator: &'static Operator) -> Origin {
     Origin::Skipped(&operator.name, call_site::of_python().unwrap_or_default())
 }
 
+/// An operator that may read on the host.
+fn reader(operator: &'static Operator, arguments: &[IValue]) -> Reader {
+    Reader { name: &operator.name, purpose: purpose(operator, arguments), source: None }
+}
+
 /// What the host does with what this operator reads there.
 fn purpose(operator: &'static Operator, arguments: &[IValue]) -> Use {
-    let source = match base(operator) {
+    let source = match operator.base_name() {
         "_local_scalar_dense" => arguments.first(),
         "copy_" => arguments.get(1),
         _ => None,

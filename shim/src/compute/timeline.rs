@@ -5,7 +5,7 @@ use super::layout::tag;
 use super::libtorch::torch;
 use super::object::{Form, Tensor};
 use super::operator::{Kind, Operator};
-use super::products::{self, Products};
+use super::products::{self, Flops, Products};
 use super::value::Value;
 use super::{current, object};
 use crate::device::work::stream::Stream;
@@ -42,7 +42,7 @@ impl Timed {
     ) -> Option<Self> {
         let tensors = tensors(operator, arguments);
         let products = Products::find(operator, arguments);
-        let describe = || describe(operator, arguments, &tensors, products, stream.device, is_on_gpu);
+        let describe = || describe(operator, &tensors, products, stream.device, is_on_gpu);
         let running = timeline::begin(timeline::submit(stream, describe))?;
         let storages = tensors.iter().map(|(tensor, _)| tensor.storage().data()).collect();
         let writes = tensors.iter().any(|(_, is_written)| *is_written);
@@ -61,7 +61,7 @@ impl Timed {
         }
         running.complete(|work| {
             work.bytes += fresh;
-            if let (Products::PerOutput(flops), Some(output)) = (self.products, results.first()) {
+            if let (Flops::PerOutput(flops), Some(output)) = (self.products.flops, results.first()) {
                 work.flops = flops.saturating_mul(output.elements() as u64);
             }
         });
@@ -79,7 +79,6 @@ impl Drop for Timed {
 
 fn describe(
     operator: &Operator,
-    arguments: &[IValue],
     tensors: &[(Tensor, bool)],
     products: Products,
     device: u32,
@@ -108,12 +107,12 @@ fn describe(
     let moved = |(tensor, is_written): &(Tensor, bool)| bytes(*tensor) * (1 + u64::from(*is_written));
     Work {
         element,
-        flops: match products {
-            Products::Known(flops) => flops,
-            Products::PerOutput(_) => 0,
+        flops: match products.flops {
+            Flops::Known(flops) => flops,
+            Flops::PerOutput(_) => 0,
         },
         bytes: tensors.iter().map(moved).sum(),
-        form: products::form(operator, arguments),
+        form: products.form,
         kind: WorkKind::Operator { is_backward: is_backward_thread() },
         ..Work::library(name)
     }

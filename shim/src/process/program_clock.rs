@@ -2,12 +2,13 @@
 //! bound to functions of ours. Its libraries keep theirs: what they wait for by the clock is real. Where the executable
 //! itself waits until a moment, the moment is translated.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
 use libc::{clockid_t, time_t, timespec, timeval};
 
+use super::slots::Library;
 use super::time_module::Clock;
 
 static CLOCK: OnceLock<Clock> = OnceLock::new();
@@ -24,116 +25,37 @@ pub(crate) fn follow(clock: Clock) {
     }
 }
 
-/// The functions by name.
-fn instead(name: &[u8]) -> Option<*const c_void> {
-    Some(match name {
-        b"clock_gettime" => clock_gettime as *const c_void,
-        b"gettimeofday" => gettimeofday as *const c_void,
-        b"time" => time as *const c_void,
-        b"_ZNSt6chrono3_V212steady_clock3nowEv" => steady_now as *const c_void,
-        b"_ZNSt6chrono3_V212system_clock3nowEv" => system_now as *const c_void,
-        b"nanosleep" => nanosleep as *const c_void,
-        b"clock_nanosleep" => clock_nanosleep as *const c_void,
-        b"usleep" => usleep as *const c_void,
-        b"sleep" => sleep as *const c_void,
-        b"pthread_cond_timedwait" => pthread_cond_timedwait as *const c_void,
-        b"pthread_cond_clockwait" => pthread_cond_clockwait as *const c_void,
-        b"sem_timedwait" => sem_timedwait as *const c_void,
-        _ => return None,
-    })
-}
-
-/// Entry of a dynamic section (ELF specification, figure 2-9).
-#[repr(C)]
-struct Dynamic {
-    tag: i64,
-    value: u64,
-}
-
-/// `Elf64_Rela`
-#[repr(C)]
-struct Relocation {
-    offset: u64,
-    info: u64,
-    addend: i64,
-}
-
-const PT_DYNAMIC: u32 = 2;
-const DT_PLTRELSZ: i64 = 2;
-const DT_STRTAB: i64 = 5;
-const DT_SYMTAB: i64 = 6;
-const DT_RELA: i64 = 7;
-const DT_RELASZ: i64 = 8;
-const DT_JMPREL: i64 = 23;
-
-/// Relocations that store a symbol's address.
-#[cfg(target_arch = "x86_64")]
-const STORES: [u32; 3] = [1, 6, 7];
-#[cfg(target_arch = "aarch64")]
-const STORES: [u32; 3] = [257, 1025, 1026];
+/// The functions that are bound, by name.
+const FUNCTIONS: [(&CStr, *const c_void); 12] = [
+    (c"clock_gettime", clock_gettime as *const c_void),
+    (c"gettimeofday", gettimeofday as *const c_void),
+    (c"time", time as *const c_void),
+    (c"_ZNSt6chrono3_V212steady_clock3nowEv", steady_now as *const c_void),
+    (c"_ZNSt6chrono3_V212system_clock3nowEv", system_now as *const c_void),
+    (c"nanosleep", nanosleep as *const c_void),
+    (c"clock_nanosleep", clock_nanosleep as *const c_void),
+    (c"usleep", usleep as *const c_void),
+    (c"sleep", sleep as *const c_void),
+    (c"pthread_cond_timedwait", pthread_cond_timedwait as *const c_void),
+    (c"pthread_cond_clockwait", pthread_cond_clockwait as *const c_void),
+    (c"sem_timedwait", sem_timedwait as *const c_void),
+];
 
 /// For the executable only: the first object that the loader names.
 unsafe extern "C" fn bind(info: *mut libc::dl_phdr_info, _bytes: usize, _data: *mut c_void) -> c_int {
-    // SAFETY: the loader's description of an object that stays loaded; its tables are where its dynamic section says.
-    unsafe {
-        let base = (*info).dlpi_addr;
-        let headers = std::slice::from_raw_parts((*info).dlpi_phdr, usize::from((*info).dlpi_phnum));
-        let Some(header) = headers.iter().find(|header| header.p_type == PT_DYNAMIC) else { return 1 };
-        let mut entry = (base + header.p_vaddr) as *const Dynamic;
-        let mut values = [0u64; 32];
-        while (*entry).tag != 0 {
-            if let Some(value) = usize::try_from((*entry).tag).ok().and_then(|tag| values.get_mut(tag)) {
-                *value = (*entry).value;
-            }
-            entry = entry.add(1);
-        }
-        // The loader adds the base to addresses in place, but not in every version.
-        let table = |tag: i64| match values[tag as usize] {
-            0 => 0,
-            value if value < base => base + value,
-            value => value,
-        };
-        let (symbols, strings) = (table(DT_SYMTAB) as *const libc::Elf64_Sym, table(DT_STRTAB) as *const c_char);
-        if symbols.is_null() || strings.is_null() {
-            return 1;
-        }
-        for (tag, size) in [(DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ)] {
-            let (first, bytes) = (table(tag) as *const Relocation, values[size as usize] as usize);
-            if first.is_null() {
-                continue;
-            }
-            for relocation in std::slice::from_raw_parts(first, bytes / size_of::<Relocation>()) {
-                let symbol = (relocation.info >> 32) as usize;
-                if symbol == 0 || !STORES.contains(&(relocation.info as u32)) {
-                    continue;
-                }
-                let name = CStr::from_ptr(strings.add((*symbols.add(symbol)).st_name as usize));
-                if let Some(function) = instead(name.to_bytes()) {
-                    write((base + relocation.offset) as *mut *const c_void, function);
-                }
+    // SAFETY: the loader's description of an object that stays loaded.
+    let executable = unsafe { Library::new(&*info) };
+    for (name, function) in FUNCTIONS {
+        for slot in executable.slots(|called| called == name) {
+            // SAFETY: a slot of the executable for the function of that name, which ours has the type of.
+            if !unsafe { executable.write(slot, function.cast_mut()) } {
+                let error = std::io::Error::last_os_error();
+                let name = name.to_string_lossy();
+                eprintln!("fakegpu: what the program reads by {name} cannot be the modeled clock: {error}");
             }
         }
     }
     1
-}
-
-/// Writes a slot that may be read-only since the loader has bound it.
-///
-/// # Safety
-/// `slot` is a slot of the executable's table of addresses.
-unsafe fn write(slot: *mut *const c_void, function: *const c_void) {
-    // SAFETY: the caller's promise; the page was readable and stays so. Writable afterwards does no harm, and other slots of the
-    // page may be bound lazily.
-    unsafe {
-        let page_bytes = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-        let page = (slot as usize & !(page_bytes - 1)) as *mut c_void;
-        if libc::mprotect(page, page_bytes, libc::PROT_READ | libc::PROT_WRITE) == 0 {
-            slot.write_volatile(function);
-        } else {
-            let error = std::io::Error::last_os_error();
-            eprintln!("fakegpu: a clock that the program reads cannot be the modeled one: {error}");
-        }
-    }
 }
 
 /// The program's time by a clock of libc; `None` for clocks of processor time.

@@ -35,7 +35,6 @@ pub(super) fn device_us(device: u32, work: &Work) -> (f64, bool) {
                 // The published figures are of products one after the other.
                 (model::product_us(gpu, &Product { batch, m, n, k, number }) - model::GAP_US, true)
             }
-
             Form::Attention { sequence, head, is_backward } => {
                 let share = model::attention_share(gpu, sequence, head, is_backward);
                 (model::flops_us(gpu, work.flops as f64, work.bytes, number, share), true)

@@ -1,6 +1,6 @@
 //! The timeline of the devices: what each piece of work on a stream is, and when it began and ended. Where work is submitted, the
-//! calling thread describes it ([`submit`]); the task that does the work has [`begin`] around it. While nobody asks, both
-//! cost one relaxed load.
+//! calling thread describes it ([`submit`]); the task that does the work has [`begin`] around it. While nobody asks, they
+//! cost two loads.
 
 mod cost;
 mod modeled;
@@ -80,10 +80,10 @@ pub(crate) fn unsubscribe(subscriber: Subscriber) {
     WANTED.fetch_and(!(1 << subscriber as u32), Ordering::Release);
 }
 
-/// Whether anybody asks.
+/// Whether anybody asks about what this thread submits now.
 #[inline]
 pub(crate) fn is_wanted() -> bool {
-    WANTED.load(Ordering::Relaxed) != 0 || clock::is_modeled()
+    (WANTED.load(Ordering::Relaxed) != 0 || clock::is_modeled()) && !modeled::is_within()
 }
 
 /// The time of all records, in nanoseconds since 1970 by this machine's clock.
@@ -110,8 +110,8 @@ impl Drop for InNode {
 /// Called where work is submitted, in the calling thread. `None` if nobody asks.
 #[inline]
 pub(crate) fn submit(stream: &Stream, describe: impl FnOnce() -> Work) -> Option<Submitted> {
-    let wanted = WANTED.load(Ordering::Relaxed);
-    ((wanted != 0 || clock::is_modeled()) && !modeled::is_within()).then(|| {
+    is_wanted().then(|| {
+        let wanted = WANTED.load(Ordering::Relaxed);
         let called_ns = now();
         let (work, origin) = (describe(), calls::origin());
         Submitted {
