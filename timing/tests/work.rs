@@ -72,6 +72,7 @@ fn the_best_products_hold_the_share_of_the_peak_that_power_allows() {
         let id = match point["gpu"].as_str().unwrap() {
             "A100 SXM" => "a100",
             "H100 SXM" => "h100",
+            "B200 SXM" => "b200",
             _ => continue,
         };
         let size: Vec<u64> = point["mnk"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).collect();

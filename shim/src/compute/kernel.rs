@@ -232,15 +232,17 @@ impl Call {
         let arguments = unsafe { &(*stack).items()[below..] };
         let watch = Watch::begin(self.operator, arguments, self.target.index, is_mixed);
         let timed = Timed::begin(self.operator, arguments, self.target.index);
+        // Asked before the arguments leave the stack.
+        let waits = clock::is_modeled() && host_waits(self.operator, arguments);
         // SAFETY: by the caller. What it gives keeps the arguments.
         let _views = unsafe { self.perform(stack, below, true) };
         // SAFETY: the results are where the arguments were.
         let results = unsafe { &(*stack).items()[below..] };
         if let Some(timed) = timed {
             timed.end(results);
-            if clock::is_modeled() && host_waits(self.operator, arguments) {
-                current::stream(self.target.index).inspect(|stream| stream.host_waited());
-            }
+        }
+        if waits {
+            current::stream(self.target.index).inspect(|stream| stream.host_waited());
         }
         watch.end(results);
         self.operator.calls.fetch_add(1, Ordering::Relaxed);
