@@ -22,14 +22,18 @@ def begin(torch):
     training = Training(torch)
     follow_numbers(torch, state)
 
+    def attempt(step):
+        try:
+            step(torch, state)
+        except Exception as error:
+            state["trouble"].append(f"{step.__name__}: {type(error).__name__}: {error}")
+
     def start():
-        for step in (record, replace_cudnn):
-            try:
-                step(torch, state)
-            except Exception as error:
-                state["trouble"].append(f"{step.__name__}: {type(error).__name__}: {error}")
+        attempt(record)
         leave(torch, state, training)
 
+    # Before the first call into CUDA, at which the shim puts itself before all kernels, these among them.
+    attempt(replace_cudnn)
     # Before the first allocation: when CUDA is initialized, or now if it is.
     torch.cuda._lazy_call(start)
 

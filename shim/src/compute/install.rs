@@ -179,11 +179,12 @@ fn skips() -> bool {
     settings::get().is_ok_and(|settings| settings.compute == Compute::Skip)
 }
 
-/// Where nothing computes, every kernel of PyTorch's stays, behind one that knows which numbers are known.
+/// Where nothing computes, every kernel of PyTorch's stays, behind one that knows which numbers are known. A convolution takes its
+/// time as a whole, as where it computes: not the operator of cuDNN or of PyTorch that it chooses.
 fn register_skimmed(done: &mut HashSet<(u16, String)>) {
     let keys = &torch().layout.keys;
     let silence = Silence::begin();
-    for name in registered(keys.cuda).into_iter().chain([names::COPY.to_owned()]) {
+    for name in registered(keys.cuda).into_iter().chain([names::COPY, names::CONVOLUTION].map(str::to_owned)) {
         if done.contains(&(keys.cuda, name.clone())) {
             continue;
         }

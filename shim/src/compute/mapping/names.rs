@@ -9,6 +9,8 @@ pub(crate) const SCALAR_TENSOR: &str = "aten::scalar_tensor";
 pub(crate) const IS_FLOATING_POINT: &str = "aten::is_floating_point";
 /// Copies a result into the GPU's memory.
 pub(crate) const COPY: &str = "aten::copy_";
+/// Made of the operators of cuDNN, or of PyTorch's own.
+pub(crate) const CONVOLUTION: &str = "aten::convolution";
 /// Copies a list of tensors.
 pub(crate) const COPY_ALL: &str = "aten::_foreach_copy_";
 
