@@ -122,6 +122,17 @@ impl Gpu {
         }
     }
 
+    /// The share of the speed of a product by itself that tensor cores keep under a long load (see [`super::Load`]). Fitted to published
+    /// steps of FSDP with A100 and H100 (`foundry-*` in `benches/published/steps.json`); for others assumed to be as for the GPU
+    /// before them. Power is the likely cause: it limits the clock.
+    pub(super) fn loaded_share(&self) -> f64 {
+        match self.capability {
+            90.. => 0.64,
+            80.. => 0.75,
+            _ => 1.0,
+        }
+    }
+
     /// Whether its times were compared with published ones.
     pub fn is_calibrated(&self) -> bool {
         matches!(self.capability, 80 | 90 | 100)

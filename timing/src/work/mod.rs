@@ -12,10 +12,12 @@
 mod copy;
 mod gpu;
 pub mod host;
+mod load;
 mod product;
 
 pub use copy::{Path, copy_us};
 pub use gpu::{Gpu, Number};
+pub use load::Load;
 pub use product::{Product, product_us};
 
 /// What a kernel takes besides its bytes and operations, us: its first block starts, its last one ends. With [`GAP_US`] it is the

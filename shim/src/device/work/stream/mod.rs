@@ -219,7 +219,7 @@ impl Stream {
             priority,
             attributes: attribute::Attributes::default(),
             worked: AtomicU64::new(0),
-            times: Times { ends_ns: Arc::default(), kind, device: device.ordinal },
+            times: Times { ends_ns: Arc::default(), load: Arc::default(), kind, device: device.ordinal },
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             is_listed: AtomicBool::new(false),

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dataplane::lock::Mutex;
+use timing::work::{Gpu, Load};
+
 use super::{Item, Kind, Stream, streams};
 
 /// A stream on the modeled clock.
@@ -10,6 +13,7 @@ use super::{Item, Kind, Stream, streams};
 pub(crate) struct Times {
     /// When all work that it did so far ends, ns.
     pub(super) ends_ns: Arc<AtomicU64>,
+    pub(super) load: Arc<Mutex<Load>>,
     pub(super) kind: Kind,
     pub(super) device: u32,
 }
@@ -29,6 +33,12 @@ impl Times {
             Kind::Legacy => streams.blocking_ends_ns.load(Ordering::Acquire),
         };
         self.ends_ns().max(others)
+    }
+
+    /// How long work takes, us, that begins at `begin_ns` and keeps the tensor cores busy for `us` if nothing ran before it. Streams do
+    /// not see each other's, whose order may differ from run to run.
+    pub(crate) fn stretched_us(&self, gpu: &Gpu, begin_ns: u64, us: f64) -> f64 {
+        self.load.lock().stretched_us(gpu, begin_ns, us)
     }
 
     /// What follows begins no earlier than `ns`.

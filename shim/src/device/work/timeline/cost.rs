@@ -53,8 +53,14 @@ pub(super) fn device_us(device: u32, work: &Work) -> (f64, bool) {
     }
 }
 
+/// Whether it is work of the tensor cores, which [`model::Load`] slows down.
+pub(super) fn is_for_tensor_cores(work: &Work) -> bool {
+    let has_form = matches!(work.form, Form::Product { .. } | Form::Attention { .. } | Form::Convolution);
+    has_form && !matches!(work.element.map(number), None | Some(Number::Single | Number::Double))
+}
+
 /// The GPU of a device, as the time model sees it.
-fn gpu(device: u32) -> &'static Gpu {
+pub(super) fn gpu(device: u32) -> &'static Gpu {
     static GPUS: OnceLock<Vec<Gpu>> = OnceLock::new();
     &GPUS.get_or_init(|| all().iter().map(|device| Gpu::from_profile(&device.gpu.profile)).collect())[device as usize]
 }

@@ -100,7 +100,10 @@ impl Running {
 
     /// It is over.
     pub(super) fn end(self, device: u32, work: &Work) -> Modeled {
-        let (us, is_known) = self.device_us.map_or_else(|| cost::device_us(device, work), |us| (us, true));
+        let (mut us, is_known) = self.device_us.map_or_else(|| cost::device_us(device, work), |us| (us, true));
+        if cost::is_for_tensor_cores(work) {
+            us = self.times.stretched_us(cost::gpu(device), self.begin_ns, us);
+        }
         let end_ns = self.begin_ns + clock::nanoseconds(us);
         self.times.not_before(end_ns);
         Modeled { begin_ns: self.begin_ns, end_ns, is_known }
