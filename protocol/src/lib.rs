@@ -63,6 +63,7 @@ pub mod record;
 pub mod report;
 pub mod resumption;
 pub mod route;
+pub mod sampled_step;
 pub mod sampling;
 pub mod sanitizer;
 pub mod schedule;
