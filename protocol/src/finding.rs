@@ -284,6 +284,11 @@ kinds! {
         example "The logarithm of a probability that is 0." in "findings/not-finite[bug=logarithm]"
         hardware "The number spreads: the loss is NaN some steps later, and so is every parameter."
         fix "Look at the operator's inputs at that line: a logarithm or division of 0, the square root's gradient at 0, and sums in float16 are the usual causes; clamp, add an epsilon, or compute in a wider type. Divide before a sum over ranks in float16.";
+    /// A sum over ranks in float16 or bfloat16 is the same without what one of the ranks gave: its numbers are too small beside those of the others to change a digit. Checked with `sanitize: [finite]`.
+    LostContribution "lost_contribution"
+        example "Each rank counts its tokens in bfloat16, and the counts are added." in "calls/lost[bug=tokens]"
+        hardware "The rank's work is in no result, without an error: a mean over too few samples, or gradients that lack the small ones. A ring rounds at every hop, so with more ranks it loses more."
+        fix "Sum in float32 (`reduce_dtype` of FSDP, a communication hook of DDP, `.float()` for counts and losses).";
 }
 
 impl FindingKind {
@@ -347,7 +352,8 @@ impl FindingKind {
             | Self::ForeignFree
             | Self::Race
             | Self::UninitializedRead
-            | Self::NotFinite => false,
+            | Self::NotFinite
+            | Self::LostContribution => false,
         }
     }
 
