@@ -44,6 +44,7 @@ pub mod diagnosis;
 pub mod driver;
 pub mod env;
 pub mod fault;
+pub mod file_access;
 pub mod finding;
 pub mod frame;
 pub mod gpu;
