@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fixtures/findings/buffers.py", "buffers.py"),
     ("fixtures/findings/bugs.py", "bugs.py"),
     ("fixtures/findings/compiled.py", "compiled.py"),
+    ("fixtures/findings/files.py", "files.py"),
     ("fixtures/findings/gradients.py", "gradients.py"),
     ("fixtures/findings/graphs.py", "graphs.py"),
     ("fixtures/findings/host.py", "host.py"),

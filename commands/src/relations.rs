@@ -90,8 +90,8 @@ fn prepared(case: &Case, numbers: Option<&str>) -> Result<Case, ExitCode> {
             return Err(ExitCode::Usage);
         }
     }
-    let (compared, tensors) = match (numbers, &case.holds_under) {
-        (None, Some(own)) => (own.compared.clone(), own.tensors.clone()),
+    let (compared, tensors, steps) = match (numbers, &case.holds_under) {
+        (None, Some(own)) => (own.compared.clone(), own.tensors.clone(), own.steps.clone()),
         (numbers, _) => {
             let text = numbers.unwrap_or(ANY_NUMBER);
             let numbers = RegexBuilder::new(text).multi_line(true).build().map_err(|error| {
@@ -104,12 +104,12 @@ fn prepared(case: &Case, numbers: Option<&str>) -> Result<Case, ExitCode> {
             }
             let place = SourceLocation::default();
             let rank = case.world_size().map(|_| 0);
-            (Some(Compared { numbers: Some(numbers), files: None, rank, tolerance: None, place }), None)
+            (Some(Compared { numbers: Some(numbers), files: None, rank, tolerance: None, place }), None, None)
         }
     };
     let relations = suite::possible_relations(case);
     Ok(Case {
-        holds_under: Some(Relations { relations, compared, tensors }),
+        holds_under: Some(Relations { relations, compared, tensors, steps }),
         deterministic: None,
         retries: None,
         xfail: None,

@@ -40,6 +40,7 @@ mod ending;
 pub mod exchange;
 mod failure;
 mod fault;
+pub mod files;
 mod gathering;
 mod ledger;
 mod machine_section;

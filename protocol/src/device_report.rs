@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::file_access::FileAccess;
 use crate::finding::FindingKind;
 use crate::ids::CommunicatorId;
 use crate::profile::GpuProfile;
@@ -106,6 +107,8 @@ pub enum JournalLine {
     Transfer(Transfer),
     /// The gradient of a tensor that an all_reduce changed.
     Upstream(Upstream),
+    /// An access to a file.
+    File(FileAccess),
     /// A relation has changed something in a program.
     Change(Change),
 }

@@ -174,6 +174,11 @@ kinds! {
         example "A batch norm of one's own sums means with `dist.all_reduce(mean)` in the forward pass." in "parity/sums-in-a-loss[bug=batch_norm]"
         hardware "No error: gradients lack what comes from the other ranks, and the model depends on the number of ranks."
         fix "Use `torch.distributed.nn.functional.all_reduce`, or a `torch.autograd.Function` whose backward sums the gradients; sum a detached copy of a number that is only shown.";
+    /// Ranks accessed one file, one of them by `torch.save`, and no collective of a group lies between the accesses; or ranks saved shards of one checkpoint after other numbers of optimizer steps.
+    FileConflict "file_conflict"
+        example "Each rank saves the model to the same path, since `if rank == 0` is missing." in "calls/files[bug=same]"
+        hardware "The file has parts of both ranks, or is read before it is complete: it cannot be loaded, or loads as something else."
+        fix "Save on one rank (`if dist.get_rank() == 0`) or to a path for each, and let the others wait in `dist.barrier()` before they load; decide on one rank when to save, and broadcast that.";
     /// Two threads were inside NCCL calls on one communicator at the same time; in a group, a thread is inside from its first call to the end of the group.
     ConcurrentCalls "concurrent_calls"
         example "A thread calls `ncclAllReduce` on a communicator while another thread has a group open on it." in "corpus/two-threads"
@@ -284,6 +289,11 @@ kinds! {
         example "The logarithm of a probability that is 0." in "findings/not-finite[bug=logarithm]"
         hardware "The number spreads: the loss is NaN some steps later, and so is every parameter."
         fix "Look at the operator's inputs at that line: a logarithm or division of 0, the square root's gradient at 0, and sums in float16 are the usual causes; clamp, add an epsilon, or compute in a wider type. Divide before a sum over ranks in float16.";
+    /// A sum over ranks in float16 or bfloat16 is the same without what one of the ranks gave: its numbers are too small beside those of the others to change a digit. Checked with `sanitize: [finite]`.
+    LostContribution "lost_contribution"
+        example "Each rank counts its tokens in bfloat16, and the counts are added." in "calls/lost[bug=tokens]"
+        hardware "The rank's work is in no result, without an error: a mean over too few samples, or gradients that lack the small ones. A ring rounds at every hop, so with more ranks it loses more."
+        fix "Sum in float32 (`reduce_dtype` of FSDP, a communication hook of DDP, `.float()` for counts and losses).";
 }
 
 impl FindingKind {
@@ -326,6 +336,7 @@ impl FindingKind {
             | Self::SameOrder
             | Self::DeadParameters
             | Self::MissingDerivative
+            | Self::FileConflict
             | Self::ConcurrentCalls
             | Self::UseAfterDestroy
             | Self::InFlightAtExit
@@ -347,7 +358,8 @@ impl FindingKind {
             | Self::ForeignFree
             | Self::Race
             | Self::UninitializedRead
-            | Self::NotFinite => false,
+            | Self::NotFinite
+            | Self::LostContribution => false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod finite;
 pub mod float8;
+pub mod lost;
 pub mod reduce;
 mod rows;
 pub(crate) mod streaming;

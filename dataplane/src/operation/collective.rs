@@ -5,6 +5,7 @@ use protocol::datatype::{Operation, ReductionOp};
 
 use crate::call::Call;
 use crate::kernels::finite::Inputs;
+use crate::kernels::lost;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
 
@@ -81,6 +82,7 @@ pub(crate) unsafe fn reduce(
     let reduction = Reduction { datatype: call.datatype, op: call.reduction.unwrap_or(ReductionOp::Sum), scalars };
     // SAFETY: by the caller; the result is there once the reduction is done.
     unsafe {
+        lost::examine(call, contributions, count);
         let inputs = Inputs::examine(call, contributions, count);
         reduction.run(contributions, results, count);
         if let (Some(inputs), Some(result)) = (inputs, results.first()) {

@@ -97,6 +97,8 @@ pub struct Case {
     pub holds_under: Option<Relations>,
     /// Whether its ranks record the tensors of each optimizer step.
     pub records_tensors: bool,
+    /// Whether its ranks record the optimizer steps and their samples.
+    pub records_steps: bool,
     /// The directory of the suite file.
     pub dir: PathBuf,
     /// Working directory of its processes.

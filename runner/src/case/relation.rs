@@ -8,6 +8,7 @@ use regex::bytes::Regex;
 
 use super::{Launch, Warm};
 use crate::check::compared::{Compared, Curve, Named};
+use crate::check::steps::{Run, Steps};
 use crate::check::tensors::{Tensors, Unknown, Whole};
 use crate::check::{Failure, FailureKind};
 use crate::observation::{Number, Observation};
@@ -22,6 +23,8 @@ pub struct Relations {
     pub compared: Option<Compared>,
     /// The tensors that must not change.
     pub tensors: Option<Tensors>,
+    /// What of the optimizer steps must not change.
+    pub steps: Option<Steps>,
 }
 
 /// One change that must not change the result; without any, the case is only run again.
@@ -37,6 +40,8 @@ pub struct Relation {
     pub launch: Option<(Launch, Warm)>,
     /// Whether another number of ranks, now or after a restart, changes what is added up.
     pub changes_sums: bool,
+    /// Whether the ranks of each run together make a step on as many samples.
+    pub keeps_batch: bool,
     /// The profile of every GPU.
     pub gpu: Option<String>,
     /// Further arguments of the program.
@@ -104,6 +109,7 @@ impl Relation {
 pub struct First {
     numbers: Vec<Number>,
     tensors: Vec<Whole>,
+    steps: Option<Run>,
 }
 
 impl Relations {
@@ -115,7 +121,23 @@ impl Relations {
         let numbers = self.compared.as_ref().map(|compared| compared.read(first));
         let numbers = numbers.transpose().map_err(Unknown::Failed)?.unwrap_or_default();
         let tensors = self.tensors.as_ref().map(|tensors| tensors.read(&first.scratch, None));
-        Ok(First { numbers, tensors: tensors.transpose()?.unwrap_or_default() })
+        let steps = self.records_steps().then(|| self.read_steps(first, None)).transpose()?;
+        Ok(First { numbers, tensors: tensors.transpose()?.unwrap_or_default(), steps })
+    }
+
+    /// Whether optimizer steps are compared, or their samples counted.
+    pub fn records_steps(&self) -> bool {
+        self.steps.is_some() || self.relations.iter().any(|relation| relation.keeps_batch)
+    }
+
+    fn read_steps(&self, seen: &Observation, relation: Option<&Relation>) -> Result<Run, Unknown> {
+        let keeping = self.relations.iter().find(|relation| relation.keeps_batch);
+        let counts = relation.map_or(keeping.is_some(), |relation| relation.keeps_batch);
+        let needs_samples = counts || self.steps.as_ref().is_some_and(|steps| steps.samples);
+        let place = self.steps.as_ref().map(|steps| &steps.place).or(keeping.map(|relation| &relation.place));
+        let before = seen.before.as_ref().map(|before| before.scratch.as_path());
+        let unplaced = SourceLocation::default();
+        Run::read(&seen.scratch, before, needs_samples, relation.map(Relation::named), place.unwrap_or(&unplaced))
     }
 
     /// What to say of a case that passed with its first `count` relations: which they are. `None` without any.
@@ -137,8 +159,25 @@ impl Relations {
     pub fn compare(&self, relation: &Relation, first: &First, variant: &Observation) -> Result<Vec<Failure>, Unknown> {
         let named = relation.named();
         let in_numbers = self.compared.as_ref().and_then(|compared| compared.compare(named, &first.numbers, variant));
-        let Some(tensors) = &self.tensors else { return Ok(in_numbers.into_iter().collect()) };
+        let in_steps = self.compare_steps(relation, first, variant)?;
+        let seen = in_steps.into_iter().chain(in_numbers);
+        let Some(tensors) = &self.tensors else { return Ok(seen.collect()) };
         let second = tensors.read(&variant.scratch, Some(named))?;
-        Ok(in_numbers.into_iter().chain(tensors.compare(named, &first.tensors, &second)).collect())
+        Ok(seen.chain(tensors.compare(named, &first.tensors, &second)).collect())
+    }
+
+    /// A batch of another size explains every other difference, and other samples most of them.
+    fn compare_steps(
+        &self,
+        relation: &Relation,
+        first: &First,
+        variant: &Observation,
+    ) -> Result<Option<Failure>, Unknown> {
+        let Some(own) = first.steps.as_ref().filter(|_| self.steps.is_some() || relation.keeps_batch) else {
+            return Ok(None);
+        };
+        let (named, second) = (relation.named(), self.read_steps(variant, Some(relation))?);
+        let in_batches = relation.keeps_batch.then(|| own.compare_batches(named, &second)).flatten();
+        Ok(in_batches.or_else(|| self.steps.as_ref()?.compare(named, own, &second)))
     }
 }

@@ -22,6 +22,7 @@ pub mod report_shape;
 pub mod search;
 pub mod snapshot;
 pub mod snapshot_file;
+pub mod steps;
 pub mod stream;
 pub mod tensors;
 pub mod tolerance;

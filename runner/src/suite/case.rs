@@ -207,6 +207,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         starts_reversed: false,
         is_compared: deterministic.is_some(),
         deterministic,
+        records_steps: holds_under.as_ref().is_some_and(|relations| relations.records_steps()),
         records_tensors: holds_under.as_ref().is_some_and(|relations| relations.tensors.is_some()),
         holds_under,
         dir: shared.dir.clone(),

@@ -18,7 +18,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{after_torch, allocator, forward, host, object, relation, skim, training};
+use super::{after_torch, allocator, forward, host, object, relation, skim, steps, training};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture;
@@ -108,6 +108,7 @@ fn look() {
     }
     training::watch(look_again);
     relation::watch();
+    steps::watch();
     register_all(done.get_or_insert_default());
 }
 

@@ -8,7 +8,7 @@ use super::communicator::{COMMUNICATORS, Communicator, participant, process, res
 use super::config;
 use super::error::{self, NcclError, NcclResult};
 use super::header::{Config, NO_COLOR, UniqueId};
-use super::{debug, ended, group, memory, only, optimizers, process_group, replicas, sampling, window};
+use super::{debug, ended, files, group, memory, only, optimizers, process_group, replicas, sampling, window};
 use crate::boundary::gap;
 use crate::device::state::context;
 use crate::device::{self, Device};
@@ -142,6 +142,7 @@ fn begin(
     let is_only = only::is_calling_alone(in_background);
     replicas::watch();
     sampling::watch();
+    files::watch();
     process_group::watch();
     optimizers::watch();
     delay::wait(Moment::Start);

@@ -9,6 +9,7 @@ pub(crate) mod device_communicator;
 pub(crate) mod ended;
 pub(crate) mod error;
 mod estimate;
+mod files;
 pub(crate) mod group;
 pub(crate) mod header;
 pub(crate) mod info;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use dataplane::refusal;
 use protocol::device_report::{Change, JournalEntry, JournalLine};
+use protocol::file_access::FileAccess;
 use protocol::sampling::Pass;
 use protocol::transfer::Transfer;
 use protocol::upstream::Upstream;
@@ -29,6 +30,11 @@ pub(crate) fn note(library: &str, name: &str, detail: &str) {
 /// Appends a pass over a dataset.
 pub(crate) fn note_pass(pass: Pass) {
     append(&JournalLine::Pass(pass));
+}
+
+/// Appends an access to a file.
+pub(crate) fn note_file(access: FileAccess) {
+    append(&JournalLine::File(access));
 }
 
 /// Appends an end of a send and recv.

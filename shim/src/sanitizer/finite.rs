@@ -1,10 +1,12 @@
-//! The findings about operators and reductions that produce numbers that are not finite of finite ones.
+//! The findings about operators and reductions that produce numbers that are not finite of finite ones, and about sums over ranks
+//! that lose what a rank gave.
 
 use std::collections::BTreeSet;
 
 use dataplane::call::Call;
 use dataplane::kernels::finite;
 pub(crate) use dataplane::kernels::finite::{Count, Format};
+use dataplane::kernels::lost::{self, Lost};
 use dataplane::lock::Mutex;
 use protocol::finding::FindingKind;
 use protocol::ids::SiteId;
@@ -19,6 +21,9 @@ use crate::settings;
 const REPORTED: usize = 16;
 
 static MADE: Mutex<BTreeSet<(&'static str, SiteId, SiteId)>> = Mutex::new(BTreeSet::new());
+
+/// The sums that were reported to lose what a rank gave.
+static LOST: Mutex<BTreeSet<(&'static str, SiteId)>> = Mutex::new(BTreeSet::new());
 
 /// Whether the sanitizer is enabled.
 pub(crate) fn is_wanted() -> bool {
@@ -59,6 +64,7 @@ pub(crate) fn format_of(data_type: u16) -> Option<Format> {
 pub(crate) fn watch_reductions() {
     if is_wanted() {
         finite::watch(reduced);
+        lost::watch(lose);
     }
 }
 
@@ -71,5 +77,24 @@ fn reduced(call: &Call, count: Count) {
     if is_new {
         let sentence = format!("{} returns {} for finite inputs of all ranks", call.describe(), count.words());
         finding::record_at(FindingKind::NotFinite, name, sentence, call.site);
+    }
+}
+
+fn lose(call: &Call, lost: Lost) {
+    let name = call.operation.name();
+    let is_new = {
+        let mut made = LOST.lock();
+        made.len() < REPORTED && made.insert((name, call.site))
+    };
+    if is_new {
+        let Lost { rank, elements } = lost;
+        let (which, change) = if elements == 1 {
+            ("its element".to_owned(), "does not change")
+        } else {
+            (format!("none of its {elements} elements"), "changes")
+        };
+        let sentence =
+            format!("{} loses what rank {rank} of the communicator gave: {which} {change} the sum", call.describe());
+        finding::record_at(FindingKind::LostContribution, name, sentence, call.site);
     }
 }

@@ -142,6 +142,8 @@ pub(crate) struct Settings {
     pub(crate) relation: Option<Relation>,
     /// The directory for the tensors of optimizer steps.
     pub(crate) tensors: Option<String>,
+    /// The directory for optimizer steps and their samples.
+    pub(crate) steps: Option<String>,
     /// Print a summary at exit.
     pub(crate) terminal_report: bool,
 }
@@ -289,6 +291,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
             None => None,
         },
         tensors: given(&names::TENSORS),
+        steps: given(&names::STEPS),
         terminal_report: terminal_report && hybrid::facts().is_none(),
     })
 }

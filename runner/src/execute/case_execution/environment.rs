@@ -8,7 +8,7 @@ use super::CaseExecution;
 use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::case::variables::SHARED_PATHS;
-use crate::check::tensors;
+use crate::check::{steps, tensors};
 use crate::execute::collect::reports;
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment, SCRATCH, changed};
@@ -62,6 +62,9 @@ impl CaseExecution<'_> {
         }
         if case.records_tensors {
             environment.set(protocol::env::TENSORS.name, self.scratch.join(tensors::DIRECTORY));
+        }
+        if case.records_steps {
+            environment.set(protocol::env::STEPS.name, self.scratch.join(steps::DIRECTORY));
         }
         Ok(self.continued(environment))
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use model::{sampling, transfer, upstream};
+use model::{files, sampling, transfer, upstream};
 use protocol::device_report::{JournalEntry, JournalFinding, JournalLine, Left};
 use protocol::finding::FindingKind;
 use protocol::ids::{Rank, Sequence};
@@ -41,7 +41,7 @@ impl Journal {
             }
         };
         let (mut known, mut passes) = (HashSet::new(), Vec::new());
-        let (mut transfers, mut gradients) = (Vec::new(), Vec::new());
+        let (mut transfers, mut gradients, mut accesses) = (Vec::new(), Vec::new(), Vec::new());
         for line in String::from_utf8_lossy(&bytes).lines() {
             match serde_json::from_str(line) {
                 Ok(JournalLine::Gap(JournalEntry { rank, library, name, detail, .. })) => {
@@ -57,6 +57,7 @@ impl Journal {
                 Ok(JournalLine::Pass(pass)) => passes.push(pass),
                 Ok(JournalLine::Transfer(transfer)) => transfers.push(transfer),
                 Ok(JournalLine::Upstream(gradient)) => gradients.push(gradient),
+                Ok(JournalLine::File(access)) => accesses.push(access),
                 Ok(JournalLine::Change(_)) => journal.is_changed = true,
                 // The end of a line may be missing if the disk was full; it is still a gap.
                 Err(_) => journal.gaps.push(unknown(line.to_owned())),
@@ -65,6 +66,7 @@ impl Journal {
         journal.findings.extend(sampling::disagreements(&passes).into_iter().map(samplers_differ));
         journal.findings.extend(transfer::disagreements(&transfers).into_iter().map(transfer_mismatch));
         journal.findings.extend(upstream::missing(&gradients).into_iter().map(missing_derivative));
+        journal.findings.extend(files::conflicts(&accesses).into_iter().map(file_conflict));
         // Processes without a known rank run side by side, in any order.
         journal.findings.sort_by_cached_key(|finding| match finding.rank {
             Some(rank) => (rank, String::new()),
@@ -180,6 +182,19 @@ fn missing_derivative(upstream::Missing { rank, site, sentence }: upstream::Miss
     }
 }
 
+fn file_conflict(files::Conflict { access, sentence }: files::Conflict) -> JournalFinding {
+    JournalFinding {
+        pid: 0,
+        rank: Some(access.rank.0),
+        kind: FindingKind::FileConflict,
+        sentence,
+        comm_id: None,
+        operation: if access.noted.writes { "torch.save" } else { "torch.load" }.to_owned(),
+        site: access.site,
+        made_at_us: None,
+    }
+}
+
 fn unknown(detail: String) -> Gap {
     Gap { library: "unknown".to_owned(), name: "unknown".to_owned(), detail, count: 1, rank: None }
 }
@@ -239,6 +254,24 @@ mod tests {
         let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
         assert_eq!((finding.kind, finding.rank), (FindingKind::SamplersDiffer, Some(1)));
         assert_eq!(finding.site.as_ref().map(|site| site.line), Some(7));
+    }
+
+    #[test]
+    fn a_file_of_two_ranks_is_a_finding() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("journal");
+        let access = |rank: u32, collectives: u64| {
+            let position = json!({"0": collectives});
+            let noted = json!({"path": "last.pt", "writes": true, "began": position, "ended": position, "has_waited": false,
+                "steps": 1, "attempt": 0});
+            let site = json!({"file": "train.py", "line": 7, "function": "save"});
+            format!("{}\n", json!({"rank": rank, "node": 0, "site": site, "noted": noted}))
+        };
+        std::fs::write(&path, access(0, 4) + &access(1, 5)).unwrap();
+        assert_eq!(Journal::read(&path), Journal::default());
+        std::fs::write(&path, access(0, 4) + &access(1, 4)).unwrap();
+        let [finding] = &Journal::read(&path).findings[..] else { panic!("not one finding") };
+        assert_eq!((finding.kind, finding.rank), (FindingKind::FileConflict, Some(1)));
     }
 
     #[test]

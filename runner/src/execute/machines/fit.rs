@@ -90,7 +90,7 @@ mod tests {
         assert!(misfit(&twice, 2).unwrap().contains("`deterministic` compares files"));
         let (numbers, tolerance) = (Some(regex::bytes::Regex::new("(?P<loss>.*)").unwrap()), None);
         let compared = Compared { numbers, files: None, rank: None, tolerance, place: SourceLocation::default() };
-        let related = Relations { relations: Vec::new(), compared: Some(compared), tensors: None };
+        let related = Relations { relations: Vec::new(), compared: Some(compared), tensors: None, steps: None };
         let related = Case { holds_under: Some(related), ..ranks(Some(6)) };
         assert!(misfit(&related, 2).unwrap().contains("`holds_under` changes"));
         let here = Case { deterministic: Some(Deterministic::default()), ..ranks(Some(2)) };

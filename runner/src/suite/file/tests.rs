@@ -85,13 +85,13 @@ cases:
 - id: related
   cluster: {nodes: 2, gpus_per_node: 1, profile: a100}
   launch: {argv: [x], ranks: 2}
-  holds_under: [hash-seed, {nodes: 1}, {launch: {argv: [y], ranks: 1}}, {ranks: 1, gpu: h100, args: [--tp, 1], env: {A: 2, B: ~}, schedule: {seed: 1, jitter: 1ms}, restart: {after: x, rank: 0, reshard: 2}}]
+  holds_under: [hash-seed, {nodes: 1, batch: same}, {launch: {argv: [y], ranks: 1}}, {ranks: 1, gpu: h100, args: [--tp, 1], env: {A: 2, B: ~}, schedule: {seed: 1, jitter: 1ms}, restart: {after: x, rank: 0, reshard: 2}}]
   compared: {numbers: 'step (?P<step>[0-9]+) loss (?P<loss>.*)', rank: 0, tolerance: 1e-3, files: '*.jsonl', fields: [loss], step: step}
 - id: trained
   cluster: {nodes: 2, gpus_per_node: 1, profile: a100}
   launch: {argv: [x], ranks: 2}
   holds_under: [hash-seed]
-  compared: {tensors: [gradients]}
+  compared: {tensors: [gradients], steps: [count, samples]}
 - {id: two, launch: {srun: {nodes: 1, ntasks: 1, ntasks_per_node: 1, options: [-p, x], argv: [x]}}}
 - {id: three, launch: {srun: {torchrun: {nproc_per_node: 1, script: x, args: [a], max_restarts: 1}}}}
 ";

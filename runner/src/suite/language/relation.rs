@@ -7,6 +7,10 @@ const ARGUMENTS: Shape = Shape::List(1, &Shape::Word);
 
 /// The tensors that `compared` may name.
 pub(crate) const TENSORS: &[&str] = &["gradients", "optimizer", "parameters"];
+/// What `compared` may name of optimizer steps.
+pub(crate) const STEPS: &[&str] = &["count", "samples"];
+/// What a relation may say of the batch of all ranks.
+pub(crate) const BATCHES: &[&str] = &["same"];
 /// The relations that are one word.
 pub(crate) const WORDS: &[&str] = &[
     "twice",
@@ -35,6 +39,12 @@ pub(crate) static RELATION: Section = Section {
             "nodes",
             Shape::Integer(1, MAX_RANKS),
             "[another number of nodes](#another-layout), which share ranks and GPUs of the cluster",
+        ),
+        optional(
+            "batch",
+            Shape::Choice(BATCHES),
+            "each optimizer step is made on [as many samples](#steps) of all ranks together: the program divides its batch by the ranks; \
+             beside `ranks`, `nodes`, `launch` or `reshard`",
         ),
         optional("launch", Shape::Section(&LAUNCH), "[another launch](#another-layout) instead of its own"),
         optional("gpu", Shape::Word, "another [profile](profiles.md), of every GPU"),
@@ -95,9 +105,14 @@ pub(crate) static COMPARED: Section = Section {
             Shape::List(1, &Shape::Choice(TENSORS)),
             "[tensors by name](#tensors) after each optimizer step, gathered from replicas and shards; with a cluster",
         ),
+        optional(
+            "steps",
+            Shape::List(1, &Shape::Choice(STEPS)),
+            "[optimizer steps](#steps): how many there are, on which samples each is made; with a cluster",
+        ),
     ]],
     rules: &[
-        Rule::AnyOf(&["numbers", "files", "tensors"]),
+        Rule::AnyOf(&["numbers", "files", "tensors", "steps"]),
         Rule::With("files", "fields"),
         Rule::With("fields", "files"),
         Rule::With("step", "files"),

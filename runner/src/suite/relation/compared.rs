@@ -7,27 +7,35 @@ use super::Unchanged;
 use crate::case::Launch;
 use crate::case::relation::Relation;
 use crate::check::compared::{Compared, Files, STEP};
+use crate::check::steps::Steps;
 use crate::check::tensors::{ROLES, Tensors};
-use crate::suite::language::relation::{COMPARED, TENSORS};
+use crate::suite::language::relation::{COMPARED, STEPS, TENSORS};
 use crate::suite::output_line::regex;
 use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader};
 
-/// At least one of `{numbers: REGEX, rank: 0}`, `{files: GLOB, fields: [loss], step: step}` and `{tensors: [gradients]}`, with a
-/// `tolerance`.
+/// What a case compares.
+pub(super) struct Things {
+    pub(super) compared: Option<Compared>,
+    pub(super) tensors: Option<Tensors>,
+    pub(super) steps: Option<Steps>,
+}
+
+/// At least one of `{numbers: REGEX, rank: 0}`, `{files: GLOB, fields: [loss], step: step}`, `{tensors: [gradients]}` and
+/// `{steps: [samples]}`, with a `tolerance`.
 pub(super) fn read(
     reader: &Reader<'_>,
     node: &Node,
     unchanged: Unchanged<'_>,
     relations: &[Relation],
-) -> Option<(Option<Compared>, Option<Tensors>)> {
+) -> Option<Things> {
     let world = unchanged.launch.map_or(Some(u32::MAX), Launch::world_size);
     let place = reader.place(&node.span);
     let mapping = reader.section(&COMPARED, node)?;
-    if ["numbers", "files", "tensors"].iter().all(|key| mapping.entry(key).is_none()) {
-        let help = "say what must not change: `numbers: 'loss (?P<loss>\\S+)'`, `files: '*.jsonl'` with `fields: [loss]`, or \
-                    `tensors: [gradients, parameters]`";
-        reader.mistake(&node.span, "`compared` without `numbers`, `files` and `tensors`", help);
+    if ["numbers", "files", "tensors", "steps"].iter().all(|key| mapping.entry(key).is_none()) {
+        let help = "say what must not change: `numbers: 'loss (?P<loss>\\S+)'`, `files: '*.jsonl'` with `fields: [loss]`, \
+                    `tensors: [gradients, parameters]`, or `steps: [samples]`";
+        reader.mistake(&node.span, "`compared` without `numbers`, `files`, `tensors` and `steps`", help);
     }
     let numbers = mapping.get("numbers").and_then(|node| {
         let text = reader.string("numbers", node)?;
@@ -74,21 +82,47 @@ pub(super) fn read(
         Some(tolerance)
     });
     let roles = mapping.get("tensors").map(|node| read_tensors(reader, node, unchanged, relations));
+    let steps = mapping.get("steps").map(|node| read_steps(reader, node, unchanged));
     mapping.finish();
     let tensors = roles.map(|roles| Tensors { roles, tolerance, place: place.clone() });
     let has_numbers = numbers.is_some() || files.is_some();
-    Some((has_numbers.then_some(Compared { numbers, files, rank, tolerance, place }), tensors))
+    let compared = has_numbers.then_some(Compared { numbers, files, rank, tolerance, place });
+    Some(Things { compared, tensors, steps })
 }
 
-fn read_tensors(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>, relations: &[Relation]) -> Vec<TensorRole> {
+fn read_steps(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Steps {
+    is_recorded(reader, node, "steps", unchanged);
+    let mut words = Vec::new();
+    let items = reader.list("steps", node).unwrap_or_default();
+    if items.is_empty() {
+        reader.mistake(&node.span, "`steps` is empty", "name `count` or `samples`");
+    }
+    for item in items {
+        let Some(choice) = reader.choice("steps", item, STEPS) else { continue };
+        let word = STEPS[choice];
+        if words.contains(&word) {
+            reader.mistake(&item.span, format!("`{word}` is there twice"), "keep one of the two");
+        }
+        words.push(word);
+    }
+    let has = |word| words.contains(&word);
+    Steps { count: has("count"), samples: has("samples"), place: reader.place(&node.span) }
+}
+
+/// What the shim records in ranks needs simulated GPUs, on this machine.
+pub(super) fn is_recorded(reader: &Reader<'_>, node: &Node, key: &str, unchanged: Unchanged<'_>) {
     if unchanged.cluster.is_none() {
-        let help = "they are those of simulated GPUs: add `cluster: ...`";
-        reader.mistake(&node.span, "`tensors` without a cluster", help);
+        let help = "it is seen in programs with simulated GPUs: add `cluster: ...`";
+        reader.mistake(&node.span, format!("`{key}` without a cluster"), help);
     }
     if matches!(unchanged.launch, Some(Launch::Srun(_))) {
         let help = "Slurm may place ranks on other machines: use `argv` or `torchrun`, or compare `numbers`";
-        reader.mistake(&node.span, "`tensors` with `srun`", help);
+        reader.mistake(&node.span, format!("`{key}` with `srun`"), help);
     }
+}
+
+fn read_tensors(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>, relations: &[Relation]) -> Vec<TensorRole> {
+    is_recorded(reader, node, "tensors", unchanged);
     if relations.iter().any(|relation| relation.restart.is_some()) {
         let help =
             "each process counts the steps of its optimizers from 1: compare `numbers` or `files` after a restart";

@@ -3,11 +3,12 @@
 use model::node::Node;
 
 use super::Unchanged;
+use super::compared::is_recorded;
 use crate::case::layout::{laid_out, used_nodes, with_nodes, with_ranks};
 use crate::case::relation::{Relation, Restart};
 use crate::case::{Launch, Warm};
 use crate::suite::language::MAX_RANKS;
-use crate::suite::language::relation::RESTART;
+use crate::suite::language::relation::{BATCHES, RESTART};
 use crate::suite::output_line::regex;
 use crate::suite::rank::read_rank;
 use crate::suite::reader::{Mapping, Reader};
@@ -34,10 +35,19 @@ pub(super) fn read(shared: &Shared<'_>, mapping: &Mapping<'_, '_>, unchanged: Un
         None => unchanged,
     };
     let restart = mapping.get("restart").and_then(|node| read_restart(reader, node, killed));
+    let keeps_batch = mapping.get("batch").is_some_and(|node| {
+        let reshards = restart.as_ref().is_some_and(|restart| restart.reshard.is_some());
+        if !reshards && ["ranks", "nodes", "launch"].iter().all(|key| mapping.entry(key).is_none()) {
+            let help = "it says that another number of ranks shares the same batch: add `ranks`, `nodes`, `launch` or `reshard`";
+            reader.mistake(&node.span, "`batch` without another layout", help);
+        }
+        is_recorded(reader, node, "batch", unchanged);
+        reader.choice("batch", node, BATCHES).is_some()
+    });
     let is_resharded = restart.as_ref().is_some_and(|restart| restart.reshard.is_some());
     let has_other_ranks = launch.as_ref().is_some_and(|(launch, _)| Some(launch.world_size()) != own);
     let changes_sums = ranks.is_some() || is_resharded || has_other_ranks;
-    Relation { ranks, nodes, launch, restart, changes_sums, ..Relation::default() }
+    Relation { ranks, nodes, launch, restart, changes_sums, keeps_batch, ..Relation::default() }
 }
 
 fn read_ranks(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Option<u32> {

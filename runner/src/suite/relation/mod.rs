@@ -55,8 +55,8 @@ pub(super) fn read(shared: &Shared<'_>, case: &Mapping<'_, '_>, unchanged: Uncha
         }
         relations.push(relation);
     }
-    let (compared, tensors) = compared::read(reader, &what.node, unchanged, &relations)?;
-    Some(Relations { relations, compared, tensors })
+    let compared::Things { compared, tensors, steps } = compared::read(reader, &what.node, unchanged, &relations)?;
+    Some(Relations { relations, compared, tensors, steps })
 }
 
 /// The relations that need nothing else from the program of `case`: every word that changes something, and one rank.
