@@ -42,9 +42,11 @@ fn in_brackets(access: &FileAccess) -> String {
 /// Files that a rank writes while another may write or read them.
 fn unordered(accesses: &[&FileAccess]) -> Vec<Conflict> {
     let mut by_file: BTreeMap<(&str, u32, u32), Vec<&FileAccess>> = BTreeMap::new();
+    let by_node = written_by_node(accesses);
     for access in accesses {
         let path = access.noted.path.as_str();
-        let node = if OF_NODES.iter().any(|directory| path.starts_with(directory)) { access.node } else { 0 };
+        let is_of_node = by_node.contains(path) || OF_NODES.iter().any(|directory| path.starts_with(directory));
+        let node = if is_of_node { access.node } else { 0 };
         by_file.entry((path, node, access.noted.attempt)).or_default().push(access);
     }
     let mut known: BTreeSet<(Line<'_>, Line<'_>)> = BTreeSet::new();
@@ -71,6 +73,18 @@ fn unordered(accesses: &[&FileAccess]) -> Vec<Conflict> {
         }
     }
     conflicts
+}
+
+/// Files that one rank writes on each of several nodes, as a program does that keeps a copy on each node's own disk: whether
+/// the nodes share them is not known.
+fn written_by_node<'a>(accesses: &[&'a FileAccess]) -> BTreeSet<&'a str> {
+    let mut writers: BTreeMap<&str, BTreeMap<u32, BTreeSet<Rank>>> = BTreeMap::new();
+    for access in accesses.iter().filter(|access| access.noted.writes) {
+        writers.entry(&access.noted.path).or_default().entry(access.node).or_default().insert(access.rank);
+    }
+    let is_once_for_each =
+        |nodes: &BTreeMap<u32, BTreeSet<Rank>>| nodes.len() > 1 && nodes.values().all(|ranks| ranks.len() == 1);
+    writers.into_iter().filter(|(_, nodes)| is_once_for_each(nodes)).map(|(path, _)| path).collect()
 }
 
 /// Whether no collective of a group that both ranks are in lies between the accesses, nor another wait that may order them.
@@ -164,6 +178,8 @@ mod tests {
         let elsewhere = |rank| access(rank, "/tmp/last.pt", true, &[("0", 4)]);
         assert!(sentences(&[elsewhere(0), elsewhere(2)]).is_empty(), "every node has a /tmp");
         assert_eq!(sentences(&[elsewhere(0), elsewhere(1)]).len(), 1);
+        assert!(sentences(&[one(0, 4), one(2, 4)]).is_empty(), "one of each node may mean its own disk");
+        assert_eq!(sentences(&[one(0, 4), one(1, 4), one(2, 4)]).len(), 1, "two of one node do not");
     }
 
     #[test]
