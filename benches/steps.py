@@ -42,14 +42,15 @@ def program(case):
             "keep-parameters": config["parallel"] == "FSDP SHARD_GRAD_OP",
         }
         work, speed = config["global_batch"] * model["seq"], result.get("tokens_per_s")
-    elif name.startswith("ResNet-50"):
+    # DDP asks the other ranks for the sizes of their parameters, and alone a rank has no others.
+    elif name.startswith("ResNet-50") and ranks(case) == 1:
         arguments, flags = {"batch": config["batch_per_gpu"]}, {"amp": True}
-        work, speed = config["batch_per_gpu"] * ranks(case), result.get("images_per_s_amp")
-    elif name == "BERT-Large" and "batch_per_gpu_amp" in config:
+        work, speed = config["batch_per_gpu"], result.get("images_per_s_amp")
+    elif name == "BERT-Large" and "batch_per_gpu_amp" in config and ranks(case) == 1:
         # What the publisher calls a batch is divided into so many parts.
         parts = config["accumulation_amp"]
         arguments, flags = {"length": model["seq"], "batch": config["batch_per_gpu_amp"], "accumulate": parts}, {}
-        work, speed = config["batch_per_gpu_amp"] * parts * ranks(case), result.get("sequences_per_s_amp")
+        work, speed = config["batch_per_gpu_amp"] * parts, result.get("sequences_per_s_amp")
     else:
         return None
     argv = [part for key, value in arguments.items() for part in (f"--{key}", str(value))]

@@ -1,26 +1,21 @@
-"""Training steps of torchvision's ResNet-50 under DDP, images of 224 x 224, as in NVIDIA's DeepLearningExamples: mixed precision with
+"""Training steps of torchvision's ResNet-50 on one GPU, images of 224 x 224, as in NVIDIA's DeepLearningExamples: mixed precision with
 channels last, or TF32."""
 
 import argparse
 
 import torch
-import torch.distributed as dist
 import torchvision
 from measure import measure
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch", type=int, required=True)
 parser.add_argument("--amp", action="store_true", help="float16 and channels last")
 args = parser.parse_args()
 
-dist.init_process_group("nccl")
-device = dist.get_rank() % torch.cuda.device_count()
-torch.cuda.set_device(device)
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
 layout = torch.channels_last if args.amp else torch.contiguous_format
-model = DistributedDataParallel(torchvision.models.resnet50().cuda().to(memory_format=layout), device_ids=[device])
+model = torchvision.models.resnet50().cuda().to(memory_format=layout)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.875, weight_decay=3e-5)
 images = torch.empty(args.batch, 3, 224, 224, device="cuda").to(memory_format=layout)
 labels = torch.zeros(args.batch, dtype=torch.long, device="cuda")
