@@ -91,8 +91,8 @@ impl Servers {
         Servers { preference, ..Servers::default() }
     }
 
-    /// Counts the processes that a run of `cases` will start, before the first case; `repeated` if each runs more than
-    /// once.
+    /// Counts the processes that a run of `cases` will start, those of their relations too, before the first case; `repeated` if each
+    /// runs more than once.
     pub(super) fn expect(&self, cases: &[Arc<Case>], repeated: bool) {
         let mut processes: HashMap<Option<PythonNeed>, u32> = HashMap::new();
         for case in cases.iter().filter(|case| self.preference.allows(case)) {
@@ -105,7 +105,7 @@ impl Servers {
                 Launch::Srun(_) => 0,
             };
             let all = processes.entry(case.python_need()).or_default();
-            *all = all.saturating_add(count);
+            *all = all.saturating_add(count.saturating_mul(launches(case)));
         }
         let few = processes.into_iter().filter(|(_, count)| !repeated && *count <= FEW).map(|(need, _)| need);
         *self.few.lock() = few.collect();
@@ -218,6 +218,12 @@ fn shares_server(one: &Case, other: &Case) -> bool {
     one.warm == other.warm && one.python_need() == other.python_need()
 }
 
+/// How often `case` is launched: once for itself, once for each relation, and once more after each restart.
+fn launches(case: &Case) -> u32 {
+    let relations = case.holds_under.iter().flat_map(|held| &held.relations);
+    relations.fold(1, |launches, relation| launches + 1 + u32::from(relation.restart.is_some()))
+}
+
 /// Whether a command's first word names an interpreter. The warm process checks whether it is the right one.
 fn is_python(word: &str) -> bool {
     let name = Path::new(word).file_name().unwrap_or_default();
@@ -259,5 +265,21 @@ mod tests {
         assert_eq!(second.id, "old");
         servers.set_warmed(&second);
         assert!(servers.next_to_warm().is_none());
+    }
+
+    #[test]
+    fn the_launches_of_relations_count() {
+        let wants = |relations: &str| {
+            let text = format!(
+                "ftest: 1\nsuite: s\ndefaults: {{ cluster: {{ nodes: 1, gpus_per_node: 2, profile: h100 }} }}\ncases:\n\
+                - {{ id: a, python: [torch==2.15.0], launch: {{ argv: [python, -m, a], ranks: 2 }}{relations} }}\n"
+            );
+            let cases = suite::parse(Path::new("s.yaml"), &text, Path::new("/")).unwrap().cases;
+            let servers = Servers::new(Preference::WhereItSaves);
+            servers.expect(&cases, false);
+            servers.will_want(&cases[0])
+        };
+        assert!(!wants(""));
+        assert!(wants(", holds_under: [hash-seed], compared: { numbers: 'loss (?P<loss>.+)' }"));
     }
 }
