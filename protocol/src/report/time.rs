@@ -5,23 +5,31 @@ use serde::{Deserialize, Serialize};
 use crate::ids::Rank;
 
 report! {
-    /// The steps of all ranks. Shares are from 0 to 1, over all ranks and all steps but the first of each; null without such a step.
+    /// The steps of all ranks. Shares are from 0 to 1, over all ranks and all steps but the first of each; absent without such a step,
+    /// so that a check of them fails.
     RunTime {
         /// Whether times on all of these models of GPU were compared with measurements; else they are outside of what was calibrated.
         is_calibrated: bool,
         /// The length of a step: the median of each rank's steps after its first, of the rank where that is longest, us.
+        #[serde(skip_serializing_if = "Option::is_none")]
         step_us: Option<f64>,
         /// The rank whose steps take longest, not counting when it only waited for other ranks.
+        #[serde(skip_serializing_if = "Option::is_none")]
         slowest_rank: Option<Rank>,
         /// When anything ran on the GPU.
+        #[serde(skip_serializing_if = "Option::is_none")]
         busy_share: Option<f64>,
         /// When collectives ran and nothing else did.
+        #[serde(skip_serializing_if = "Option::is_none")]
         exposed_share: Option<f64>,
-        /// The part of the collectives' time in which kernels or copies ran, too; null without a collective.
+        /// The part of the collectives' time in which kernels or copies ran, too; absent without a collective.
+        #[serde(skip_serializing_if = "Option::is_none")]
         overlap_share: Option<f64>,
         /// When the GPU had nothing to do because the host had not submitted it yet.
+        #[serde(skip_serializing_if = "Option::is_none")]
         launch_bound_share: Option<f64>,
         /// When the GPU only waited for other ranks in a collective.
+        #[serde(skip_serializing_if = "Option::is_none")]
         collective_wait_share: Option<f64>,
         /// The steps of each rank and device, by rank and then device; empty if no step was marked.
         steps: Vec<DeviceSteps>,
@@ -130,9 +138,11 @@ report! {
         launch_bound_ns: u64,
         /// When the host waited for the device.
         host_wait_ns: u64,
-        /// The part of `communication_ns` that was not exposed, 0 to 1; null without communication.
+        /// The part of `communication_ns` that was not exposed, 0 to 1; absent without communication.
+        #[serde(skip_serializing_if = "Option::is_none")]
         overlap_share: Option<f64>,
-        /// `launch_bound_ns` by `duration_ns`; null for an empty step.
+        /// `launch_bound_ns` by `duration_ns`; absent for an empty step.
+        #[serde(skip_serializing_if = "Option::is_none")]
         launch_bound_share: Option<f64>,
     }
 }

@@ -36,7 +36,7 @@ struct State {
     full_ns: Option<u64>,
     /// Pieces of the second step, and of some after it: what marks steps is known at the end.
     sample: Vec<(u32, Detail)>,
-    /// When the first of them began that did not fit, ns.
+    /// When the first piece after the first mark began that is not among them, ns.
     sample_full_ns: Option<u64>,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn add(piece: Piece, unknown: Option<&str>, detail: impl FnOnce() -> 
     }
     if is_sampled(piece.marked) && state.sample.len() < SAMPLED {
         state.sample.push((piece.device, detail()));
-    } else if is_sampled(piece.marked) {
+    } else if piece.marked > 0 {
         state.sample_full_ns = Some(state.sample_full_ns.unwrap_or(u64::MAX).min(piece.begin_ns));
     }
     device.works += 1;

@@ -74,7 +74,6 @@ impl CaseExecution<'_> {
         let added = noted.add_to(&report);
         let devices = reports::devices(&self.scratch);
         let timed = time::add_to(&report, devices.as_deref().unwrap_or_default());
-        self.observation.notes.extend(time::uncalibrated(devices.as_deref().unwrap_or_default()));
         let need = if self.case.is_compared { Need::ALL } else { Need::from_expectations(&self.case.expect) };
         let cluster = reports::cluster(&report, need);
         let errors = [added.as_ref().err(), timed.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()];

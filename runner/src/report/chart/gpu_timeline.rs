@@ -90,7 +90,10 @@ pub fn draw(samples: &[Sample], id: &str) -> Option<String> {
         }
         top += 12.0;
     }
-    let description = format!("{} within {}.", words::counted(samples.len(), "GPU"), words::time(longest / 1e3));
+    let mut description = format!("{} within {}.", words::counted(samples.len(), "GPU"), words::time(longest / 1e3));
+    if samples.iter().any(|sample| !sample.step.is_whole) {
+        description.push_str(" Not all that ran is listed.");
+    }
     Some(svg.finish(id, "What each GPU did in its second step", &description))
 }
 
