@@ -68,7 +68,8 @@ type Stretch<'p> = (PathKind, &'p str, Option<&'p (String, u32)>, u64);
 /// a part of it, is not among the pieces.
 pub fn critical_path(pieces: &[Piece], host_waits: &[Interval], step: Interval) -> Option<Vec<PathSegment>> {
     let (begin, end) = step;
-    let mut totals: BTreeMap<(PathKind, &str, Option<&(String, u32)>), (u64, u64)> = BTreeMap::new();
+    // By kind, name and line: how many, and how long.
+    let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for (kind, name, line, ns) in stretches(pieces, host_waits, step)? {
         let total = totals.entry((kind, name, line)).or_default();
         total.0 += 1;
@@ -84,7 +85,7 @@ pub fn critical_path(pieces: &[Piece], host_waits: &[Interval], step: Interval) 
         share: share(time_ns, end - begin).unwrap_or_default(),
     };
     let mut segments: Vec<PathSegment> = totals.into_iter().map(segment).collect();
-    segments.sort_by(|one, other| other.time_ns.cmp(&one.time_ns));
+    segments.sort_by_key(|segment| std::cmp::Reverse(segment.time_ns));
     segments.truncate(TOLD);
     Some(segments)
 }
