@@ -17,7 +17,7 @@ use protocol::profile;
 use protocol::sanitizer::Sanitizers;
 use runner::case::Transport;
 use runner::check::exit::describe;
-use runner::execute::collect::reports;
+use runner::execute::collect::{reports, time};
 use runner::execute::launch::builder::EnvironmentBuilder;
 use runner::execute::launch::environment::{Endpoint, Environment, SCRATCH};
 use runner::execute::launch::placement::node_cookie;
@@ -155,13 +155,7 @@ fn uncalibrated(plan: &ClusterPlan) -> Option<String> {
     let profiles = plan.gpus().into_iter().map(|(_, id)| id).collect::<BTreeSet<&str>>();
     let is_outside =
         |id: &&str| profile::builtin(id).is_some_and(|profile| !Gpu::from_profile(profile).is_calibrated());
-    let outside: Vec<&str> = profiles.into_iter().filter(is_outside).collect();
-    (!outside.is_empty()).then(|| {
-        format!(
-            "the time model was compared with no measurement of {}: its times are outside of what was calibrated",
-            outside.join(", ")
-        )
-    })
+    time::uncalibrated_models(&profiles.into_iter().filter(is_outside).collect())
 }
 
 /// A command and the cluster it runs on.

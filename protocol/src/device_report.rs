@@ -10,6 +10,7 @@ use crate::file_access::FileAccess;
 use crate::finding::FindingKind;
 use crate::ids::CommunicatorId;
 use crate::profile::GpuProfile;
+use crate::report::{DeviceSteps, StepSample};
 use crate::sampling::Pass;
 use crate::site::CallSite;
 use crate::transfer::Transfer;
@@ -121,7 +122,7 @@ pub struct Change {
 }
 
 /// What a device did on the modeled clock (`clock: modeled`). All times are modeled, in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTime {
     /// Whether times on this model of GPU were compared with measurements; else they are outside of what was calibrated.
@@ -139,10 +140,16 @@ pub struct DeviceTime {
     /// Kernels about which the model knows nothing but that they ran: each counts as the shortest one. Names, and how often.
     #[serde(default)]
     pub unknown: BTreeMap<String, u64>,
+    /// Its steps; absent if the program marked none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<DeviceSteps>,
+    /// What ran in its second step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<StepSample>,
 }
 
 /// One process's report.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceReport {
     /// [`REPORT_VERSION`].
@@ -376,7 +383,7 @@ impl Summary {
 }
 
 /// One device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceEntry {
     /// Its ordinal for CUDA.

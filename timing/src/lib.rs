@@ -20,6 +20,7 @@ pub mod against;
 pub mod machine;
 pub mod nccl;
 pub mod physics;
+pub mod steps;
 pub mod work;
 
 pub use nccl::settings::Settings;

@@ -111,6 +111,8 @@ impl Cluster {
             notes: self.notes(&number, facts.source_root.as_deref()),
             resilience,
             hang: self.hang.as_ref().map(|found| found.hang_below(facts.source_root.as_deref())),
+            // The runner adds it, from the reports of the devices.
+            time: None,
             operation_timeline,
             measured: Measured {
                 tool_version: facts.tool_version.clone(),

@@ -43,10 +43,12 @@ macro_rules! words {
 
 mod failure;
 mod measured;
+mod time;
 mod traffic;
 
 pub use failure::*;
 pub use measured::*;
+pub use time::*;
 pub use traffic::*;
 
 report! {
@@ -81,6 +83,9 @@ report! {
         /// Why nothing moved any more, if that is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         hang: Option<Hang>,
+        /// What the GPUs did on the modeled clock, by step; absent if that did not tell the time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<RunTime>,
         /// The last operations, ordered by communicator and position in it.
         operation_timeline: Timeline,
         /// All that may differ between two runs of the same workload.

@@ -96,6 +96,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         cluster: cluster.is_some(),
         coordinator: coordinated.is_some(),
         launch: launch.as_ref().map(honored::of_launch),
+        modeled_clock: common.is_clock_modeled,
     };
     honored::case(reader, &rendered, has);
     if let Some(node) = &defaults_node {

@@ -11,8 +11,9 @@ use crate::case::variables::Kind;
 use crate::expression;
 use crate::suite::language::needs::{Has, HasLaunch};
 use crate::suite::language::{Section, expect as language, keys};
+use crate::suite::path::query::{Query, Selector};
 use crate::suite::reader::Reader;
-use crate::suite::{Span, template};
+use crate::suite::{Span, path, template};
 
 /// The keys of `defaults` that some case does not honor.
 #[derive(Debug, Default)]
@@ -40,6 +41,9 @@ pub(super) fn case(reader: &Reader<'_>, node: &Node, has: Has) {
     let Some(expect) = find(node, "expect") else { return };
     reports(reader, expect, has);
     streams(reader, expect, has);
+    if !has.modeled_clock {
+        times(reader, expect);
+    }
 }
 
 impl Defaults {
@@ -49,7 +53,10 @@ impl Defaults {
         each(node, &mut |section, entry| {
             let Some(key) = section.key(&entry.key) else { return };
             // A mistake in `launch` hides what the case has.
-            let wanted = key.needs.missing(Has { cluster: false, coordinator: false, launch: None }).is_some();
+            let wanted = key
+                .needs
+                .missing(Has { cluster: false, coordinator: false, launch: None, modeled_clock: false })
+                .is_some();
             if wanted || key.needs.missing(has).is_some() {
                 let now = missing(section, entry, has);
                 let slot = known.entry(entry.key_span.start).or_insert_with(|| (entry.key_span.clone(), now.clone()));
@@ -123,6 +130,46 @@ fn reports(reader: &Reader<'_>, expect: &Node, has: Has) {
             reader.mistake(&that.span, format!("`{name}` without {what}"), "nothing has a value for it");
         }
     }
+}
+
+/// Reports checks of modeled times without the clock that tells them.
+fn times(reader: &Reader<'_>, expect: &Node) {
+    let help = "add `clock: modeled` to the case: else nothing tells the times of its GPUs";
+    let refuse = |node: &Node| reader.mistake(&node.span, "modeled times without the modeled clock", help);
+    for (key, paths) in [("report", "path"), ("perf", "metric"), ("snapshot", "select")] {
+        for item in items(find(expect, key)) {
+            let is_absent = matches!(find(item, "exists").map(|node| &node.value), Some(Value::Bool(false)));
+            for path in items(find(item, paths)).iter().filter(|_| !is_absent) {
+                if let Value::Text(text) = &path.value
+                    && path::parse(text).is_ok_and(|(_, query)| names_time(&query))
+                {
+                    refuse(path);
+                }
+            }
+        }
+    }
+    for item in items(find(expect, "invariants")) {
+        let that = find(item, "that").unwrap_or(item);
+        let Value::Text(text) = &that.value else { continue };
+        let used = ["report", "devices"].into_iter().flat_map(|name| expression::uses(text, name).unwrap_or_default());
+        if used.flatten().any(|name| is_time(&name)) {
+            refuse(that);
+        }
+    }
+}
+
+/// Whether a path names a field that only the modeled clock fills.
+fn names_time(query: &Query) -> bool {
+    query.segments.iter().flat_map(|segment| &segment.selectors).any(|selector| match selector {
+        Selector::Name(name, _) => is_time(name),
+        Selector::Filter(queries) => queries.iter().any(names_time),
+        Selector::Any | Selector::Items => false,
+    })
+}
+
+/// The fields of both reports that only the modeled clock fills.
+fn is_time(name: &str) -> bool {
+    matches!(name, "time" | "host_time_ns")
 }
 
 /// Reports checks of the launcher's output where every process is a rank.

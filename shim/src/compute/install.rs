@@ -18,7 +18,7 @@ use super::mapping::{self, names};
 use super::method::Method;
 use super::operator::{self, Operator};
 use super::symbols::{Libraries, Symbols};
-use super::{after_torch, allocator, forward, host, object, relation, skim, steps, training};
+use super::{after_torch, allocator, forward, host, object, relation, skim, step_marks, steps, training};
 use crate::boundary::gap;
 use crate::call_site;
 use crate::device::graph::capture;
@@ -66,6 +66,7 @@ fn look() {
         CHANGED.store(false, Ordering::Relaxed);
         return;
     };
+    step_marks::watch(look_again);
     if TORCH.get().is_none() {
         match find(&libraries) {
             Ok(None) => return,

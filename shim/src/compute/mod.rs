@@ -32,6 +32,7 @@ pub(crate) mod profile;
 mod relation;
 mod returned;
 mod skim;
+mod step_marks;
 mod steps;
 mod sums;
 mod symbols;

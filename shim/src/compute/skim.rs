@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 use super::assumed::Choice;
 use super::bytes::{Bytes, of_result, tensors, with_parts};
-use super::current::CurrentDevice;
+use super::current::{self, CurrentDevice};
 use super::cxx::{Device, IValue, OperatorHandle, Stack};
 use super::generator::Unmoved;
 use super::kernel::{self, Call, Functor, Placement};
@@ -216,6 +216,13 @@ pub(super) unsafe extern "C-unwind" fn skim(
     let placement = kernel::place(operator, arguments);
     let moves = moves_bytes(operator, *method, arguments);
     let is_timed = clock::is_modeled() && !operator.waits && !moves;
+    if is_timed
+        && !capture::is_any()
+        && let Some(stream) = current::stream(placement.device)
+    {
+        // Its time begins after what its stream still waits for, as that of other ranks.
+        stream.settle();
+    }
     let timed = is_timed.then(|| Timed::begin(operator, arguments, placement.device)).flatten();
     let _within = timed.is_some().then(Within::begin);
     let target = Device { kind: Device::CUDA, index: placement.device };

@@ -1,39 +1,143 @@
-//! What the devices of this process did on the modeled clock, added up for the device report.
+//! What the devices of this process did on the modeled clock, and the marks of steps in between, for the device report. What counts
+//! as what is decided in `timing::steps`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dataplane::lock::Mutex;
 use protocol::device_report::DeviceTime;
+use protocol::ids::Rank;
+use protocol::report::{SamplePiece, StepMark, StepSample};
+pub(crate) use timing::steps::Piece as Detail;
+use timing::steps::{Activity, Interval, Intervals, Mark, critical_path, device_steps, windows};
 
-/// Intervals that are kept apart before those that touch are joined.
-const KEPT: usize = 1 << 16;
+use crate::process::rank;
+
+/// The most pieces of a process that are kept for its steps: 64 MiB. Later steps are only counted.
+const MOST: usize = 1 << 22;
 
 #[derive(Debug, Default)]
 struct Device {
-    /// Times in which kernels and copies ran, and in which collectives did; ns.
-    computing: Intervals,
-    communicating: Intervals,
+    activity: Activity,
     works: u64,
     unknown: BTreeMap<String, u64>,
 }
 
-static DEVICES: Mutex<BTreeMap<u32, Device>> = Mutex::new(BTreeMap::new());
+#[derive(Debug, Default)]
+struct State {
+    devices: BTreeMap<u32, Device>,
+    marks: Vec<Mark>,
+    /// When the last work ended that was submitted before each mark and after the one before it, ns.
+    ends: Vec<u64>,
+    /// When the host waited.
+    host_waits: Intervals,
+    /// When the first piece began that was not kept for the steps, ns.
+    full_ns: Option<u64>,
+    /// Pieces of the second step, and of some after it: what marks steps is known at the end.
+    sample: Vec<(u32, Detail)>,
+    /// When the first piece after the first mark began that is not among them, ns.
+    sample_full_ns: Option<u64>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    devices: BTreeMap::new(),
+    marks: Vec::new(),
+    ends: Vec::new(),
+    host_waits: Intervals::new(),
+    full_ns: None,
+    sample: Vec::new(),
+    sample_full_ns: None,
+});
+
+/// The most pieces of the second step that are told one by one.
+const SAMPLED: usize = 4096;
+/// The second step is submitted between these numbers of marks, if it is one of several kinds.
+const SAMPLED_MARKS: std::ops::Range<usize> = 1..8;
+/// The step that is looked at closely: the first has what the program does before it.
+const SAMPLED_STEP: usize = 2;
+
+/// How many marks there are.
+static MARKED: AtomicUsize = AtomicUsize::new(0);
 
 /// What a piece of work is to these totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Computing,
     Communicating,
+    /// It takes no time of the device.
+    Nothing,
 }
 
-/// Adds a piece of work, by its beginning and end, ns; `unknown` is the name of one about which the model knows nothing.
-pub(crate) fn add(device: u32, part: Part, interval: (u64, u64), unknown: Option<&str>) {
-    let mut devices = DEVICES.lock();
-    let device = devices.entry(device).or_default();
-    match part {
-        Part::Communicating => device.communicating.add(interval),
-        Part::Computing => device.computing.add(interval),
+/// When a piece of work ran, ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) device: u32,
+    pub(crate) part: Part,
+    /// How many marks there were when the host submitted it.
+    pub(crate) marked: usize,
+    /// When its stream could have begun it, and when it could begin: the host had submitted it, too.
+    pub(crate) could_ns: u64,
+    pub(crate) ready_ns: u64,
+    /// It began later if it waited for other ranks.
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+/// Whether work that is submitted now may be looked at closely.
+#[inline]
+pub(crate) fn is_sampled(marked: usize) -> bool {
+    SAMPLED_MARKS.contains(&marked)
+}
+
+/// How many marks there are: what is submitted now belongs to what comes after them.
+#[inline]
+pub(crate) fn marked() -> usize {
+    MARKED.load(Ordering::Acquire)
+}
+
+/// The host has come to the beginning or the end of a step.
+pub(crate) fn mark(by: StepMark, is_begin: bool) {
+    let Some(host_ns) = host_ns() else { return };
+    let mut state = STATE.lock();
+    state.marks.push(Mark { by, is_begin, host_ns });
+    MARKED.store(state.marks.len(), Ordering::Release);
+}
+
+/// The host has waited for the device.
+pub(crate) fn host_waited(interval: (u64, u64)) {
+    STATE.lock().host_waits.add(interval);
+}
+
+/// Adds a piece of work; `unknown` is the name of one about which the model knows nothing, `detail` makes one that is looked at
+/// closely.
+pub(crate) fn add(piece: Piece, unknown: Option<&str>, detail: impl FnOnce() -> Detail) {
+    let mut state = STATE.lock();
+    let state = &mut *state;
+    if state.ends.len() <= piece.marked {
+        state.ends.resize(piece.marked + 1, 0);
+    }
+    state.ends[piece.marked] = state.ends[piece.marked].max(piece.end_ns);
+    let kept = state.host_waits.len() + state.devices.values().map(|device| device.activity.len()).sum::<usize>();
+    let device = state.devices.entry(piece.device).or_default();
+    let ran = (piece.begin_ns, piece.end_ns);
+    match piece.part {
+        Part::Communicating => device.activity.communicating.add(ran),
+        Part::Computing => device.activity.computing.add(ran),
+        Part::Nothing => return,
+    }
+    if kept < MOST {
+        device.activity.waiting.add((piece.ready_ns, piece.begin_ns));
+        if piece.could_ns < piece.ready_ns {
+            device.activity.late.push((piece.could_ns, piece.ready_ns));
+        }
+    } else {
+        state.full_ns = Some(state.full_ns.unwrap_or(u64::MAX).min(piece.could_ns));
+    }
+    if is_sampled(piece.marked) && state.sample.len() < SAMPLED {
+        state.sample.push((piece.device, detail()));
+    } else if piece.marked > 0 {
+        state.sample_full_ns = Some(state.sample_full_ns.unwrap_or(u64::MAX).min(piece.begin_ns));
     }
     device.works += 1;
     if let Some(name) = unknown {
@@ -56,79 +160,66 @@ pub(super) fn host_ns() -> Option<u64> {
     HOST.get().map(|host_ns| host_ns())
 }
 
-/// The totals of a device; `None` if it did nothing.
+/// The totals of a device and its steps; `None` if it did nothing.
 pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
-    let mut devices = DEVICES.lock();
-    let device = devices.get_mut(&device)?;
-    let (computing, communicating) = (device.computing.joined().to_vec(), device.communicating.joined().to_vec());
-    let length = |intervals: &[(u64, u64)]| intervals.iter().map(|(begin, end)| end - begin).sum::<u64>();
-    let both = overlap(&computing, &communicating);
-    let communication = length(&communicating);
+    let mut state = STATE.lock();
+    let state = &mut *state;
+    let marked = windows(&state.marks, &state.ends);
+    let is_only = state.devices.len() == 1;
+    let own = state.devices.get_mut(&device)?;
+    let until = marked.iter().flat_map(|(_, windows)| windows).map(|(_, end)| *end).max();
+    let figures = own.activity.figures(&mut state.host_waits, until.unwrap_or(0));
+    let (mut steps, mut sample) = (None, None);
+    if let Some((by, windows)) = marked {
+        let is_kept = |(_, end): &Interval| state.full_ns.is_none_or(|full_ns| *end <= full_ns);
+        let kept = windows.partition_point(is_kept);
+        let each: Vec<_> = (1..).zip(&windows[..kept]).map(|(step, window)| figures.step(step, *window)).collect();
+        steps = device_steps(rank().map(Rank), device, by, &each, (windows.len() - kept) as u64);
+        if let Some(window) = windows.get(SAMPLED_STEP - 1) {
+            let is_within = |detail: &Detail| detail.begin_ns < window.1 && detail.end_ns > window.0;
+            let details = state.sample.iter().filter(|(of, detail)| *of == device && is_within(detail));
+            let mut details: Vec<Detail> = details.map(|(_, detail)| detail.clone()).collect();
+            details.sort_by(|one, other| {
+                (one.begin_ns, one.stream, &one.name).cmp(&(other.begin_ns, other.stream, &other.name))
+            });
+            let is_whole = state.sample_full_ns.is_none_or(|full_ns| window.1 <= full_ns);
+            if let (true, true, Some(steps)) = (is_only, is_whole, &mut steps) {
+                let waits = state.host_waits.joined();
+                steps.critical_path = critical_path(&details, waits, *window).unwrap_or_default();
+            }
+            sample = Some(sampled(*window, &details, is_whole));
+        }
+    }
     Some(DeviceTime {
         is_calibrated,
-        works: device.works,
-        busy_ns: length(&computing) + communication - both,
-        computing_ns: length(&computing),
-        communication_ns: communication,
-        exposed_communication_ns: communication - both,
-        unknown: device.unknown.clone(),
+        works: own.works,
+        busy_ns: figures.busy_ns(),
+        computing_ns: figures.computing_ns(),
+        communication_ns: figures.communication_ns(),
+        exposed_communication_ns: figures.exposed_communication_ns(),
+        unknown: own.unknown.clone(),
+        steps,
+        sample,
     })
 }
 
-/// Times that may overlap.
-#[derive(Debug, Default)]
-struct Intervals(Vec<(u64, u64)>);
-
-impl Intervals {
-    fn add(&mut self, interval: (u64, u64)) {
-        if let Some(last) = self.0.last_mut()
-            && interval.0 <= last.1
-            && interval.0 >= last.0
-        {
-            last.1 = last.1.max(interval.1);
-            return;
+/// The sample of a step, in the order in which its pieces began.
+fn sampled((begin_ns, end_ns): Interval, details: &[Detail], is_whole: bool) -> StepSample {
+    let mut streams: Vec<u64> = Vec::new();
+    let mut piece = |detail: &Detail| {
+        let known = streams.iter().position(|stream| *stream == detail.stream);
+        let stream = known.unwrap_or_else(|| {
+            streams.push(detail.stream);
+            streams.len() - 1
+        });
+        SamplePiece {
+            name: detail.name.clone(),
+            kind: detail.kind,
+            stream: stream as u64,
+            begin_ns: detail.begin_ns,
+            end_ns: detail.end_ns,
         }
-        self.0.push(interval);
-        if self.0.len().is_multiple_of(KEPT) {
-            self.joined();
-        }
-    }
-
-    /// In order, and joined where they touch.
-    fn joined(&mut self) -> &[(u64, u64)] {
-        self.0.sort_unstable();
-        let mut joined: Vec<(u64, u64)> = Vec::with_capacity(self.0.len());
-        for (begin, end) in self.0.drain(..) {
-            match joined.last_mut() {
-                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-                _ => joined.push((begin, end)),
-            }
-        }
-        self.0 = joined;
-        &self.0
-    }
-}
-
-/// The length of what two joined lists have in common.
-fn overlap(one: &[(u64, u64)], other: &[(u64, u64)]) -> u64 {
-    let (mut first, mut second, mut common) = (0, 0, 0);
-    while let (Some(a), Some(b)) = (one.get(first), other.get(second)) {
-        common += a.1.min(b.1).saturating_sub(a.0.max(b.0));
-        if a.1 <= b.1 { first += 1 } else { second += 1 }
-    }
-    common
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_hidden_by_computing_is_not_exposed() {
-        let mut intervals = Intervals::default();
-        [(30, 40), (0, 10), (5, 12), (12, 20)].into_iter().for_each(|interval| intervals.add(interval));
-        assert_eq!(intervals.joined(), [(0, 20), (30, 40)]);
-        assert_eq!(overlap(&[(0, 20), (30, 40)], &[(10, 35), (38, 50)]), 10 + 5 + 2);
-        assert_eq!(overlap(&[(0, 20)], &[]), 0);
-    }
+    };
+    let pieces = details.iter().map(&mut piece).collect();
+    StepSample { step: SAMPLED_STEP as u64, begin_ns, end_ns, is_whole, pieces }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{CaseExecution, Ended};
 use crate::check::need::Need;
 use crate::execute::collect::journal::Journal;
-use crate::execute::collect::{faults, gaps, loader, reports, shared_memory};
+use crate::execute::collect::{faults, gaps, loader, reports, shared_memory, time};
 use crate::execute::network::Network;
 use crate::execute::run::clock::Instant;
 use crate::execute::{coordinator, warm};
@@ -72,10 +72,12 @@ impl CaseExecution<'_> {
         let (report, journal) = (coordinator::report_path(&self.scratch), reports::journal(&self.scratch));
         let mut noted = Journal::read(&journal);
         let added = noted.add_to(&report);
+        let devices = reports::devices(&self.scratch);
+        let timed = time::add_to(&report, devices.as_deref().unwrap_or_default());
         let need = if self.case.is_compared { Need::ALL } else { Need::from_expectations(&self.case.expect) };
         let cluster = reports::cluster(&report, need);
-        let devices = reports::devices(&self.scratch);
-        for error in [added.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()].into_iter().flatten() {
+        let errors = [added.as_ref().err(), timed.as_ref().err(), cluster.as_ref().err(), devices.as_ref().err()];
+        for error in errors.into_iter().flatten() {
             self.ran.infra_error.get_or_insert(error.clone());
         }
         self.observation.findings = added.unwrap_or_default();

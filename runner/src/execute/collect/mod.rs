@@ -7,3 +7,4 @@ mod lean_report;
 pub(super) mod loader;
 pub mod reports;
 pub mod shared_memory;
+pub mod time;

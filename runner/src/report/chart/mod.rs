@@ -2,6 +2,7 @@
 
 pub mod bandwidth;
 pub mod curves;
+pub mod gpu_timeline;
 pub mod heat_map;
 pub mod histogram;
 pub(crate) mod svg;

@@ -10,6 +10,7 @@ use crate::host::{docs, printable};
 use crate::observation::{Exit, Gap, Role};
 use crate::record::CaseRun;
 use crate::record::event::{Attempt, Process, Stream};
+use crate::report::chart::gpu_timeline::samples;
 use crate::report::{cluster, words};
 use crate::verdict::Verdict;
 
@@ -181,7 +182,11 @@ impl AttemptView {
         let charts = depth == Depth::Full && (open || attempt.verdict == Verdict::Passed);
         let (cluster, cluster_error) = match charts.then(|| cluster::read(attempt)).flatten() {
             None => (None, None),
-            Some(Ok(report)) => (Some(ClusterView::new(&report, id)), None),
+            Some(Ok(report)) => {
+                let devices = attempt.device_reports.as_deref().filter(|_| report.time.is_some());
+                let samples = devices.map(samples).unwrap_or_default();
+                (Some(ClusterView::new(&report, &samples, id)), None)
+            }
             Some(Err(error)) => (None, Some(error)),
         };
         let file = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());

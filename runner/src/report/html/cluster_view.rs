@@ -1,9 +1,10 @@
 //! The cluster report of an attempt, as shown in the part of its case: charts, and the same as tables.
 
-use protocol::report::{ClusterReport, FailureEvent};
+use protocol::report::{ClusterReport, DeviceSteps, FailureEvent, PathSegment, RunTime};
 use serde::Serialize;
 
-use crate::report::chart::{bandwidth, heat_map, histogram, timeline};
+use crate::report::chart::gpu_timeline::Sample;
+use crate::report::chart::{bandwidth, gpu_timeline, heat_map, histogram, timeline};
 use crate::report::{cluster, words};
 
 /// Maximum number of table rows.
@@ -15,6 +16,12 @@ pub(super) struct ClusterView {
     heat_map: Option<String>,
     many_nodes: bool,
     timeline: Option<String>,
+    /// What each GPU did in a step.
+    gpus: Option<String>,
+    steps: Vec<[String; 8]>,
+    step_facts: Option<String>,
+    /// The critical path of the slowest rank.
+    path: Vec<[String; 4]>,
     histogram: Option<String>,
     bandwidth: Option<String>,
     legend: Vec<(&'static str, &'static str, String)>,
@@ -29,8 +36,8 @@ pub(super) struct ClusterView {
 }
 
 impl ClusterView {
-    /// The view of a report; `id` makes the ids of its drawings unique.
-    pub(super) fn new(report: &ClusterReport, id: &str) -> ClusterView {
+    /// The view of a report and of what its GPUs did in a step; `id` makes the ids of its drawings unique.
+    pub(super) fn new(report: &ClusterReport, samples: &[Sample], id: &str) -> ClusterView {
         let spans = cluster::spans(report);
         let timeline = &report.operation_timeline;
         let time = |us: f64| words::time(us);
@@ -59,6 +66,10 @@ impl ClusterView {
             heat_map: heat_map::draw(report, &format!("{id}-heat")),
             many_nodes: report.cluster.node_count > 6,
             timeline: timeline::draw(report, &spans, &format!("{id}-time")),
+            gpus: gpu_timeline::draw(samples, &format!("{id}-gpus")),
+            steps: report.time.iter().flat_map(|time| &time.steps).take(MOST_ROWS).map(steps).collect(),
+            step_facts: report.time.as_ref().map(step_facts),
+            path: report.time.as_ref().map(critical_path).unwrap_or_default(),
             histogram: histogram::draw(report, &format!("{id}-size")),
             bandwidth: bandwidth::draw(report, &spans, &format!("{id}-rate")),
             legend: names,
@@ -115,6 +126,51 @@ impl ClusterView {
             events: events(report),
         }
     }
+}
+
+/// The row of a device in the table of steps.
+fn steps(steps: &DeviceSteps) -> [String; 8] {
+    let shown = steps.median.as_ref().unwrap_or(&steps.first);
+    let time = |ns: u64| words::time(ns as f64 / 1e3);
+    [
+        steps.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
+        steps.count.to_string(),
+        time(shown.duration_ns),
+        time(shown.busy_ns),
+        time(shown.exposed_communication_ns),
+        time(shown.collective_wait_ns),
+        time(shown.launch_bound_ns),
+        time(shown.host_wait_ns),
+    ]
+}
+
+fn step_facts(time: &RunTime) -> String {
+    let percent = |share: Option<f64>, of: &str| share.map(|share| format!("{:.1} % {of}", share * 100.0));
+    let facts = [
+        time.step_us.map(|us| format!("{} a step", words::time(us))),
+        percent(time.busy_share, "busy"),
+        percent(time.exposed_share, "exposed communication"),
+        percent(time.launch_bound_share, "launch-bound"),
+        percent(time.collective_wait_share, "waiting for other ranks"),
+        time.slowest_rank.map(|rank| format!("rank {rank} is the slowest")),
+        (!time.is_calibrated).then(|| "outside of what was calibrated".to_owned()),
+    ];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The rows of the critical path of the slowest rank.
+fn critical_path(time: &RunTime) -> Vec<[String; 4]> {
+    let slowest = time.steps.iter().find(|steps| steps.rank == time.slowest_rank);
+    let row = |segment: &PathSegment| {
+        let line = segment.file.iter().zip(segment.line).map(|(file, line)| format!("{file}:{line}"));
+        [
+            format!("{:.1} %", segment.share * 100.0),
+            segment.kind.name().to_owned(),
+            segment.name.clone(),
+            line.collect(),
+        ]
+    };
+    slowest.into_iter().flat_map(|steps| &steps.critical_path).map(row).collect()
 }
 
 fn collectives(report: &ClusterReport) -> Vec<[String; 5]> {

@@ -17,6 +17,7 @@ use crate::case::requirement;
 use crate::check::perf::{self, Measured};
 use crate::check::snapshot::SnapshotMode;
 use crate::check::{Failure, FailureKind, finding};
+use crate::execute::collect::time;
 use crate::observation::{Execution, Observation};
 use crate::schedule::Settings;
 use crate::schedule::resources::SharedPool;
@@ -53,6 +54,7 @@ pub async fn run(
     if let Some(last) = conclusion.attempts.last() {
         conclusion.notes.extend(last.perf.iter().filter_map(Measured::note));
         conclusion.notes.extend(finding::notes(&last.observation));
+        conclusion.notes.extend(time::uncalibrated(&last.observation.device_reports));
         let relations = case.holds_under.as_ref().filter(|_| conclusion.verdict == Verdict::Passed);
         conclusion.notes.extend(relations.and_then(|relations| relations.held(last.observation.variants.len())));
     }

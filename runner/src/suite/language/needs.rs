@@ -31,6 +31,7 @@ pub(crate) struct Has {
     pub(crate) coordinator: bool,
     /// `None` after a mistake in `launch`: then nothing depends on it.
     pub(crate) launch: Option<HasLaunch>,
+    pub(crate) modeled_clock: bool,
 }
 
 /// What a launch has.
@@ -175,6 +176,7 @@ mod tests {
                     cluster: false,
                     coordinator: false,
                     launch: Some(HasLaunch { ranks: false, launcher: key.needs != Needs::Launcher }),
+                    modeled_clock: false,
                 };
                 let Some((what, _)) = key.needs.missing(nothing) else { continue };
                 if section.name == "defaults" {

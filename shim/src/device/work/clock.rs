@@ -81,7 +81,11 @@ pub(crate) fn spend(us: f64) -> u64 {
 /// The program waits for what ends at a moment.
 pub(crate) fn host_waits(ends_ns: impl FnOnce() -> u64) {
     if is_modeled() {
-        HOST.fetch_max(ends_ns(), Ordering::AcqRel);
+        let ends_ns = ends_ns();
+        let came_ns = HOST.fetch_max(ends_ns, Ordering::AcqRel);
+        if came_ns < ends_ns {
+            time::host_waited((came_ns, ends_ns));
+        }
         spend(host::SYNCHRONIZE_US);
     }
 }

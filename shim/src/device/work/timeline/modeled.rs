@@ -2,12 +2,16 @@
 
 use std::cell::Cell;
 
+use dataplane::site;
+use protocol::ids::SiteId;
+use protocol::report::PathKind;
 use timing::work::{self as model, host};
 
 use super::Done;
 use super::cost;
 use super::work::{Kind, Work};
 use crate::boundary::calls::Origin;
+use crate::call_site;
 use crate::device::work::clock;
 use crate::device::work::stream::{Stream, Times};
 use crate::report::time;
@@ -17,6 +21,16 @@ use crate::report::time;
 pub(crate) struct Modeled {
     pub(crate) begin_ns: u64,
     pub(crate) end_ns: u64,
+    /// When its stream could have begun it, and when the host had submitted it as well.
+    could_ns: u64,
+    ready_ns: u64,
+    /// How many marks of steps there were when the host submitted it, and when that was.
+    marked: usize,
+    at_ns: u64,
+    /// When what is before it had ended; 0 for nothing.
+    after_ns: u64,
+    /// The line of the program, if it is looked at closely.
+    site: Option<SiteId>,
     /// Whether the model knew what decides how long it takes.
     pub(crate) is_known: bool,
 }
@@ -27,12 +41,21 @@ pub(super) struct Submitted {
     times: Times,
     at_ns: u64,
     is_node: bool,
+    marked: usize,
+    /// The line of the program, of work that is looked at closely.
+    site: Option<SiteId>,
 }
 
 /// Work that has begun.
 #[derive(Debug)]
 pub(super) struct Running {
     times: Times,
+    marked: usize,
+    site: Option<SiteId>,
+    at_ns: u64,
+    after_ns: u64,
+    could_ns: u64,
+    ready_ns: u64,
     begin_ns: u64,
     /// How long it takes, if that was said.
     device_us: Option<f64>,
@@ -70,26 +93,27 @@ pub(super) fn submit(stream: &Stream, work: &Work, origin: &Origin) -> Option<Su
     }
     let is_node = origin.node.is_some();
     let at_ns = clock::spend(cost::host_us(work, is_node));
-    Some(Submitted { times: stream.times().clone(), at_ns, is_node })
+    let marked = time::marked();
+    let site = time::is_sampled(marked).then(call_site::of_python).flatten();
+    Some(Submitted { times: stream.times().clone(), at_ns, is_node, marked, site })
 }
 
 impl Submitted {
     /// The device begins it as soon as it can. Everything before it in its stream is done.
     pub(super) fn begin(self) -> Running {
         let gap_us = if self.is_node { model::GRAPH_GAP_US } else { model::GAP_US };
-        let before = match self.times.ends_in_order_ns() {
-            0 => 0,
-            ends => ends + clock::nanoseconds(gap_us),
-        };
-        let begin_ns = before.max(self.at_ns + clock::nanoseconds(host::SUBMISSION_US));
-        Running { times: self.times, begin_ns, device_us: None }
+        let Self { times, at_ns, marked, site, .. } = self;
+        let after_ns = times.ends_in_order_ns();
+        let could_ns = if after_ns == 0 { 0 } else { after_ns + clock::nanoseconds(gap_us) };
+        let ready_ns = could_ns.max(at_ns + clock::nanoseconds(host::SUBMISSION_US));
+        Running { times, marked, site, at_ns, after_ns, could_ns, ready_ns, begin_ns: ready_ns, device_us: None }
     }
 }
 
 impl Running {
     /// When this rank is ready for it.
     pub(super) fn ready_ns(&self) -> u64 {
-        self.begin_ns
+        self.ready_ns
     }
 
     /// It began when the last of its ranks was ready, and takes so long.
@@ -104,9 +128,10 @@ impl Running {
         if cost::is_for_tensor_cores(work) {
             us = self.times.stretched_us(cost::gpu(device), self.begin_ns, us);
         }
-        let end_ns = self.begin_ns + clock::nanoseconds(us);
-        self.times.not_before(end_ns);
-        Modeled { begin_ns: self.begin_ns, end_ns, is_known }
+        let Self { times, marked, site, at_ns, after_ns, could_ns, ready_ns, begin_ns, .. } = self;
+        let end_ns = begin_ns + clock::nanoseconds(us);
+        times.not_before(end_ns);
+        Modeled { begin_ns, end_ns, could_ns, ready_ns, marked, site, at_ns, after_ns, is_known }
     }
 }
 
@@ -114,10 +139,31 @@ impl Running {
 pub(super) fn add(done: &Done) {
     let Some(modeled) = done.modeled else { return };
     let part = match done.work.kind {
-        Kind::HostFunction => return,
+        Kind::HostFunction => time::Part::Nothing,
         Kind::Collective { .. } => time::Part::Communicating,
         _ => time::Part::Computing,
     };
     let unknown = (!modeled.is_known).then_some(&*done.work.name);
-    time::add(done.device, part, (modeled.begin_ns, modeled.end_ns), unknown);
+    let Modeled { begin_ns, end_ns, could_ns, ready_ns, marked, .. } = modeled;
+    let piece = time::Piece { device: done.device, part, marked, could_ns, ready_ns, begin_ns, end_ns };
+    time::add(piece, unknown, || time::Detail {
+        name: done.work.name.to_string(),
+        kind: match done.work.kind {
+            Kind::Collective { .. } => PathKind::Collective,
+            Kind::Copy { .. } | Kind::Fill { .. } => PathKind::Copy,
+            _ => PathKind::Compute,
+        },
+        // The same wherever the program lies.
+        line: modeled.site.and_then(site::find).map(|site| {
+            let name = site.file.rsplit('/').next().unwrap_or_default().to_owned();
+            (name, site.line)
+        }),
+        stream: done.stream,
+        at_ns: modeled.at_ns,
+        after_ns: modeled.after_ns,
+        ready_ns,
+        begin_ns,
+        end_ns,
+        is_host_late: could_ns < ready_ns,
+    });
 }
