@@ -47,7 +47,7 @@ pub(crate) fn note(communicator: u64, rank: u32, size: u32, call: &Call) {
 
 /// The calls of one group. Broadcasts from several roots form an all_gather, as frameworks write one: the others would send
 /// the same as this rank.
-pub(crate) fn grouped(rank: u32, calls: &[Call]) -> Vec<Call> {
+pub fn grouped(rank: u32, calls: &[Call]) -> Vec<Call> {
     let own = |call: &Call| {
         let is_alike = |other: &&Call| {
             (other.operation, other.root, other.count, other.datatype)

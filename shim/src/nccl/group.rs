@@ -11,7 +11,7 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::library::Library;
 use dataplane::call::Call;
 use dataplane::process::Process;
-use dataplane::{refusal, threads};
+use dataplane::{alone, refusal, threads};
 use protocol::datatype::Operation as Kind;
 
 use super::communicator::{COMMUNICATORS, Communicator};
@@ -470,7 +470,8 @@ fn follow(calls: &[Call], rank: u32, size: u32) {
 fn pass_on(calls: &[Call], rank: u32, size: u32) {
     let (name, site) = (name(calls), call_site::of_python().unwrap_or_default());
     let is_alone = Process::joined().is_some_and(|process| process.is_alone());
-    for call in calls {
+    let rewritten = is_alone.then(|| alone::grouped(rank, calls));
+    for call in rewritten.as_deref().unwrap_or(calls) {
         let (sent, received) = (call.send_bytes(rank, size), call.receive_bytes(rank, size));
         let [from, to] = [call.send.address, call.receive.address].map(|address| address as usize);
         let is_others = call.operation == Kind::Recv || call.root.is_some_and(|root| root != rank);
@@ -484,8 +485,12 @@ fn pass_on(calls: &[Call], rank: u32, size: u32) {
             Origin::Known
         };
         let block = call.block_bytes();
-        let is_gathered =
-            matches!(call.operation, Kind::AllGather | Kind::Gather) && origin == Origin::Known && received > 0;
+        let has_own = match call.operation {
+            Kind::AllGather | Kind::Gather => true,
+            Kind::Broadcast => is_alone,
+            _ => false,
+        };
+        let is_gathered = has_own && origin == Origin::Known && received > 0;
         let is_own = |place: usize| is_gathered && (is_alone || place == rank as usize);
         // What this rank sends to itself stays as known as it is; alone, it is in everybody's place.
         for place in 0..received.checked_div(block).unwrap_or(0) {
