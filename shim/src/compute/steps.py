@@ -1,4 +1,4 @@
-def install(step, sampled, refuse):
+def install(step, sampled, refuse, is_inner):
     """Notes the indices of the samples that data loaders give to training, and each step of an optimizer. The given functions record
     both. False if PyTorch is still being imported."""
     import collections
@@ -61,14 +61,6 @@ def install(step, sampled, refuse):
             if torch.is_grad_enabled():
                 note(indices)
 
-    def is_inner():
-        """Whether another optimizer's step calls this one (ZeroRedundancyOptimizer): it is done when that one is."""
-        frame = sys._getframe(2)
-        own, frame = frame.f_code, frame.f_back
-        while frame is not None and frame.f_code is not own:
-            frame = frame.f_back
-        return frame is not None
-
     def after(optimizer, *_):
         if is_inner():
             return
@@ -94,5 +86,5 @@ def start(addresses):
 
     step = ctypes.CFUNCTYPE(None, number, ctypes.c_ulonglong)(addresses["step"])
     refuse = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(addresses["refuse"])
-    if install(step, sampled, refuse):
+    if install(step, sampled, refuse, addresses["is_inner"]):
         ctypes.CFUNCTYPE(None)(addresses["installed"])()

@@ -24,14 +24,17 @@ pub(crate) fn call_soon(function: Pending) -> Option<bool> {
     }
 }
 
-/// Runs `source`, which defines `start`, and then `start` with the addresses of these C functions by name, in a namespace of its
-/// own. False if Python refuses it.
+/// What several sources need.
+const INNER_STEP: &str = include_str!("inner_step.py");
+
+/// Runs `source`, which defines `start`, and then `start` with the addresses of these C functions by name and with `is_inner`, in a
+/// namespace of its own. False if Python refuses it.
 ///
 /// # Safety
 /// The thread holds the GIL.
 pub(crate) unsafe fn start(source: &str, functions: &[(&str, usize)]) -> bool {
     let addresses: Vec<String> = functions.iter().map(|(name, address)| format!("{name}={address}")).collect();
-    let source = format!("{source}\nstart(dict({}))\n", addresses.join(", "));
+    let source = format!("{INNER_STEP}\n{source}\nstart(dict(is_inner=is_inner, {}))\n", addresses.join(", "));
     // Frames of a file that is frozen are not the program's.
     let text = format!("exec(compile({source:?}, '<frozen ftest>', 'exec'), dict(__name__='ftest'))");
     let Ok(text) = CString::new(text) else { return false };

@@ -1,4 +1,4 @@
-def install(wait, tensor, reduced, end, refuse, captured, compares_all):
+def install(wait, tensor, reduced, end, refuse, captured, compares_all, is_inner):
     """Enumerates tensors that should be identical on several ranks, before an optimizer's first step and after each step, and
     after each launch of a CUDA graph that contains a step; provides the callback around such a launch. The given functions read
     the numbers, in the order of the current stream; no PyTorch operator is called."""
@@ -157,14 +157,6 @@ def install(wait, tensor, reduced, end, refuse, captured, compares_all):
         except Exception as error:
             refuse(f"{type(error).__name__}: {error}".encode())
 
-    def is_inner():
-        """Whether another optimizer's step calls this one (ZeroRedundancyOptimizer): it is done when that one is."""
-        frame = sys._getframe(2)
-        step, frame = frame.f_code, frame.f_back
-        while frame is not None and frame.f_code is not step:
-            frame = frame.f_back
-        return frame is not None
-
     def before(optimizer, *_):
         if optimizer not in models and not is_inner() and not torch.cuda.is_current_stream_capturing():
             report(optimizer, True)
@@ -212,7 +204,8 @@ def start(addresses):
     try:
         tensor = function("tensor", None, text, size, size, ctypes.c_bool, ctypes.c_bool)
         captured = function("captured", None, size, size)
-        around_launch = install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse, captured, addresses["compares_all"])
+        compares_all, is_inner = addresses["compares_all"], addresses["is_inner"]
+        around_launch = install(function("wait", None, size), tensor, ranks_reduced, end_of, refuse, captured, compares_all, is_inner)
         if around_launch is not None:
             kind = ctypes.CFUNCTYPE(None, size, ctypes.c_bool)
             # Kept alive as long as somebody may call it.
