@@ -91,7 +91,7 @@ pub(super) fn read(
 }
 
 fn read_steps(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Steps {
-    is_recorded(reader, node, "steps", unchanged);
+    require_recording(reader, node, "steps", unchanged);
     let mut words = Vec::new();
     let items = reader.list("steps", node).unwrap_or_default();
     if items.is_empty() {
@@ -110,7 +110,7 @@ fn read_steps(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>) -> Ste
 }
 
 /// What the shim records in ranks needs simulated GPUs, on this machine.
-pub(super) fn is_recorded(reader: &Reader<'_>, node: &Node, key: &str, unchanged: Unchanged<'_>) {
+pub(super) fn require_recording(reader: &Reader<'_>, node: &Node, key: &str, unchanged: Unchanged<'_>) {
     if unchanged.cluster.is_none() {
         let help = "it is seen in programs with simulated GPUs: add `cluster: ...`";
         reader.mistake(&node.span, format!("`{key}` without a cluster"), help);
@@ -122,7 +122,7 @@ pub(super) fn is_recorded(reader: &Reader<'_>, node: &Node, key: &str, unchanged
 }
 
 fn read_tensors(reader: &Reader<'_>, node: &Node, unchanged: Unchanged<'_>, relations: &[Relation]) -> Vec<TensorRole> {
-    is_recorded(reader, node, "tensors", unchanged);
+    require_recording(reader, node, "tensors", unchanged);
     if relations.iter().any(|relation| relation.restart.is_some()) {
         let help =
             "each process counts the steps of its optimizers from 1: compare `numbers` or `files` after a restart";

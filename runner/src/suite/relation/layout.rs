@@ -3,7 +3,7 @@
 use model::node::Node;
 
 use super::Unchanged;
-use super::compared::is_recorded;
+use super::compared::require_recording;
 use crate::case::layout::{laid_out, used_nodes, with_nodes, with_ranks};
 use crate::case::relation::{Relation, Restart};
 use crate::case::{Launch, Warm};
@@ -41,7 +41,7 @@ pub(super) fn read(shared: &Shared<'_>, mapping: &Mapping<'_, '_>, unchanged: Un
             let help = "it says that another number of ranks shares the same batch: add `ranks`, `nodes`, `launch` or `reshard`";
             reader.mistake(&node.span, "`batch` without another layout", help);
         }
-        is_recorded(reader, node, "batch", unchanged);
+        require_recording(reader, node, "batch", unchanged);
         reader.choice("batch", node, BATCHES).is_some()
     });
     let is_resharded = restart.as_ref().is_some_and(|restart| restart.reshard.is_some());
