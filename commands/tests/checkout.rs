@@ -17,7 +17,7 @@ echo "$PWD" >> "$CHECKOUT/builds"
 release=$CARGO_TARGET_DIR/release
 escaped=$(printf '%s' "$CHECKOUT" | sed 's/ /\\ /g')
 echo made > "$release/profiles.json"
-for name in ftest fgpu fakegpu-coordinator fakegpu-ptxas fakegpu-smi libfakegpu.so libfakegpu_nccl.so libfakegpu_cuda.so fixture-split; do
+for name in ftest fgpu fakegpu-coordinator fakegpu-ptxas fakegpu-smi libfakegpu.so libfakegpu_nccl.so libfakegpu_cuda.so libfakegpu_date.so fixture-split; do
     printf '#!/bin/sh\necho "$PWD: $*"\n' > "$release/$name"
     chmod +x "$release/$name"
     echo "$release/$name: $escaped/commands/src/main.rs $escaped/profiles $escaped/target/release/profiles.json" \

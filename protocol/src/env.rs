@@ -132,8 +132,8 @@ variables! {
         "What a gap does: `allow` records it, `warn` also names each kernel or call once on stderr (the first 16 of a function), `stop` also fails the launch of a kernel that ftest does not execute with cudaErrorNoKernelImageForDevice, `error` returns NotSupported wherever a gap would be recorded.", Scope::Cluster;
     EVENT_CLOCK = "FAKEGPU_EVENT_CLOCK", "work, wall", "work",
         "What cudaEventElapsedTime returns for a stretch of a stream in which kernels ran from their PTX. `work`: a time that depends only on the kernels, 20 ms each plus a little for their size, so autotuning ends soon and always makes the same choice. `wall`: the time that passed, as for every other stretch.", Scope::Cluster;
-    CLOCK = "FAKEGPU_CLOCK", "real, modeled", "real",
-        "What tells the time. `modeled`: the [time model](clock.md) gives every piece of work on a stream a beginning and an end, and what the program measures, by events or by its own clocks, are the simulated GPUs' times. `real`: this machine's.", Scope::Key("write `clock: modeled`");
+    CLOCK = "FAKEGPU_CLOCK", "real, modeled, fast", "real",
+        "What tells the time. `modeled`: the [time model](clock.md) gives every piece of work on a stream a beginning and an end, and what the program measures, by events or by its own clocks, are the simulated GPUs' times. `real`: this machine's. `fast`: from the first stream of CUDA on, what the program reads by its own clocks passes twice as fast (the [relation](suites.md#holds_under) `clock` does so); nothing waits less.", Scope::Key("write `clock: modeled`");
     STRICT_COMPAT = "FAKEGPU_STRICT_COMPAT", "0 or 1", "1",
         "Refuse cuBLAS datatypes that the profile does not list.", Scope::Cluster;
     PROFILES = "FAKEGPU_PROFILES", "id[:count],id[:count],...", "-",
@@ -199,7 +199,7 @@ variables! {
     SANITIZE = "FAKEGPU_SANITIZE", "races, init, finite, replicas, memory, shared-races, sync, none; several with commas", "races,replicas",
         "What to look for while the program runs: `races` are accesses by two streams to the same memory that nothing orders, `init` are reads of memory that nothing has written, `finite` are operators that return NaN or Inf for finite inputs, `replicas` are parameters, buffers and optimizer state that differ between the ranks of a data-parallel group; `memory`, `shared-races` and `sync` look at kernels. Each is a finding.", Scope::Key("write `sanitize: [races, init]`");
     FRESH_MEMORY = "FAKEGPU_FRESH_MEMORY", "0 to 254", "whatever was there, or 255 under `sanitize: [init]`",
-        "The byte that fills new memory of the GPU, pinned memory and the heap of the process, up to 256 MiB of an allocation. 60 is a small number in every floating-point type but float64.", Scope::Cluster;
+        "The byte that fills new memory of the GPU, pinned memory and the heap of the process, up to 256 MiB of an allocation, and with each call of CUDA 16 KiB of the stack below it. 60 is a small number in every floating-point type but float64.", Scope::Cluster;
     SCHEDULE = "FAKEGPU_SCHEDULE", "a seed, or a seed and the longest delay: 7:5ms", "no delays",
         "Random delays at collectives, in streams, in PyTorch's operators, after waits of the host and at the start of ranks, the same for the same seed.", Scope::Key("write `schedule: {seed: 7}`");
     CLUSTER = "FTEST_CLUSTER", "JSON made by ftest or fgpu", "-",

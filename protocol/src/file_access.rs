@@ -25,6 +25,8 @@ pub struct FileAccess {
 pub struct Noted {
     /// The path, without links: from FTEST_SCRATCH or the working directory if it is below, else absolute.
     pub path: String,
+    /// The function that accessed it: `torch.save`.
+    pub function: String,
     /// Whether the file was written.
     pub writes: bool,
     /// How many collectives the rank had issued when it began, by the name of the process group.

@@ -174,7 +174,7 @@ kinds! {
         example "A batch norm of one's own sums means with `dist.all_reduce(mean)` in the forward pass." in "parity/sums-in-a-loss[bug=batch_norm]"
         hardware "No error: gradients lack what comes from the other ranks, and the model depends on the number of ranks."
         fix "Use `torch.distributed.nn.functional.all_reduce`, or a `torch.autograd.Function` whose backward sums the gradients; sum a detached copy of a number that is only shown.";
-    /// Ranks accessed one file, one of them by `torch.save`, and no collective of a group lies between the accesses; or ranks saved shards of one checkpoint after other numbers of optimizer steps.
+    /// Ranks accessed one file, one of them to write it (`torch.save`, a distributed checkpoint, safetensors), and no collective of a group lies between the accesses; or ranks saved shards of one checkpoint after other numbers of optimizer steps.
     FileConflict "file_conflict"
         example "Each rank saves the model to the same path, since `if rank == 0` is missing." in "calls/files[bug=same]"
         hardware "The file has parts of both ranks, or is read before it is complete: it cannot be loaded, or loads as something else."

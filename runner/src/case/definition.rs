@@ -89,6 +89,8 @@ pub struct Case {
     pub shared: Option<PathBuf>,
     /// Whether its processes start in the reverse order, one a while after the other.
     pub starts_reversed: bool,
+    /// Whether its processes have another date, and a faster clock after their first call of CUDA.
+    pub has_other_clock: bool,
     /// Whether its whole cluster report is compared with another run's.
     pub is_compared: bool,
     /// If set, the case runs twice and the two runs must not differ.

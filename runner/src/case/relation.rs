@@ -54,6 +54,8 @@ pub struct Relation {
     pub reverses_ranks: bool,
     /// The processes start in the reverse order, one a while after the other.
     pub reverses_starts: bool,
+    /// The processes have another date, and a faster clock after the first call of CUDA.
+    pub changes_clock: bool,
     /// When it is killed, to be started again in the same directory.
     pub restart: Option<Restart>,
     /// Where the suite defines it.

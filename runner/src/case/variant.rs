@@ -49,6 +49,7 @@ pub fn variant(case: &Case, relation: &Relation) -> Case {
         reverse_ranks(&mut variant);
     }
     variant.starts_reversed = relation.reverses_starts;
+    variant.has_other_clock = relation.changes_clock;
     variant
 }
 

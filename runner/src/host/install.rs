@@ -15,6 +15,7 @@ pub const VERSION: &str = match option_env!("FTEST_VERSION") {
 const SHIM: &str = "libfakegpu.so";
 const PROXY: &str = "libfakegpu_nccl.so";
 const HYBRID: &str = "libfakegpu_cuda.so";
+const DATE: &str = "libfakegpu_date.so";
 
 /// A part of the installation is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,6 +117,14 @@ impl Install {
     /// [`Missing`].
     pub fn hybrid(&self) -> Result<PathBuf, Missing> {
         self.library("the library of mode hybrid", HYBRID)
+    }
+
+    /// `libfakegpu_date.so`, for the relation `clock`.
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn other_date(&self) -> Result<PathBuf, Missing> {
+        self.library("the library of the relation `clock`", DATE)
     }
 
     fn library(&self, what: &'static str, name: &str) -> Result<PathBuf, Missing> {

@@ -206,6 +206,7 @@ fn expand(shared: &mut Shared<'_>, node: &Node, id: &str, combination: Combinati
         schedule: case_schedule,
         shared: None,
         starts_reversed: false,
+        has_other_clock: false,
         is_compared: deterministic.is_some(),
         deterministic,
         records_steps: holds_under.as_ref().is_some_and(|relations| relations.records_steps()),

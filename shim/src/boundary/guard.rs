@@ -12,7 +12,7 @@ use abi::table::Status;
 use super::{calls, forbidden, gap};
 use crate::process::fork;
 use crate::report::finding;
-use crate::settings;
+use crate::settings::{self, Settings};
 
 /// What a library adds to the guard around its calls.
 pub(crate) struct Rules {
@@ -59,7 +59,8 @@ impl Guard for Rules {
         if is_lost {
             forbidden::in_forked_child(name);
         }
-        let code = if is_lost || settings::get().is_err() {
+        let settings = settings::get();
+        let code = if is_lost || settings.is_err() {
             library.not_initialized()
         } else {
             match (self.admit)(name).map_or_else(|code| code, |()| run(self, name, body)) {
@@ -67,7 +68,11 @@ impl Guard for Rules {
                 code => code,
             }
         };
-        finish(self, code)
+        let code = finish(self, code);
+        if let Ok(Settings { fresh_memory: Some(byte), .. }) = settings {
+            fill_stack(*byte);
+        }
+        code
     }
 
     /// Works in a forked child, too.
@@ -107,6 +112,13 @@ fn finish(rules: &Rules, code: u32) -> u32 {
         (rules.failed)(code);
     }
     code
+}
+
+/// Fills the stack below the call, where the program's next functions have their variables.
+#[cold]
+#[inline(never)]
+fn fill_stack(byte: u8) {
+    std::hint::black_box(&[byte; 16 << 10]);
 }
 
 thread_local! {

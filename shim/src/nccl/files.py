@@ -1,6 +1,8 @@
 def install(here, accessed, most, sleeps):
-    """Notes the files that `torch.save` writes and `torch.load` reads, and how many collectives the rank had issued in each of its
-    groups by then: what orders the accesses of two ranks. The given function records each. False if PyTorch is still being imported."""
+    """Notes the files that `torch.save`, `torch.distributed.checkpoint` and safetensors write and read, and how many collectives the rank
+    had issued in each of its groups by then: what orders the accesses of two ranks. The given function records each. False if PyTorch
+    is still being imported."""
+    import contextlib
     import functools
     import json
     import os
@@ -42,8 +44,9 @@ def install(here, accessed, most, sleeps):
         return path
 
     class Access:
-        def __init__(self, path, writes):
-            self.path, self.writes, self.site, self.began = os.path.abspath(path), writes, here(), position()
+        def __init__(self, path, function, writes):
+            self.path, self.function, self.writes = os.path.abspath(path), function, writes
+            self.site, self.began = here(), position()
 
         def end(self):
             nonlocal noted
@@ -52,6 +55,7 @@ def install(here, accessed, most, sleeps):
             noted += 1
             access = {
                 "path": name_of(self.path),
+                "function": self.function,
                 "writes": self.writes,
                 "began": self.began,
                 "ended": position(),
@@ -61,16 +65,20 @@ def install(here, accessed, most, sleeps):
             }
             accessed(self.site, json.dumps(access).encode())
 
+    def access_to(path, function, writes):
+        try:
+            return Access(path, function, writes)
+        except Exception:
+            # Who opens it refuses what is no path itself.
+            return None
+
     def watch(kind, writes):
         begin, end = kind.__init__, kind.__exit__
 
         @functools.wraps(begin)
         def __init__(self, name, *args):
-            try:
-                access = Access(name, writes or "w" in args[0])
-            except Exception:
-                # PyTorch refuses what is no path itself.
-                access = None
+            is_write = writes or "w" in args[0]
+            access = access_to(name, "torch.save" if is_write else "torch.load", is_write)
             begin(self, name, *args)
             self._ftest_access = access
 
@@ -85,6 +93,67 @@ def install(here, accessed, most, sleeps):
                     access.end()
 
         kind.__init__, kind.__exit__ = __init__, __exit__
+
+    def watch_distributed(module):
+        create = module.FileSystem.create_stream
+
+        @functools.wraps(create)
+        @contextlib.contextmanager
+        def create_stream(self, path, mode):
+            is_write = "w" in mode
+            access = access_to(path, f"torch.distributed.checkpoint.{'save' if is_write else 'load'}", is_write)
+            try:
+                with create(self, path, mode) as stream:
+                    yield stream
+            finally:
+                if access is not None:
+                    access.end()
+
+        module.FileSystem.create_stream = create_stream
+
+    def watch_safetensors(module):
+        serialize, opens = module.serialize_file, module.safe_open
+
+        @functools.wraps(serialize)
+        def serialize_file(tensors, filename, *args, **kwargs):
+            access = access_to(filename, "safetensors.torch.save_file", True)
+            try:
+                return serialize(tensors, filename, *args, **kwargs)
+            finally:
+                if access is not None:
+                    access.end()
+
+        # It maps the file, and reads when it is asked for a tensor.
+        def safe_open(filename, *args, **kwargs):
+            access = access_to(filename, "safetensors.torch.load_file", False)
+            opened = opens(filename, *args, **kwargs)
+            if access is not None:
+                access.end()
+            return opened
+
+        module.serialize_file, module.safe_open = serialize_file, safe_open
+
+    class Later:
+        """Finds modules that the program may import later, and watches them then."""
+
+        def __init__(self, modules):
+            self.modules = modules
+
+        def find_spec(self, name, path, target=None):
+            watch_module = self.modules.pop(name, None)
+            if watch_module is None:
+                return None
+            others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+            spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+            if spec is not None and hasattr(spec.loader, "exec_module"):
+                execute = spec.loader.exec_module
+
+                def exec_module(module):
+                    execute(module)
+                    watch_module(module)
+
+                spec.loader.exec_module = exec_module
+            return spec
 
     def waits(holder, name):
         original = getattr(holder, name, None)
@@ -106,6 +175,10 @@ def install(here, accessed, most, sleeps):
 
     watch(serialization._open_zipfile_writer_file, True)
     watch(serialization._open_file, False)
+    modules = {"torch.distributed.checkpoint.filesystem": watch_distributed, "safetensors.torch": watch_safetensors}
+    for name in [name for name in modules if name in sys.modules]:
+        modules.pop(name)(sys.modules[name])
+    sys.meta_path.insert(0, Later(modules))
     # A rank that sleeps may be looking for a file that says that another one is complete. On the modeled clock, who calls `sleep` matters.
     if sleeps:
         waits(time, "sleep")

@@ -11,7 +11,7 @@ use protocol::launcher::Launcher;
 use crate::call_site;
 use crate::process::python::{Asked, guarded};
 use crate::report::journal;
-use crate::settings;
+use crate::settings::{self, Clock};
 
 const PYTHON: &str = include_str!("files.py");
 
@@ -31,7 +31,7 @@ unsafe extern "C" fn install(_: *mut c_void) -> c_int {
         ("here", here as *const () as usize),
         ("accessed", accessed as *const () as usize),
         ("most", MOST),
-        ("sleeps", usize::from(settings::get().is_ok_and(|settings| !settings.is_clock_modeled))),
+        ("sleeps", usize::from(settings::get().is_ok_and(|settings| settings.clock != Clock::Modeled))),
         ("installed", installed as *const () as usize),
     ];
     // SAFETY: Python calls this function with the GIL held.

@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::lock::Mutex;
 use dataplane::site;
@@ -105,7 +104,7 @@ fn write(
         comm_id: communicator,
         operation: operation.to_owned(),
         site: site.and_then(site::find),
-        made_at_us: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_micros() as u64),
+        made_at_us: Some(now_us()),
     };
     let is_loud =
         || settings::get().is_ok_and(|settings| matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop));
@@ -113,6 +112,14 @@ fn write(
     if !journal::append(&JournalLine::Finding(entry)) && is_loud() {
         eprintln!("{message}");
     }
+}
+
+/// Microseconds since 1970, as the coordinator counts them: the clock of libc may have another date here.
+fn now_us() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is written to.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
 /// How many different findings this process has made.

@@ -53,6 +53,17 @@ pub(crate) enum GemmMode {
     Skip,
 }
 
+/// What tells the program the time (`FAKEGPU_CLOCK`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// This machine.
+    Real,
+    /// This machine, twice as fast where the program measures.
+    Fast,
+    /// The time model.
+    Modeled,
+}
+
 /// Whether PyTorch's operators compute (`FAKEGPU_COMPUTE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Compute {
@@ -116,8 +127,8 @@ pub(crate) struct Settings {
     pub(crate) cluster: Option<ClusterPlan>,
     /// Whether PyTorch's operators compute.
     pub(crate) compute: Compute,
-    /// Whether times are those of the simulated GPUs.
-    pub(crate) is_clock_modeled: bool,
+    /// What tells the program the time.
+    pub(crate) clock: Clock,
     /// Whether choices among numbers that nobody computed are balanced.
     pub(crate) assumes_balance: bool,
     /// The time between two events with kernels in between.
@@ -258,9 +269,13 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         gpus,
         cluster,
         compute,
-        is_clock_modeled: match given(&names::CLOCK) {
-            None => false,
-            Some(value) => clock::WORDS[names::CLOCK.choose(&value, clock::WORDS)?] == clock::MODELED,
+        clock: match given(&names::CLOCK) {
+            None => Clock::Real,
+            Some(value) => match clock::ALL_WORDS[names::CLOCK.choose(&value, clock::ALL_WORDS)?] {
+                clock::MODELED => Clock::Modeled,
+                clock::FAST => Clock::Fast,
+                _ => Clock::Real,
+            },
         },
         assumes_balance: given(&names::ASSUME)
             .map_or(Ok(false), |value| names::ASSUME.choose(&value, &["balanced"]).map(|_| true))?,

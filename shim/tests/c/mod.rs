@@ -336,6 +336,16 @@ fn clock() {
 }
 
 #[test]
+fn fast_clock() {
+    check_in(&[("FAKEGPU_CLOCK", "fast")], "error", &CUDA_13, "fast_clock", &[]);
+}
+
+#[test]
+fn fresh_stack() {
+    check_in(&[("FAKEGPU_FRESH_MEMORY", "60")], "error", &CUDA_13, "fresh_stack", &[]);
+}
+
+#[test]
 fn graphs() {
     check("graphs");
 }

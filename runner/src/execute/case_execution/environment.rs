@@ -44,6 +44,7 @@ impl CaseExecution<'_> {
         let inherit = case.env_inherit.as_deref();
         let builder = EnvironmentBuilder::isolated(&self.context.install, inherit, &case.env_unset, python)
             .directories(&self.scratch, SHARED)?;
+        let builder = if case.has_other_clock { builder.other_date()? } else { builder };
         let Some(cluster) = &case.cluster else { return Ok(self.continued(builder.finish())) };
         let mut environment = builder.gpus(None)?.cluster(cluster).machine(&reports::machine(&self.scratch)).finish();
         environment.set(protocol::env::REPORT_PATH.name, reports::device_report_pattern(&self.scratch));
@@ -56,6 +57,8 @@ impl CaseExecution<'_> {
         }
         if case.is_clock_modeled {
             environment.set(protocol::env::CLOCK.name, protocol::clock::MODELED);
+        } else if case.has_other_clock {
+            environment.set(protocol::env::CLOCK.name, protocol::clock::FAST);
         }
         if let Some(schedule) = &case.schedule {
             environment.set(protocol::env::SCHEDULE.name, schedule.to_string());
@@ -110,7 +113,8 @@ impl CaseExecution<'_> {
             environment.remove(name);
         }
         for (name, value) in &self.case.env {
-            let ours = environment.get(name).filter(|_| is_shared_path(name) && self.case.cluster.is_some());
+            let has_ours = self.case.cluster.is_some() || self.case.has_other_clock;
+            let ours = environment.get(name).filter(|_| is_shared_path(name) && has_ours);
             let mut value = OsString::from(value);
             match ours {
                 // The loader takes the first library that has a symbol: a sanitizer must come before the shim.

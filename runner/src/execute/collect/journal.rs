@@ -189,7 +189,7 @@ fn file_conflict(files::Conflict { access, sentence }: files::Conflict) -> Journ
         kind: FindingKind::FileConflict,
         sentence,
         comm_id: None,
-        operation: if access.noted.writes { "torch.save" } else { "torch.load" }.to_owned(),
+        operation: access.noted.function.clone(),
         site: access.site,
         made_at_us: None,
     }

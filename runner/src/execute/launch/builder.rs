@@ -110,6 +110,16 @@ impl<'a> EnvironmentBuilder<'a> {
         Ok(self)
     }
 
+    /// Gives the processes another date.
+    ///
+    /// # Errors
+    /// [`EnvironmentError::Missing`], [`EnvironmentError::Path`].
+    pub fn other_date(mut self) -> Result<Self, EnvironmentError> {
+        let library = plain_path::for_loader(&self.install.other_date()?).map_err(EnvironmentError::Path)?;
+        self.environment.append("LD_PRELOAD", &library);
+        Ok(self)
+    }
+
     /// Loads the shim `shim`, or the installed one, with its GPUs.
     ///
     /// # Errors

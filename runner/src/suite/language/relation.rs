@@ -15,6 +15,7 @@ pub(crate) const BATCHES: &[&str] = &["same"];
 pub(crate) const WORDS: &[&str] = &[
     "twice",
     "hash-seed",
+    "clock",
     "time-zone",
     "locale",
     "schedule",

@@ -63,6 +63,7 @@ pub(super) fn relation(word: &str, unchanged: Unchanged<'_>) -> Result<Relation,
         schedule: (word == "schedule").then_some(Schedule { seed: 1, jitter }),
         reverses_ranks: word == "rank-order",
         reverses_starts: word == "start-order",
+        changes_clock: word == "clock",
         env: variables(word, unchanged.env, unchanged.env_unset),
         ..Relation::default()
     })

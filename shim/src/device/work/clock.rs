@@ -11,7 +11,7 @@ use timing::work::host;
 
 use crate::process::{program_clock, time_module};
 use crate::report::time;
-use crate::settings;
+use crate::settings::{self, Clock};
 
 /// The host's time. One for all threads of the program: those that submit work wait for each other, as the main thread does for
 /// the one that runs the backward pass.
@@ -35,15 +35,23 @@ thread_local! {
 pub(crate) fn is_modeled() -> bool {
     static MODELED: OnceLock<bool> = OnceLock::new();
     *MODELED.get_or_init(|| {
-        let is_modeled = settings::get().is_ok_and(|settings| settings.is_clock_modeled);
-        if is_modeled {
-            time::tell(host_ns);
-            let clock = time_module::Clock { now: program_ns, slept };
-            time_module::follow(clock);
-            program_clock::follow(clock);
+        let clock = settings::get().map_or(Clock::Real, |settings| settings.clock);
+        match clock {
+            Clock::Real => {}
+            Clock::Fast => follow(time_module::Clock { now: fast_ns, slept: |_| {} }),
+            Clock::Modeled => {
+                time::tell(host_ns);
+                follow(time_module::Clock { now: program_ns, slept });
+            }
         }
-        is_modeled
+        clock == Clock::Modeled
     })
+}
+
+/// Lets the program read this clock.
+fn follow(clock: time_module::Clock) {
+    time_module::follow(clock);
+    program_clock::follow(clock);
 }
 
 /// The host's time.
@@ -56,14 +64,25 @@ pub(crate) fn host_ns() -> u64 {
 /// takes time, so that no stretch is empty.
 pub(crate) fn program_ns(id: libc::clockid_t) -> u64 {
     static STARTS: [OnceLock<u64>; 2] = [const { OnceLock::new() }; 2];
-    let start = STARTS[usize::from(id != libc::CLOCK_REALTIME)].get_or_init(|| {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is written to, and not by libc's function, which asks here.
-        unsafe { libc::syscall(libc::SYS_clock_gettime, id, &raw mut now) };
-        let start = (now.tv_sec as u64 * SECOND + now.tv_nsec as u64).saturating_sub(HOST.load(Ordering::Acquire));
-        start.next_multiple_of(SECOND)
-    });
+    let start = STARTS[usize::from(id != libc::CLOCK_REALTIME)]
+        .get_or_init(|| real_ns(id).saturating_sub(HOST.load(Ordering::Acquire)).next_multiple_of(SECOND));
     start + HOST.fetch_add(READ_NS, Ordering::AcqRel)
+}
+
+/// The same of a clock that runs twice as fast from when it is first asked.
+fn fast_ns(id: libc::clockid_t) -> u64 {
+    static STARTS: [OnceLock<u64>; 2] = [const { OnceLock::new() }; 2];
+    let now = real_ns(id);
+    let start = *STARTS[usize::from(id != libc::CLOCK_REALTIME)].get_or_init(|| now);
+    now + now.saturating_sub(start)
+}
+
+/// A clock of libc: only what the program's executable imports asks here. A library that gives the processes another date is asked.
+fn real_ns(id: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is written to.
+    unsafe { libc::clock_gettime(id, &raw mut now) };
+    now.tv_sec as u64 * SECOND + now.tv_nsec as u64
 }
 
 /// The program has slept for so long.
