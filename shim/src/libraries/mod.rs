@@ -1,5 +1,5 @@
-//! NVIDIA's other libraries. Their handles, versions and texts are real. cuBLAS and cuBLASLt compute; in the others, functions that
-//! compute are stubs: they return the library's own "not supported" and count as gaps. The tables of cuBLAS, cuBLASLt, cuFFT,
+//! NVIDIA's other libraries. Their handles, versions and texts are real. cuBLAS, cuBLASLt and cuFFT compute; in the others, functions
+//! that compute are stubs: they return the library's own "not supported" and count as gaps. The tables of cuBLAS, cuBLASLt, cuFFT,
 //! cuRAND, cuSOLVER, cuSPARSE, NVRTC and nvJitLink contain every name in CUDA 13.5's libraries; the others contain what the
 //! supported PyTorch wheels link, and related calls.
 

@@ -24,7 +24,7 @@ const char *cudnnGetErrorString(int);
 int cudnnPoolingForward(void *, void *, const void *, void *, const void *, const void *, void *, void *);
 int cusolverDnCreate(void **), cusolverDnDestroy(void *), cusolverDnSgetrf(void *, int, int, float *, int, float *, int *, int *);
 int cusparseCreate(void **), cusparseDestroy(void *), cusparseXcsrsort(void *, int, int, int, void *, int *, int *, int *, void *);
-int cufftCreate(int *), cufftDestroy(int), cufftXtExec(int, void *, void *, int);
+int cufftCreate(int *), cufftDestroy(int), cufftXtExec(int, void *, void *, int), cufftXtMalloc(int, void **, int);
 int nvrtcVersion(int *, int *), nvrtcCreateProgram(void **, const char *, const char *, int, const char **, const char **);
 int nvrtcCompileProgram(void *, int, const char **), nvrtcGetProgramLogSize(void *, size_t *);
 int nvrtcGetProgramLog(void *, char *), nvrtcGetPTXSize(void *, size_t *), nvrtcDestroyProgram(void **);
@@ -105,7 +105,8 @@ int main(void) {
     SAME(cusparseXcsrsort(handle, 0, 0, 0, NULL, NULL, NULL, NULL, NULL), 10);
     SAME(cusparseDestroy(handle), 0);
     SAME(cufftCreate(&plan), 0);
-    SAME(cufftXtExec(plan, matrix, matrix, -1), 16);
+    SAME(cufftXtExec(plan, matrix, matrix, -1), 1);
+    SAME(cufftXtMalloc(plan, &handle, 0), 16);
     SAME(cufftDestroy(plan), 0);
     SAME(cufftDestroy(plan), 1);
 

@@ -341,6 +341,13 @@ fn fast_clock() {
 }
 
 #[test]
+fn fft() {
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&[], "allow", cuda, "fft", &[]);
+    }
+}
+
+#[test]
 fn fresh_stack() {
     check_in(&[("FAKEGPU_FRESH_MEMORY", "60")], "error", &CUDA_13, "fresh_stack", &[]);
 }
