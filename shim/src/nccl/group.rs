@@ -399,7 +399,9 @@ impl Launch {
                 }
                 exchange.record();
                 let result = ticket.run(&calls);
-                exchange.deliver();
+                if result.is_ok() {
+                    exchange.deliver();
+                }
                 if let (Some(timed), Ok(latest_ns)) = (&mut timed, &result) {
                     timed.met(*latest_ns, device_us);
                 }
