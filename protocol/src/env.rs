@@ -220,6 +220,8 @@ variables! {
         "Each has a `sitecustomize.py` that runs in a program which imports PyTorch, even if the program's Python looks for none there.", Scope::Ours;
     ASSUME = "FTEST_ASSUME", "`balanced`, set by ftest exec --assume", "-",
         "What choices among numbers that nobody computed turn out to be, when nothing computes: `balanced` chooses everything equally often.", Scope::Ours;
+    SENT = "FTEST_SENT", "a directory, set by ftest exec --preflight", "-",
+        "Where the ranks of a job that are run one after the other record what they send, for those that follow.", Scope::Ours;
     COOKIE = "FTEST_CASE_COOKIE", "text made by ftest", "-",
         "Marks every process of a case, so none outlives it.", Scope::Ours;
     AGENT_TOKEN = "FTEST_AGENT_TOKEN", "text of 16 to 1024 bytes", "-",

@@ -1,12 +1,23 @@
-"""Lets a PyTorch program be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form
-immediately."""
+"""Lets a PyTorch program be one rank of a job without the others, for `ftest exec --as-rank`: its process groups form immediately. A
+preflight runs ranks one after the other; then what goes through a store or through a group without NCCL comes from those before."""
 
 import ctypes
+import functools
+import hashlib
 import os
 import sys
 
-# Size of an ncclUniqueId, which here identifies nobody.
+# Size of an ncclUniqueId.
 UNIQUE_ID_BYTES = 128
+# The most that is kept of one value.
+ROOM = 1 << 20
+# Of the functions that move tensors, after the tensor.
+PARAMETERS = {
+    "broadcast": ("src", "group", "async_op", "group_src"),
+    "scatter": ("scatter_list", "src", "group", "async_op", "group_src"),
+    "isend": ("dst", "group", "tag", "group_dst"),
+    "irecv": ("src", "group", "tag", "group_src"),
+}
 
 
 def begin(torch):
@@ -17,9 +28,10 @@ def begin(torch):
     # The package has a function of the module's name.
     rendezvous = sys.modules["torch.distributed.rendezvous"]
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    exchange = Exchange(torch, rank)
 
     class Store(torch.distributed.Store):
-        """Holds what this rank puts there. Values from other ranks are empty, or an id of nobody; it waits for nothing."""
+        """Holds what this rank puts there, and what ranks did that ran before. Other values are an id of nobody; it waits for nothing."""
 
         # C++ alone would not keep the methods alive.
         kept = []
@@ -30,10 +42,24 @@ def begin(torch):
             self.kept.append(self)
 
         def set(self, key, value):
-            self.values[key] = value.encode() if isinstance(value, str) else bytes(value)
+            self.values[key] = value = value.encode() if isinstance(value, str) else bytes(value)
+            exchange.send(f"store {key}", value)
+            exchange.name_communicator(value, key)
 
         def get(self, key):
-            return self.values.get(key, bytes(UNIQUE_ID_BYTES))
+            value = self.values.get(key)
+            if value is None:
+                value = exchange.receive(f"store {key}", -1)
+            if value is None:
+                # Of the size of an id, and the same on all ranks.
+                value = hashlib.sha512(key.encode()).digest() * (UNIQUE_ID_BYTES // 64)
+                place = exchange.user_line()
+                if place:
+                    exchange.misses(
+                        f"the value of `{key}` in the store is read at {place}, and no rank that was run before this one has set it"
+                    )
+            exchange.name_communicator(value, key)
+            return value
 
         def add(self, key, amount):
             # If ranks count themselves, the others count as having been there.
@@ -47,7 +73,7 @@ def begin(torch):
             return self.values[key]
 
         def check(self, keys):
-            return all(key in self.values for key in keys)
+            return all(key in self.values or exchange.receive(f"store {key}", -1) is not None for key in keys)
 
         def wait(self, keys, timeout=None):
             pass
@@ -114,3 +140,139 @@ def begin(torch):
 
     replace("init_process_group", True)
     replace("new_group", False)
+    if os.environ.get("FTEST_SENT"):
+        exchange.follow(distributed_c10d)
+
+
+class Exchange:
+    """What this rank sends without NCCL, and what ranks sent that a preflight ran before. Without a preflight nothing is recorded."""
+
+    def __init__(self, torch, rank):
+        self.torch, self.rank = torch, rank
+        self.installed = os.path.dirname(torch.__file__) + os.sep
+        self.counts, self.members = {}, {}
+        self.shim = ctypes.CDLL(None)
+        self.shim.ftest_receives.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
+        self.shim.ftest_receives.restype = ctypes.c_int64
+        self.shim.ftest_sends.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+
+    def name_communicator(self, value, key):
+        """Of what PyTorch passes in a store, an id of NCCL has this size."""
+        if len(value) == UNIQUE_ID_BYTES:
+            # `default_pg/0//1//cuda//1/nccl_storekey_0` belongs to the group `1`.
+            parts = key.split("//")
+            ranks = self.members.get(parts[1], self.members.get("0", [])) if len(parts) > 1 else []
+            numbers = (ctypes.c_uint32 * max(len(ranks), 1))(*ranks)
+            self.shim.ftest_communicator_is(value, key.encode(), numbers, ctypes.c_size_t(len(ranks)))
+
+    def send(self, name, value):
+        self.shim.ftest_sends(name.encode(), value, len(value))
+
+    def receive(self, name, sender):
+        room = ctypes.create_string_buffer(ROOM)
+        count = self.shim.ftest_receives(name.encode(), sender, room, ROOM)
+        return room.raw[:count] if 0 <= count <= ROOM else None
+
+    def misses(self, sentence):
+        self.shim.ftest_misses(sentence.encode())
+
+    def numbered(self, name):
+        self.counts[name] = number = self.counts.get(name, -1) + 1
+        return f"{name} {number}"
+
+    def give(self, group, name, tensor):
+        name = self.numbered(f"group {group.group_name}: {name}")
+        if tensor.nbytes <= ROOM:
+            data = tensor.detach().contiguous()
+            self.send(name, ctypes.string_at(data.data_ptr(), data.nbytes))
+
+    def take(self, group, name, sender, tensor):
+        data = self.receive(self.numbered(f"group {group.group_name}: {name}"), sender)
+        with self.torch.no_grad():
+            if data is not None and len(data) == tensor.nbytes:
+                if data:
+                    tensor.copy_(self.torch.frombuffer(bytearray(data), dtype=tensor.dtype).view(tensor.shape))
+                return
+            if tensor.is_floating_point() or tensor.is_complex():
+                return
+            # So that two runs agree.
+            tensor.zero_()
+        self.misses(
+            f"{name.split()[0]}{self.line()} on the CPU gets nothing: rank {sender} was not run before this one, or sent something else"
+        )
+
+    def is_users(self, frame):
+        file = frame.f_code.co_filename
+        return not file.startswith((self.installed, "<frozen"))
+
+    def user_line(self):
+        """The line that calls the caller's function, if it is not PyTorch's."""
+        frame = sys._getframe(2)
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}" if self.is_users(frame) else None
+
+    def line(self):
+        frame = sys._getframe(1)
+        while frame is not None and not self.is_users(frame):
+            frame = frame.f_back
+        return f" at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+
+    def follow(self, module):
+        """Calls of tensors that are not on a GPU go through `fake` groups, which move nothing."""
+        rank = self.rank
+
+        def members(group):
+            return module.get_process_group_ranks(group)
+
+        def follow_call(name, move):
+            body = getattr(module, name)
+
+            @functools.wraps(body)
+            def call(tensor, *arguments, **named):
+                result = body(tensor, *arguments, **named)
+                values = dict(zip(PARAMETERS[name], arguments)) | named
+                is_here = isinstance(tensor, self.torch.Tensor) and tensor.device.type == "cpu"
+                if is_here and not module._rank_not_in_group(values.get("group")):
+                    move(tensor, module._group_or_default_group(values.get("group")), values)
+                return result
+
+            setattr(module, name, call)
+            setattr(self.torch.distributed, name, call)
+
+        def other(group, values, name, default=None):
+            if values.get(f"group_{name}") is not None:
+                return members(group)[values[f"group_{name}"]]
+            return default if values.get(name) is None else values[name]
+
+        def broadcast(tensor, group, values):
+            root = other(group, values, "src", 0)
+            if root == rank:
+                self.give(group, f"broadcast from {root}", tensor)
+            else:
+                self.take(group, f"broadcast from {root}", root, tensor)
+
+        def scatter(tensor, group, values):
+            root = other(group, values, "src", 0)
+            if root == rank:
+                for receiver, part in zip(members(group), values.get("scatter_list") or []):
+                    self.give(group, f"scatter from {root} to {receiver}", part)
+            else:
+                self.take(group, f"scatter from {root} to {rank}", root, tensor)
+
+        def isend(tensor, group, values):
+            self.give(group, f"send from {rank} to {other(group, values, 'dst')}", tensor)
+
+        def irecv(tensor, group, values):
+            sender = other(group, values, "src")
+            if sender is not None:
+                self.take(group, f"send from {sender} to {rank}", sender, tensor)
+
+        for operation in (broadcast, scatter, isend, irecv):
+            follow_call(operation.__name__, operation)
+
+        helper = module._new_process_group_helper
+
+        def keep_members(group_size, group_rank, global_ranks_in_group, backend, store, group_name, *arguments, **named):
+            self.members[str(group_name)] = list(global_ranks_in_group) or list(range(group_size))
+            return helper(group_size, group_rank, global_ranks_in_group, backend, store, group_name, *arguments, **named)
+
+        module._new_process_group_helper = keep_members

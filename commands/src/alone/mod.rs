@@ -28,10 +28,10 @@ const WARNING: &str = "the other ranks did not exist: shapes, memory and calls a
 #[derive(Args, Clone, Debug)]
 pub struct AloneArgs {
     /// Run as this rank of a job whose other ranks do not exist, and list the collectives that it calls
-    #[arg(long, value_name = "RANK", requires = "size", help_heading = "One rank alone")]
+    #[arg(long, value_name = "RANK", requires = "size", group = "ranks_alone", help_heading = "One rank alone")]
     pub as_rank: Option<u32>,
     /// The number of ranks of that job
-    #[arg(id = "size", long = "of", value_name = "N", requires = "as_rank", help_heading = "One rank alone")]
+    #[arg(id = "size", long = "of", value_name = "N", requires = "ranks_alone", help_heading = "One rank alone")]
     pub of: Option<u32>,
     /// Write what it called to this file as JSON
     #[arg(
@@ -75,8 +75,22 @@ impl Alone {
         if rank >= size {
             return Err(format!("--as-rank {rank} --of {size}: ranks count from 0 to {}", size.saturating_sub(1)));
         }
-        let per_node = plan.nodes.first().map_or(1, |node| node.gpus.len() as u32).max(1);
-        Ok(Some(Alone { rank, size, per_node }))
+        Ok(Some(Alone::new(rank, size, Alone::per_node(plan))))
+    }
+
+    /// Rank `rank` of `size`, on nodes of `per_node` ranks.
+    pub(super) fn new(rank: u32, size: u32, per_node: u32) -> Alone {
+        Alone { rank, size, per_node }
+    }
+
+    /// Its rank.
+    pub(super) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks a node has: as many as the first one of `plan`.
+    pub(super) fn per_node(plan: &ClusterPlan) -> u32 {
+        plan.nodes.first().map_or(1, |node| node.gpus.len() as u32).max(1)
     }
 
     /// Sets the variables that torchrun would set, and lets groups form without the other ranks.

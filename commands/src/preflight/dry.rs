@@ -21,13 +21,20 @@ pub(crate) struct Dry<'a> {
     assumed: Option<&'a str>,
     /// Whether the command's stdout is shown; true only for the first run.
     pub(crate) shows_output: bool,
+    /// Where a rank that is run without the others finds what those before it sent, and records what it sends.
+    sent: Option<&'a Path>,
     seen: RefCell<Result<Observed, String>>,
 }
 
 impl<'a> Dry<'a> {
-    /// Settings for a run with `probe`.
-    pub(super) fn new(probe: Option<&'a Probe>, assumed: Option<&'a str>, shows_output: bool) -> Dry<'a> {
-        Dry { probe, assumed, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
+    /// Settings for a run.
+    pub(super) fn new(
+        probe: Option<&'a Probe>,
+        assumed: Option<&'a str>,
+        shows_output: bool,
+        sent: Option<&'a Path>,
+    ) -> Dry<'a> {
+        Dry { probe, assumed, shows_output, sent, seen: RefCell::new(Err("the command was not run".to_owned())) }
     }
 
     /// Sets the variables that let the command run without computing and be watched.
@@ -45,6 +52,10 @@ impl<'a> Dry<'a> {
             environment.set(variable.name, value);
         }
         environment.set(env::REPORT_PATH.name, reports::device_report_pattern(scratch));
+        if let Some(sent) = self.sent {
+            std::fs::create_dir_all(sent)?;
+            environment.set(env::SENT.name, sent);
+        }
         if let Some(assumed) = self.assumed {
             environment.set(env::ASSUME.name, assumed);
         }

@@ -6,11 +6,15 @@ pub(super) mod dry;
 mod observed;
 pub(super) mod options;
 mod probe;
+mod ranks;
 mod report;
 mod rules;
+mod size;
+mod table;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 
 use protocol::clock;
 use protocol::plan::ClusterPlan;
@@ -21,10 +25,15 @@ use super::exec::{self, ExecArgs, ExecPlan, Trouble};
 use dry::Dry;
 use observed::Observed;
 use probe::Probe;
-use report::{Outcome, Preflight, Probed, Row, Run};
-use rules::{Growth, Verdict};
+use ranks::Ranks;
+use report::{Preflight, Probed, Row, Run};
+use rules::{Growth, Outcome, Verdict};
+use runner::execute::run::scratch::{self, RunDirectory};
 use runner::host::{output, whole_file};
 use runner::verdict::exit_code::ExitCode;
+
+/// Where ranks record what they send, in a directory of their runs.
+const SENT: &str = "sent";
 
 /// Maximum number of runs to find the smallest GPU.
 const SMALLEST_RUNS: usize = 4;
@@ -54,8 +63,8 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
             targets.push(known.clone());
         }
     }
-    let alone = Alone::from_arguments(&arguments.alone, &base).map_err(Trouble::usage)?;
-    let mut session = Session { arguments, base, alone, probes, runs: Vec::new() };
+    let ranks = Ranks::from_arguments(&arguments.alone, options, &base).map_err(Trouble::usage)?;
+    let mut session = Session { arguments, base, ranks, probes, runs: Vec::new() };
     if let Some(code) = session.ask(&targets)? {
         return Ok(code);
     }
@@ -83,7 +92,8 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
 struct Session<'a> {
     arguments: &'a ExecArgs,
     base: ClusterPlan,
-    alone: Option<Alone>,
+    /// The ranks that are run one after the other; if `None`, the command starts them all.
+    ranks: Option<Ranks>,
     probes: Vec<Probe>,
     runs: Vec<(Run, Observed)>,
 }
@@ -100,10 +110,7 @@ impl Session<'_> {
         for plan in plans {
             let at = self.run(&plan, first.as_ref())?;
             let code = self.runs[at].0.exit_code;
-            if [ExitCode::HungUp, ExitCode::Interrupted, ExitCode::Quit, ExitCode::Terminated]
-                .map(|code| code as i32)
-                .contains(&code)
-            {
+            if is_stopped(code) {
                 return Ok(Some(code));
             }
         }
@@ -119,26 +126,95 @@ impl Session<'_> {
         plan
     }
 
-    /// Runs the command once; returns its index among the runs.
+    /// Runs the command once, or each of the ranks once; returns the index among the runs.
     fn run(&mut self, plan: &ClusterPlan, probe: Option<&Probe>) -> Result<usize, Trouble> {
         let mut gpus: Vec<&str> = plan.gpus().into_iter().map(|(_, id)| id).collect();
         gpus.sort_unstable();
         gpus.dedup();
         let gpu = gpus.join(",");
+        let executions = match &self.ranks {
+            None => vec![self.execute(plan, probe, &gpu, None)?],
+            Some(ranks) => {
+                let record = RunDirectory::make().map_err(Trouble::infra)?;
+                let sent = record.path().join(SENT);
+                let executions = self.execute_ranks(plan, probe, &gpu, ranks, &sent);
+                scratch::remove(&sent);
+                record.leave();
+                executions?
+            }
+        };
+        let seen = Observed::from_executions(executions);
+        let capacity = seen.largest().map_or(0, |device| device.capacity_bytes);
+        let run = Run {
+            gpu,
+            probe: probe.map(Probe::words),
+            exit_code: seen.code,
+            outcome: seen.outcome,
+            needed_bytes: seen.need().total(capacity),
+            ranks: seen.ranks.clone(),
+            uses: seen.uses.clone(),
+            not_simulated: seen.gaps.clone(),
+            trouble: seen.trouble.clone(),
+            doubts: seen.doubts.clone(),
+            numbers_read: seen.numbers.clone(),
+        };
+        self.runs.push((run, seen));
+        Ok(self.runs.len() - 1)
+    }
+
+    /// Runs the command as each of the ranks, which record in `sent` what they send. A signal ends it.
+    fn execute_ranks(
+        &self,
+        plan: &ClusterPlan,
+        probe: Option<&Probe>,
+        gpu: &str,
+        ranks: &Ranks,
+        sent: &Path,
+    ) -> Result<Vec<Observed>, Trouble> {
+        let mut executions = Vec::new();
+        for (alone, is_asked_for) in ranks.in_order() {
+            let rank = OneRank { alone, is_asked_for, stage: ranks.stage(alone.rank()), sent };
+            let seen = self.execute(plan, probe, gpu, Some(&rank))?;
+            // The others would lack what it did not come to send.
+            let is_last = is_stopped(seen.code) || (!is_asked_for && seen.outcome == Outcome::Failed);
+            executions.push(seen);
+            if is_last {
+                break;
+            }
+        }
+        Ok(executions)
+    }
+
+    /// Runs the command once, if `rank` is given as that rank of a job without the others.
+    fn execute(
+        &self,
+        plan: &ClusterPlan,
+        probe: Option<&Probe>,
+        gpu: &str,
+        rank: Option<&OneRank<'_>>,
+    ) -> Result<Observed, Trouble> {
+        let is_first = self.runs.is_empty();
         let value = probe.map(|probe| format!(", {}", probe.words())).unwrap_or_default();
+        let whose = match rank {
+            None => String::new(),
+            Some(OneRank { alone, is_asked_for: true, .. }) => format!(", rank {}", alone.rank()),
+            Some(_) => ", rank 0, for what the others get from it".to_owned(),
+        };
         let is_modeled = self.arguments.clock.as_deref() == Some(clock::MODELED);
-        let times = match self.runs.is_empty() {
+        let times = match is_first {
             true if is_modeled => ", and times that the program prints are modeled",
             true => ", and times that the program prints mean nothing",
             false => "",
         };
-        eprintln!("ftest exec: preflight on {gpu}{value}; nothing large is computed{times}");
+        eprintln!("ftest exec: preflight on {gpu}{value}{whose}; nothing large is computed{times}");
         let command: Vec<OsString> = match probe {
             Some(probe) => self.arguments.command.iter().map(|word| probe.put_into(word)).collect(),
             None => self.arguments.command.clone(),
         };
-        let dry = Dry::new(probe, self.arguments.preflight.assume.as_deref(), self.runs.is_empty());
-        let code = exec::run_plan(&ExecPlan {
+        let shows_output = is_first && rank.is_none_or(|rank| rank.is_asked_for);
+        let assumed = self.arguments.preflight.assume.as_deref();
+        let dry = Dry::new(probe, assumed, shows_output, rank.map(|rank| rank.sent));
+        exec::run_plan(&ExecPlan {
             program: exec::PROGRAM,
             plan,
             transport: self.arguments.transport,
@@ -150,30 +226,14 @@ impl Session<'_> {
             faults: &[],
             sanitize: None,
             dry: Some(&dry),
-            alone: self.alone.as_ref(),
+            alone: rank.map(|rank| &rank.alone),
             alone_report: None,
         })?;
-        let seen = dry.into_seen().map_err(Trouble::infra)?;
-        let outcome = match code {
-            0 => Outcome::Completed,
-            _ if seen.is_out_of_memory() => Outcome::OutOfMemory,
-            _ => Outcome::Failed,
-        };
-        let capacity = seen.largest().map_or(0, |device| device.capacity_bytes);
-        let run = Run {
-            gpu,
-            probe: probe.map(Probe::words),
-            exit_code: code,
-            outcome,
-            needed_bytes: seen.need().total(capacity),
-            uses: seen.uses.clone(),
-            not_simulated: seen.gaps.clone(),
-            trouble: seen.trouble.clone(),
-            doubts: seen.doubts.clone(),
-            numbers_read: seen.numbers.clone(),
-        };
-        self.runs.push((run, seen));
-        Ok(self.runs.len() - 1)
+        let mut seen = dry.into_seen().map_err(Trouble::infra)?;
+        if let Some(rank) = rank {
+            seen.ranks.push(seen.rank(rank.alone.rank(), rank.stage, rank.is_asked_for));
+        }
+        Ok(seen)
     }
 
     /// A completed run of the first probe: the one with the most memory, and so the least memory pressure.
@@ -338,6 +398,22 @@ impl Session<'_> {
         }
         rows
     }
+}
+
+/// A rank that is run by itself.
+struct OneRank<'a> {
+    alone: Alone,
+    is_asked_for: bool,
+    /// Its pipeline stage, if it is known.
+    stage: Option<u32>,
+    /// Where the ranks record what they send.
+    sent: &'a Path,
+}
+
+/// Whether a command that ended with `code` was ended by a person or a service, who does not wait for the rest.
+fn is_stopped(code: i32) -> bool {
+    let codes = [ExitCode::HungUp, ExitCode::Interrupted, ExitCode::Quit, ExitCode::Terminated];
+    codes.map(|code| code as i32).contains(&code)
 }
 
 /// The models that can be bought and have their own memory.

@@ -7,8 +7,8 @@ use protocol::device_report::{DeviceReport, Tally, UnknownRead};
 use runner::execute::collect::{gaps, reports};
 use serde::{Deserialize, Serialize};
 
-use super::doubt::{Doubt, Reason};
-use super::rules::Need;
+use super::doubt::{self, Doubt, Reason};
+use super::rules::{Need, Outcome, Verdict};
 
 /// Where `watch.py` writes within a run's scratch directory.
 pub(super) fn directory(scratch: &Path) -> PathBuf {
@@ -51,6 +51,19 @@ pub(super) struct Refused {
     pub(super) backward: bool,
 }
 
+/// What was held at the peak, by purpose, bytes as the program requested them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ByPurpose {
+    /// Of modules and of optimizers, which may have copies of their own.
+    pub(super) parameters: u64,
+    /// Also where Megatron keeps them (`main_grad`).
+    pub(super) gradients: u64,
+    /// The tensors in an optimizer's `state`.
+    pub(super) optimizer_state: u64,
+    /// Everything else: activations, buffers of communication, workspaces, and what was not known to be one of the above.
+    pub(super) other: u64,
+}
+
 /// PyTorch's allocator on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Allocator {
@@ -69,6 +82,9 @@ pub(super) struct Allocator {
     /// Allocations live at the peak, by line, largest first.
     #[serde(default)]
     pub(super) at_peak: Vec<Line>,
+    /// The same by purpose; `None` if no parameters were seen.
+    #[serde(default)]
+    pub(super) by_purpose: Option<ByPurpose>,
     /// False if there were more events than are kept, so the true peak may differ.
     #[serde(default)]
     pub(super) history_is_whole: bool,
@@ -86,9 +102,6 @@ struct Watched {
     /// Why it did not train, if it was about to.
     #[serde(default)]
     untrained: Option<String>,
-    /// Where the program decides by numbers that nobody computed.
-    #[serde(default)]
-    decisions: Vec<String>,
     devices: Vec<Allocator>,
 }
 
@@ -97,6 +110,9 @@ struct Watched {
 pub(super) struct Use {
     /// Its global rank, if it has one.
     pub(super) rank: Option<u32>,
+    /// Which of the command's executions it was in: ranks that are run one after the other are not on one GPU.
+    #[serde(skip)]
+    pub(super) execution: usize,
     /// The GPU.
     pub(super) uuid: String,
     /// Its profile.
@@ -111,11 +127,38 @@ pub(super) struct Use {
     pub(super) torch: Option<Allocator>,
 }
 
+/// One rank of a job that was run without the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct RankRun {
+    /// The rank.
+    pub(super) rank: u32,
+    /// Its pipeline stage, if `--stages` says how many there are.
+    pub(super) stage: Option<u32>,
+    /// False: it ran only because others get what it sends.
+    pub(super) is_asked_for: bool,
+    /// The command's exit code.
+    pub(super) exit_code: i32,
+    /// How it ended.
+    pub(super) outcome: Outcome,
+    /// Whether it fits.
+    pub(super) verdict: Verdict,
+    /// Bytes that a GPU of this size must have, including the context. A lower bound if it ran out of memory.
+    pub(super) needed_bytes: u64,
+    /// Free memory that remains. Unknown if it did not end with 0.
+    pub(super) headroom_bytes: Option<i64>,
+    /// Why it may not show what the program needs.
+    pub(super) doubts: Vec<Doubt>,
+}
+
 /// What a run left.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observed {
     /// The command's exit code.
     pub(super) code: i32,
+    /// How it ended.
+    pub(super) outcome: Outcome,
+    /// The ranks, if they were run one after the other.
+    pub(super) ranks: Vec<RankRun>,
     /// Use of each GPU by each process, by rank.
     pub(super) uses: Vec<Use>,
     /// PyTorch's version, if there is one.
@@ -179,9 +222,6 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
                 format!("nobody could watch PyTorch's allocator in {whose}: its Python did not run ftest's code");
             doubt(Reason::Unwatched, sentence);
         }
-        for decision in of_torch.iter().flat_map(|watched| &watched.decisions) {
-            doubt(Reason::UnknownNumbers, format!("in {whose}, {decision}"));
-        }
         if let Some(why) = of_torch.as_ref().and_then(|watched| watched.untrained.as_ref()) {
             doubt(Reason::Untrained, format!("{whose} did not train: {why}"));
         }
@@ -199,6 +239,7 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
                 of_torch.as_ref().and_then(|watched| watched.devices.iter().find(|at| at.index == device.index));
             observed.uses.push(Use {
                 rank: report.measured.rank,
+                execution: 0,
                 uuid: device.uuid.clone(),
                 profile: device.gpu_profile.id.clone(),
                 capacity_bytes: device.total_memory,
@@ -212,12 +253,86 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     observed.trouble.dedup();
     observed.doubts.sort();
     observed.doubts.dedup();
+    observed.outcome = match code {
+        0 => Outcome::Completed,
+        _ if observed.is_out_of_memory() => Outcome::OutOfMemory,
+        _ => Outcome::Failed,
+    };
     Ok(observed)
 }
 
 impl Observed {
+    /// What the executions of one run left, each of one rank if there are several. Ranks that were not asked for say only what failed.
+    pub(super) fn from_executions(mut executions: Vec<Observed>) -> Observed {
+        if executions.len() == 1 {
+            return executions.remove(0);
+        }
+        let is_asked_for = |seen: &Observed| seen.ranks.iter().any(|rank| rank.is_asked_for);
+        let mut whole = Observed::default();
+        let ended = |outcome| executions.iter().filter(move |seen| seen.outcome == outcome);
+        let failed = ended(Outcome::Failed).chain(ended(Outcome::OutOfMemory).filter(|seen| is_asked_for(seen))).next();
+        (whole.code, whole.outcome) = failed.map_or_else(Default::default, |seen| (seen.code, seen.outcome));
+        // Where one rank certainly has too little memory, the job does, whatever else is in doubt.
+        let certain = ended(Outcome::OutOfMemory).find(|seen| is_asked_for(seen) && seen.is_certain());
+        let judged: Vec<bool> = executions
+            .iter()
+            .map(|seen| is_asked_for(seen) && certain.is_none_or(|certain| std::ptr::eq(certain, seen)))
+            .collect();
+        for (execution, (seen, judged)) in executions.into_iter().zip(judged).enumerate() {
+            let is_asked_for = is_asked_for(&seen);
+            whole.ranks.extend(seen.ranks);
+            whole.torch = whole.torch.or(seen.torch);
+            whole.architectures = if whole.architectures.is_empty() { seen.architectures } else { whole.architectures };
+            if judged {
+                whole.doubts.extend(seen.doubts);
+            }
+            if is_asked_for {
+                whole.uses.extend(seen.uses.into_iter().map(|device| Use { execution, ..device }));
+                whole.gaps.extend(seen.gaps);
+                whole.trouble.extend(seen.trouble);
+                whole.numbers.extend(seen.numbers);
+            }
+        }
+        for list in [&mut whole.gaps, &mut whole.trouble] {
+            list.sort();
+            list.dedup();
+        }
+        whole
+    }
+
+    /// Its verdict for the GPU that it used most.
+    fn verdict(&self) -> Verdict {
+        let verdict = match self.outcome {
+            Outcome::Completed => Verdict::Fits,
+            Outcome::OutOfMemory => Verdict::DoesNotFit,
+            Outcome::Failed => Verdict::Unsure,
+        };
+        doubt::with(&self.doubts, verdict)
+    }
+
+    fn is_certain(&self) -> bool {
+        self.verdict() != Verdict::Unsure
+    }
+
+    /// What the report says of it as the run of `rank` alone.
+    pub(super) fn rank(&self, rank: u32, stage: Option<u32>, is_asked_for: bool) -> RankRun {
+        let (outcome, capacity) = (self.outcome, self.largest().map_or(0, |device| device.capacity_bytes));
+        let needed_bytes = self.need().total(capacity);
+        RankRun {
+            rank,
+            stage,
+            is_asked_for,
+            exit_code: self.code,
+            outcome,
+            verdict: self.verdict(),
+            needed_bytes,
+            headroom_bytes: (outcome == Outcome::Completed).then_some(capacity as i64 - needed_bytes as i64),
+            doubts: self.doubts.clone(),
+        }
+    }
+
     /// Whether it ended because a GPU ran out of memory; an error that the program survived does not count.
-    pub(super) fn is_out_of_memory(&self) -> bool {
+    fn is_out_of_memory(&self) -> bool {
         let gave_up = |device: &Use| match &device.torch {
             Some(allocator) => allocator.ooms > 0,
             None => device.refused_calls > 0,
@@ -227,9 +342,9 @@ impl Observed {
 
     /// What it needed of the GPU that it used most.
     pub(super) fn need(&self) -> Need {
-        let mut needs: BTreeMap<&str, Need> = BTreeMap::new();
+        let mut needs: BTreeMap<(usize, &str), Need> = BTreeMap::new();
         for device in &self.uses {
-            let need = needs.entry(&device.uuid).or_default();
+            let need = needs.entry((device.execution, &device.uuid)).or_default();
             need.contexts += 1;
             need.reserved += device.taken_peak;
             need.live = need.live.max(device.torch.as_ref().map_or(device.taken_peak, |torch| torch.allocated_peak));
@@ -300,6 +415,50 @@ mod tests {
         let sentence = "in rank 16, the host reads a size, 2 times".to_owned();
         assert_eq!(observed.doubts, [Doubt { reason: Reason::UnknownNumbers, sentence }]);
         assert_eq!(observed.numbers, ["in rank 16, the host reads a loss, 2 times"]);
+    }
+
+    /// What a rank left that ended with `code`, took 100 bytes more than its number from a GPU, and was refused more if it is `refused`.
+    fn of_rank(rank: u32, code: i32, is_refused: bool, is_doubted: bool, is_asked_for: bool) -> Observed {
+        let scratch = tempfile::tempdir().unwrap();
+        report(scratch.path(), 7, vec![device(0, "GPU-a", 100 + u64::from(rank), u64::from(is_refused))]);
+        let mut observed = read(scratch.path(), code).unwrap();
+        if is_doubted {
+            observed.doubts.push(Doubt { reason: Reason::UnknownNumbers, sentence: format!("in rank {rank}") });
+        }
+        observed.ranks.push(observed.rank(rank, None, is_asked_for));
+        observed
+    }
+
+    #[test]
+    fn ranks_that_run_one_after_the_other_make_one_run() {
+        let fits = |rank| of_rank(rank, 0, false, false, true);
+        let sentences = |seen: &Observed| seen.doubts.iter().map(|doubt| doubt.sentence.clone()).collect::<Vec<_>>();
+        let whole = Observed::from_executions(vec![fits(0), fits(16), fits(8)]);
+        assert_eq!((whole.code, whole.outcome), (0, Outcome::Completed));
+        assert_eq!(whole.need(), Need { contexts: 1, reserved: 116, live: 116 }, "each has a GPU of its own");
+        assert_eq!(whole.ranks.iter().map(|run| run.rank).collect::<Vec<_>>(), [0, 16, 8]);
+
+        // A rank that ran only as a donor is not judged, unless it failed.
+        let donor = |code, is_refused| of_rank(0, code, is_refused, true, false);
+        for (code, is_refused, outcome) in
+            [(0, false, Outcome::Completed), (1, true, Outcome::Completed), (1, false, Outcome::Failed)]
+        {
+            let whole = Observed::from_executions(vec![donor(code, is_refused), fits(16)]);
+            assert_eq!((whole.outcome, whole.uses.len()), (outcome, 1));
+            assert_eq!(sentences(&whole), [""; 0]);
+        }
+
+        let (short, doubted) = (|| of_rank(8, 1, true, false, true), || of_rank(16, 0, false, true, true));
+        let whole = Observed::from_executions(vec![fits(0), short(), doubted()]);
+        assert_eq!(
+            (whole.outcome, sentences(&whole)),
+            (Outcome::OutOfMemory, vec![]),
+            "one rank certainly does not fit"
+        );
+        let unsure = Observed::from_executions(vec![fits(0), of_rank(8, 1, true, true, true), doubted()]);
+        assert_eq!((unsure.outcome, sentences(&unsure).len()), (Outcome::OutOfMemory, 2));
+        let failed = Observed::from_executions(vec![short(), of_rank(16, 3, false, false, true)]);
+        assert_eq!((failed.outcome, failed.code), (Outcome::Failed, 3), "nobody knows what it would have needed");
     }
 
     #[test]

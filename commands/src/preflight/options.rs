@@ -22,6 +22,20 @@ pub struct PreflightArgs {
     /// Also run on smaller GPUs, until the smallest on which it fits is found
     #[arg(long, requires = "preflight", help_heading = "Preflight")]
     pub smallest: bool,
+    /// Run these ranks of a job (--of), one after the other, each with what rank 0 and the ranks before it send: numbers, `first`,
+    /// `middle`, `last`, separated by commas; or `each-stage`, the first rank of each of --stages
+    #[arg(
+        long,
+        value_name = "RANK,...",
+        value_delimiter = ',',
+        requires_all = ["preflight", "size"],
+        group = "ranks_alone",
+        help_heading = "Preflight"
+    )]
+    pub ranks: Vec<String>,
+    /// The number of pipeline stages of that job, each of which has consecutive ranks
+    #[arg(long, value_name = "P", requires_all = ["preflight", "size"], help_heading = "Preflight")]
+    pub stages: Option<u32>,
     /// Write the preflight's report to this file as JSON, and next to it as Markdown (.md)
     #[arg(long, value_name = "FILE", requires = "preflight", help_heading = "Preflight")]
     pub preflight_report: Option<PathBuf>,

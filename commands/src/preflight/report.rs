@@ -3,14 +3,12 @@
 use serde::Serialize;
 
 use super::doubt::{Doubt, Reason};
-use super::observed::{Line, Use};
-use super::rules::{Growth, Verdict};
+use super::observed::{RankRun, Use};
+use super::rules::{Growth, Outcome, Verdict};
+use super::size::{gib, signed};
 
 /// Version of the layout.
 pub(super) const SCHEMA: &str = "ftest.preflight.v1";
-
-/// Lines of the program that the Markdown shows.
-const LINES: usize = 10;
 
 /// What cannot be known without the numbers, the driver or the GPU.
 pub(super) const NOT_KNOWN: &[&str] = &[
@@ -22,19 +20,7 @@ pub(super) const NOT_KNOWN: &[&str] = &[
      fragmentation may differ.",
 ];
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
-    /// It ended with 0.
-    Completed,
-    /// It ended with an error, because a GPU ran out of memory.
-    OutOfMemory,
-    /// It ended with an error of another kind.
-    Failed,
-}
-
-/// One run of the command.
+/// One run of the command, or of the command as several ranks, one after the other.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     /// The GPUs: a profile, or several separated by commas.
@@ -47,7 +33,9 @@ pub(super) struct Run {
     pub(super) outcome: Outcome,
     /// Bytes that a GPU of this size must have, including the context. A lower bound if it ran out of memory.
     pub(super) needed_bytes: u64,
-    /// Use of each GPU by each process.
+    /// The ranks, if they were run one after the other; empty if the command started them all.
+    pub(super) ranks: Vec<RankRun>,
+    /// Use of each GPU by each process, without that of ranks that were not asked for.
     pub(super) uses: Vec<Use>,
     /// Libraries that were called and did nothing.
     pub(super) not_simulated: Vec<String>,
@@ -117,16 +105,6 @@ pub(super) struct Preflight {
     pub(super) not_known: &'static [&'static str],
 }
 
-/// `12.34 GiB`, or `12.34 MiB` below 1 GiB.
-fn gib(bytes: u64) -> String {
-    let (unit, name) = if bytes < 1 << 30 { (1 << 20, "MiB") } else { (1 << 30, "GiB") };
-    format!("{:.2} {name}", bytes as f64 / f64::from(unit))
-}
-
-fn signed(bytes: i64) -> String {
-    format!("{}{}", if bytes < 0 { "-" } else { "" }, gib(bytes.unsigned_abs()))
-}
-
 impl Preflight {
     /// Whether the program ran wherever it was asked to, but a run proves nothing.
     pub(super) fn is_unsure(&self) -> bool {
@@ -155,9 +133,12 @@ impl Preflight {
         if let Some(id) = &self.smallest {
             text += &format!("The smallest GPU on which it ran: **{id}**\n\n");
         }
-        if let Some(run) = self.reference.and_then(|at| self.runs.get(at)) {
-            text += &format!("## Memory on {}{}\n\n", run.gpu, run.probed());
-            text += &run.table();
+        for (at, run) in self.runs.iter().enumerate() {
+            let is_reference = self.reference == Some(at);
+            if is_reference || !run.ranks.is_empty() {
+                text += &format!("## Memory on {}{}\n\n", run.gpu, run.probed());
+                text += &run.table(is_reference);
+            }
         }
         for run in self.runs.iter().filter(|run| run.outcome == Outcome::OutOfMemory) {
             text += &run.refusals();
@@ -243,8 +224,10 @@ impl Preflight {
                 ": it ran out of memory".to_owned()
             }
             (_, Some(run)) if run.outcome == Outcome::Failed => {
+                let failed = run.ranks.iter().find(|rank| rank.outcome == Outcome::Failed);
+                let whose = failed.map(|rank| format!(", as rank {},", rank.rank)).unwrap_or_default();
                 format!(
-                    ": the command ended with {} for a reason other than memory, so there is no verdict",
+                    ": the command{whose} ended with {} for a reason other than memory, so there is no verdict",
                     run.exit_code
                 )
             }
@@ -260,66 +243,6 @@ impl Preflight {
             _ => String::new(),
         }
     }
-}
-
-impl Run {
-    fn probed(&self) -> String {
-        self.probe.as_ref().map(|probe| format!(", {probe}")).unwrap_or_default()
-    }
-
-    fn table(&self) -> String {
-        let mut text = "| rank | peak | reserved | taken on the GPU |\n|---|---|---|---|\n".to_owned();
-        for device in &self.uses {
-            let rank = device.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string());
-            let of = |figure: fn(&super::observed::Allocator) -> u64| {
-                device.torch.as_ref().map_or_else(|| "-".to_owned(), |torch| gib(figure(torch)))
-            };
-            let (peak, reserved) = (of(|torch| torch.allocated_peak), of(|torch| torch.reserved_peak));
-            text += &format!("| {rank} | {peak} | {reserved} | {} |\n", gib(device.taken_peak));
-        }
-        text += "\nPeak is `torch.cuda.max_memory_allocated()`, reserved is `torch.cuda.max_memory_reserved()`; the GPU also holds \
-                 the context.\n\n";
-        let most = self.uses.iter().max_by_key(|device| device.taken_peak);
-        if let Some(torch) = most.and_then(|device| device.torch.as_ref()).filter(|torch| !torch.at_peak.is_empty()) {
-            text += "What was held at the peak, by line:\n\n| bytes | allocations | largest | |\n|---|---|---|---|\n";
-            for line in torch.at_peak.iter().take(LINES) {
-                let Line { bytes, count, largest, .. } = line;
-                let place = place(&line.file, line.line, &line.function, line.backward);
-                text += &format!("| {} | {count} | {} | {place} |\n", gib(*bytes), gib(*largest));
-            }
-            if !torch.history_is_whole {
-                text +=
-                    "\nThe program made too many allocations to keep them all: the lines are those of a later peak.\n";
-            }
-            text.push('\n');
-        }
-        text
-    }
-
-    fn refusals(&self) -> String {
-        let mut text = String::new();
-        for device in &self.uses {
-            if let Some(refused) = device.torch.as_ref().and_then(|torch| torch.refused.as_ref()) {
-                let whose = device.rank.map_or_else(String::new, |rank| format!("rank {rank} "));
-                let place = place(&refused.file, refused.line, &refused.function, refused.backward);
-                text += &format!(
-                    "On {}{} {whose}ran out of memory when it asked for {}: {place}\n\n",
-                    self.gpu,
-                    self.probed(),
-                    gib(refused.bytes)
-                );
-            }
-        }
-        text
-    }
-}
-
-fn place(file: &str, line: u32, function: &str, is_backward: bool) -> String {
-    if file.is_empty() {
-        return "a backward pass, or another thread without Python".to_owned();
-    }
-    let of = if is_backward { "backward of " } else { "" };
-    format!("{of}`{file}:{line}` in `{function}`").replace('|', "\\|")
 }
 
 impl Probed {
@@ -347,7 +270,7 @@ impl Probed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::observed::{Allocator, Refused};
+    use super::super::observed::{Allocator, ByPurpose, Line, Refused};
     use super::*;
 
     const GIB: u64 = 1 << 30;
@@ -361,6 +284,7 @@ mod tests {
             taken_peak: 12 * GIB,
             refused_calls: 0,
             torch: Some(torch),
+            execution: 0,
         };
         Run {
             gpu: gpu.into(),
@@ -368,6 +292,7 @@ mod tests {
             exit_code: i32::from(outcome != Outcome::Completed),
             outcome,
             needed_bytes: 12 * GIB + GIB / 2,
+            ranks: Vec::new(),
             uses: vec![device],
             not_simulated: vec!["libcusolver.cusolverDnSgetrf".into()],
             trouble: Vec::new(),
@@ -393,6 +318,12 @@ mod tests {
                 count: 3,
                 largest: 4 * GIB,
             }],
+            by_purpose: Some(ByPurpose {
+                parameters: GIB,
+                gradients: 2 * GIB,
+                optimizer_state: 3 * GIB,
+                other: 4 * GIB,
+            }),
             history_is_whole: true,
             refused: None,
         };
@@ -435,7 +366,8 @@ mod tests {
         for part in [
             "**rtx4090** (24.00 GiB): fits: it needs 12.50 GiB, 11.00 GiB are left, after PyTorch released its cached memory 2 times\n",
             "**t4** (16.00 GiB): does not fit: it ran out of memory\n",
-            "| 3 | 10.00 GiB | 12.00 GiB | 12.00 GiB |\n",
+            "| rank | peak | reserved | taken on the GPU | parameters | gradients | optimizer state | other |\n",
+            "| 3 | 10.00 GiB | 12.00 GiB | 12.00 GiB | 1.00 GiB | 2.00 GiB | 3.00 GiB | 4.00 GiB |\n",
             "| 9.00 GiB | 3 | 4.00 GiB | backward of `train.py:7` in `main` |\n",
             "On t4 rank 3 ran out of memory when it asked for 4.00 GiB: a backward pass, or another thread without Python\n",
             "128.0 MiB for each one",
@@ -448,6 +380,34 @@ mod tests {
         }
         assert!(!text.contains("gtx980"), "{text}");
         assert_eq!(text.matches("libcusolver.cusolverDnSgetrf").count(), 1, "{text}");
+        let mut of_ranks = preflight.clone();
+        let rank = |rank, is_asked_for, outcome, verdict, headroom_bytes| RankRun {
+            rank,
+            stage: Some(rank / 2),
+            is_asked_for,
+            exit_code: 0,
+            outcome,
+            verdict,
+            needed_bytes: 5 * GIB,
+            headroom_bytes,
+            doubts: Vec::new(),
+        };
+        of_ranks.runs[0].ranks = vec![
+            rank(0, false, Outcome::Completed, Verdict::Fits, Some(19 * GIB as i64)),
+            rank(3, true, Outcome::Completed, Verdict::Unsure, Some(11 * GIB as i64)),
+        ];
+        of_ranks.runs[1].ranks = vec![rank(3, true, Outcome::OutOfMemory, Verdict::DoesNotFit, None)];
+        let text_of_ranks = of_ranks.markdown();
+        for part in [
+            "| rank | stage | peak | reserved | taken on the GPU | parameters | gradients | optimizer state | other | left | verdict |\n",
+            "| 3 | 1 | 10.00 GiB | 12.00 GiB | 12.00 GiB | 1.00 GiB | 2.00 GiB | 3.00 GiB | 4.00 GiB | 11.00 GiB | unsure |\n",
+            "Rank 0 ran only for what the others get from it; it needs 5.00 GiB: fits.\n",
+            "What was held at the peak by rank 3, by line:\n",
+            "## Memory on t4\n",
+            "| 4.00 GiB |  | does not fit |\n",
+        ] {
+            assert!(text_of_ranks.contains(part), "{part}\n{text_of_ranks}");
+        }
         let json = serde_json::to_value(&preflight).unwrap();
         assert_eq!(json["profiles"][1]["verdict"], "does_not_fit");
         assert_eq!(json["runs"][1]["outcome"], "out_of_memory");

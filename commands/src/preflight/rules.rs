@@ -3,6 +3,19 @@
 use protocol::profile::context_bytes;
 use serde::Serialize;
 
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    /// It ended with 0.
+    #[default]
+    Completed,
+    /// It ended with an error, because a GPU ran out of memory.
+    OutOfMemory,
+    /// It ended with an error of another kind.
+    Failed,
+}
+
 /// Whether a program fits on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,8 @@
 """Watches PyTorch's allocator for `ftest exec --preflight`, and writes its observations beside this file when the process
 ends."""
 
+import bisect
+import collections
 import ctypes
 import functools
 import os
@@ -18,9 +20,10 @@ LINES = 20
 def begin(torch):
     if not torch.version.cuda:
         return
-    state = {"torch": torch.__version__, "devices": {}, "trouble": [], "decisions": []}
-    training = Training(torch)
-    follow_numbers(torch, state)
+    state = {"torch": torch.__version__, "devices": {}, "trouble": []}
+    purposes = Purposes(torch, state)
+    training = Training(torch, purposes)
+    follow_numbers(torch)
 
     def attempt(step):
         try:
@@ -30,7 +33,7 @@ def begin(torch):
 
     def start():
         attempt(record)
-        leave(torch, state, training)
+        leave(torch, state, training, purposes)
 
     # Before the first call into CUDA, at which the shim puts itself before all kernels, these among them.
     attempt(replace_cudnn)
@@ -69,7 +72,7 @@ def keep_peaks(torch, state):
         kept["retries"], kept["ooms"] = stats.get("num_alloc_retries", 0), stats.get("num_ooms", 0)
 
 
-def leave(torch, state, training):
+def leave(torch, state, training, purposes):
     """Writes the observations at the end of the process, even one without Python's exit handlers."""
     import atexit
 
@@ -81,7 +84,7 @@ def leave(torch, state, training):
             return
         is_done.append(True)
         try:
-            write(torch, state, training)
+            write(torch, state, training, purposes)
         except Exception as error:
             print(f"ftest exec: preflight: PyTorch's allocator cannot be read: {type(error).__name__}: {error}", file=sys.stderr)
 
@@ -93,7 +96,7 @@ def leave(torch, state, training):
     os._exit = leave_without_handlers
 
 
-def write(torch, state, training):
+def write(torch, state, training, purposes):
     import json
 
     keep_peaks(torch, state)
@@ -103,7 +106,9 @@ def write(torch, state, training):
         trace = snapshot["device_traces"][device] if device < len(snapshot["device_traces"]) else []
         segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
         blocks = [block for segment in segments for block in segment["blocks"] if block["state"] == "active_allocated"]
-        kept["at_peak"] = by_line(live_at_peak(blocks, trace), whose)
+        peak, live = live_at_peak(blocks, trace)
+        kept["at_peak"] = by_line(live.values(), whose)
+        kept["by_purpose"] = purposes.divide(device, live, trace, peak)
         kept["history_is_whole"] = len(trace) < EVENTS
         refused = [event for event in trace if event["action"] == "oom"]
         if refused:
@@ -125,8 +130,8 @@ class Training:
     """Whether a program that was about to train did: a run that ended before the first backward pass or the first step of an optimizer
     does not show what these need."""
 
-    def __init__(self, torch):
-        self.whose = Owner(torch)
+    def __init__(self, torch, purposes):
+        self.whose, self.purposes = Owner(torch), purposes
         self.optimizer = self.parameter = None
         self.passes = self.steps = 0
         self.is_evaluated, self.parameters = False, []
@@ -143,11 +148,13 @@ class Training:
 
             setattr(owner, name, call)
 
-        def made(*_, **__):
+        def made(optimizer, *_, **__):
             this.optimizer = this.optimizer or this.line()
+            this.purposes.optimizers.append(weakref.ref(optimizer))
 
         def passed(*_, **__):
             this.passes += 1
+            this.purposes.note()
 
         def stepped(*_, **__):
             this.steps += 1
@@ -189,10 +196,106 @@ class Training:
         )
 
 
-def follow_numbers(torch, state):
+class Purposes:
+    """Which blocks of the allocator hold parameters, gradients and optimizer state. Each is noted while it exists, with the number of
+    allocations that its GPU had made by then: the last one at its address is its own."""
+
+    NAMES = ("parameters", "gradients", "optimizer_state")
+
+    def __init__(self, torch, state):
+        self.torch, self.trouble = torch, state["trouble"]
+        # As far back as the allocator's events, each of which has few tensors that exist.
+        self.noted = collections.deque(maxlen=10 * EVENTS)
+        self.parameters, self.optimizers, this = [], [], self
+
+        def registered(module, name, parameter):
+            if parameter is not None:
+                this.parameters.append(weakref.ref(parameter))
+
+        def stepped(*_):
+            # In a compiled step it would only stop the compiler.
+            if not torch.compiler.is_compiling():
+                this.note()
+
+        sys.modules["torch.nn.modules.module"].register_module_parameter_registration_hook(registered)
+        sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook(stepped)
+        sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
+
+    def note(self):
+        """Notes what exists now. The program must not notice."""
+        try:
+            self.note_tensors()
+        except Exception as error:
+            sentence = f"memory by purpose: {type(error).__name__}: {error}"
+            if sentence not in self.trouble:
+                self.trouble.append(sentence)
+
+    def note_tensors(self):
+        optimizers = [optimizer for optimizer in (reference() for reference in self.optimizers) if optimizer is not None]
+        parameters = [parameter for parameter in (reference() for reference in self.parameters) if parameter is not None]
+        parameters += [parameter for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]]
+        # Megatron's distributed data parallel keeps gradients in buffers of its own.
+        gradients = [getattr(parameter, name, None) for parameter in parameters for name in ("grad", "main_grad")]
+        held = [state for optimizer in optimizers for state in optimizer.state.values() if isinstance(state, dict)]
+        counts, seen = {}, set()
+        for purpose, tensors in enumerate((parameters, gradients, [value for state in held for value in state.values()])):
+            for tensor in tensors:
+                address = self.address(tensor)
+                if address is not None and (purpose, address) not in seen:
+                    seen.add((purpose, address))
+                    device = tensor.device.index
+                    if device not in counts:
+                        counts[device] = self.torch.cuda.memory_stats(device).get("allocation.all.allocated", 0)
+                    self.noted.append((purpose, device, address, counts[device]))
+
+    def address(self, tensor):
+        # The part that a rank has of a distributed tensor.
+        tensor = getattr(tensor, "_local_tensor", tensor)
+        if not isinstance(tensor, self.torch.Tensor) or not tensor.is_cuda:
+            return None
+        try:
+            return tensor.untyped_storage().data_ptr()
+        except (RuntimeError, NotImplementedError):
+            # A tensor that is made of others has no memory itself.
+            return None
+
+    def divide(self, device, live, trace, peak):
+        """The bytes in `live`, the blocks at the peak by address, which were allocated before event number `peak`, by purpose; None if no
+        parameters were seen."""
+        self.note()
+        places = collections.defaultdict(list)
+        for place, event in enumerate(trace):
+            if event["action"] == "alloc":
+                places[event["addr"]].append(place)
+        # The first events are no longer kept; allocations are numbered as the GPU counts them.
+        allocations = [place for place, event in enumerate(trace) if event["action"] == "alloc"]
+        first = self.torch.cuda.memory_stats(device).get("allocation.all.allocated", 0) - len(allocations)
+
+        def allocated(address, until):
+            """The place of the last allocation at `address` before `until`; -1 if it is older than the events."""
+            known = places.get(address, [])
+            index = bisect.bisect_left(known, until)
+            return known[index - 1] if index else -1
+
+        held = {}
+        for purpose, noted_device, address, count in self.noted:
+            if noted_device == device and address in live:
+                kept = max(count - first, 0)
+                until = allocations[kept] if kept < len(allocations) else len(trace)
+                if allocated(address, until) == allocated(address, peak):
+                    held[address] = min(purpose, held.get(address, purpose))
+        if 0 not in (purpose for purpose, noted_device, *_ in self.noted if noted_device == device):
+            return None
+        bytes_of = dict.fromkeys((*self.NAMES, "other"), 0)
+        for address, (size, _) in live.items():
+            bytes_of[self.NAMES[held[address]] if address in held else "other"] += size
+        return bytes_of
+
+
+def follow_numbers(torch):
     """Programs print the numbers that they read by `item()`, but some decide by them: a comparison of one that nobody computed is
     noted."""
-    is_known = ctypes.CDLL(None).ftest_is_known
+    is_known, misses = ctypes.CDLL(None).ftest_is_known, ctypes.CDLL(None).ftest_misses
     is_known.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
     whose, item = Owner(torch), torch.Tensor.item
 
@@ -210,9 +313,7 @@ def follow_numbers(torch, state):
         body = getattr(float, name)
 
         def call(self, *others):
-            sentence = f"{place()} decides by a number that nobody computed, read by item() at {self.origin}"
-            if sentence not in state["decisions"]:
-                state["decisions"].append(sentence)
+            misses(f"{place()} decides by a number that nobody computed, read by item() at {self.origin}".encode())
             return body(self, *others)
 
         setattr(Unknown, name, call)
@@ -253,8 +354,8 @@ def follow_numbers(torch, state):
 
 
 def live_at_peak(blocks, trace):
-    """The blocks allocated at the peak, as (bytes, who allocated it): from the current ones, going backwards through the
-    events."""
+    """The number of the event before which the peak was, and the blocks that were allocated then, by address, as (bytes, who allocated
+    it): from the current ones, going backwards through the events."""
     now = best = sum(block["requested_size"] for block in blocks)
     peak = len(trace)
     for place in range(len(trace) - 1, -1, -1):
@@ -279,7 +380,7 @@ def live_at_peak(blocks, trace):
         if event["action"] == "alloc" and event["addr"] in unknown:
             unknown.discard(event["addr"])
             live[event["addr"]] = (event["size"], event)
-    return list(live.values())
+    return peak, live
 
 
 def by_line(live, whose):

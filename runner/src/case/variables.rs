@@ -38,6 +38,7 @@ const OUTER_NAMES: &[&str] = &[
     "FTEST_RELATION",
     "FTEST_AFTER_TORCH",
     "FTEST_ASSUME",
+    "FTEST_SENT",
     "FTEST_CASE_COOKIE",
     "FTEST_GPUS",
     "FTEST_AS_RANK",

@@ -13,11 +13,12 @@ mod late;
 mod libraries;
 mod static_runtime;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 
 use dataplane::process::Process;
 
+use crate::nccl::donor;
 use crate::process::at_exit;
 use crate::sanitizer::known;
 use crate::settings;
@@ -36,6 +37,7 @@ pub const INTERPOSED: &[&str] = &[
     "dlsym",
     "fstatat",
     "fstatat64",
+    "ftest_communicator_is",
     "ftest_forked",
     "ftest_hybrid_hold",
     "ftest_hybrid_nvml",
@@ -43,6 +45,9 @@ pub const INTERPOSED: &[&str] = &[
     "ftest_is_used",
     "ftest_leave",
     "ftest_loaded_late",
+    "ftest_misses",
+    "ftest_receives",
+    "ftest_sends",
     "ftest_split_takes",
     "lstat",
     "lstat64",
@@ -83,6 +88,52 @@ unsafe extern "C" fn ftest_split_takes(ranks: *const u32, count: usize) {
     if let Some(process) = Process::joined() {
         process.split_takes(ranks.to_vec());
     }
+}
+
+/// For `ftest exec --as-rank`: the communicator that will be made with the unique id `id` is the one that PyTorch's store calls `name`,
+/// of these `count` ranks of the job; 0 if they are not known.
+///
+/// # Safety
+///
+/// `id` has 128 bytes, `name` ends with 0, and `ranks` holds `count` ranks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_communicator_is(id: *const u8, name: *const c_char, ranks: *const u32, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { donor::name_communicator(id, name, ranks, count) };
+}
+
+/// For a preflight that runs ranks one after the other: this rank sends `bytes` at `data` under `name`, without NCCL.
+///
+/// # Safety
+///
+/// `name` ends with 0, and `data` has `bytes`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_sends(name: *const c_char, data: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { donor::send(name, data, bytes) };
+}
+
+/// For a preflight that runs ranks one after the other: writes what rank `sender` (any, if negative) sent under `name` to `data`, which
+/// has `room` bytes. Returns its size, which may be more than `room`; -1 if it is not known.
+///
+/// # Safety
+///
+/// `name` ends with 0, and `data` has `room` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_receives(name: *const c_char, sender: i64, data: *mut u8, room: usize) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { donor::receive(name, sender, data, room) }
+}
+
+/// For a preflight: the program reads what another rank would have sent without NCCL, as `sentence` says.
+///
+/// # Safety
+///
+/// `sentence` ends with 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_misses(sentence: *const c_char) {
+    // SAFETY: the caller's promise.
+    unsafe { donor::misses(sentence) };
 }
 
 /// `pthread_exit(3)`, except in a thread of a Python process that has been finalized: it sleeps until the process ends.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use abi::handle::Handles;
@@ -20,6 +20,7 @@ use protocol::ids::CommunicatorId;
 use protocol::message::SharedFile;
 use protocol::record::ErrorCode;
 
+use super::donor::Identity;
 use super::ended;
 use super::error::{NcclError, NcclResult, note};
 use super::threads::{Callers, Inside};
@@ -65,6 +66,8 @@ pub(crate) struct Communicator {
     reported: AtomicBool,
     /// Its pre-multiplied sums, by slot.
     pub(crate) factors: Mutex<Vec<Option<(Datatype, Scalar)>>>,
+    /// Which communicator of the job it is, if ranks are run one after the other and it can be told.
+    identity: OnceLock<Arc<Identity>>,
     /// Different for every communicator of the process.
     pub(crate) serial: u64,
     /// The handle held by C; 0 until it has one.
@@ -106,6 +109,7 @@ impl Communicator {
             managed: AtomicU32::new(0),
             reported: AtomicBool::new(false),
             factors: Mutex::default(),
+            identity: OnceLock::new(),
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             handle: AtomicUsize::new(0),
             operations: AtomicU64::new(0),
@@ -116,6 +120,18 @@ impl Communicator {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Which communicator of the job it is, if that is known.
+    pub(super) fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.get()
+    }
+
+    /// Called before it has formed.
+    pub(super) fn identify(&self, identity: Option<Arc<Identity>>) {
+        if let Some(identity) = identity {
+            let _ = self.identity.set(identity);
+        }
     }
 
     /// What C holds.

@@ -15,6 +15,7 @@ use dataplane::{alone, refusal, threads};
 use protocol::datatype::Operation as Kind;
 
 use super::communicator::{COMMUNICATORS, Communicator};
+use super::donor::Exchange;
 use super::error::{NcclError, NcclResult};
 use super::header::{SimulationInfo, UNDEFINED_TIME, UniqueId};
 use super::overlap::{self, Made};
@@ -370,8 +371,10 @@ impl Launch {
         if init::is_wanted() {
             follow(&calls, ranks.rank(), ranks.size());
         }
+        let mut exchange = Exchange::default();
         if known::is_wanted() {
-            pass_on(&calls, ranks.rank(), ranks.size());
+            exchange = Exchange::begin(name(&calls), communicator.identity(), &calls, ranks.rank(), ranks.size());
+            pass_on(&calls, &exchange, ranks.rank(), ranks.size());
         }
         replicas::launched(&calls, ranks.rank(), ranks.size(), || {
             ranks.members().iter().map(|member| member.global_rank).collect()
@@ -394,7 +397,11 @@ impl Launch {
                 if let Some(timed) = &timed {
                     calls.iter_mut().for_each(|call| call.ready_ns = timed.ready_ns());
                 }
+                exchange.record();
                 let result = ticket.run(&calls);
+                if result.is_ok() {
+                    exchange.deliver();
+                }
                 if let (Some(timed), Ok(latest_ns)) = (&mut timed, &result) {
                     timed.met(*latest_ns, device_us);
                 }
@@ -467,18 +474,22 @@ fn follow(calls: &[Call], rank: u32, size: u32) {
 
 /// Which received bytes are known, if nothing computes. What a rank that exists sends is taken for known: if it is not, that rank says
 /// so where it reads its own.
-fn pass_on(calls: &[Call], rank: u32, size: u32) {
+fn pass_on(calls: &[Call], exchange: &Exchange, rank: u32, size: u32) {
     let (name, site) = (name(calls), call_site::of_python().unwrap_or_default());
     let is_alone = Process::joined().is_some_and(|process| process.is_alone());
     let rewritten = is_alone.then(|| alone::grouped(rank, calls));
-    for call in rewritten.as_deref().unwrap_or(calls) {
+    for (place, call) in rewritten.as_deref().unwrap_or(calls).iter().enumerate() {
         let (sent, received) = (call.send_bytes(rank, size), call.receive_bytes(rank, size));
         let [from, to] = [call.send.address, call.receive.address].map(|address| address as usize);
         let is_others = call.operation == Kind::Recv || call.root.is_some_and(|root| root != rank);
         let computes = matches!(call.operation, Kind::AllReduce | Kind::Reduce | Kind::ReduceScatter);
         let is_unknown = || known::unknown(std::iter::once((from, sent))).is_some();
-        let origin = if is_others && is_alone {
-            Origin::Absent(name, site)
+        let from_another = exchange.received(place).filter(|_| is_alone);
+        let is_delivered = from_another.is_some_and(|received| received.is_ok());
+        let origin = if is_delivered {
+            Origin::Known
+        } else if let Some(Err(absent)) = from_another.filter(|_| is_others) {
+            Origin::Absent(absent)
         } else if received > protocol::skip::MOVED || (computes && !is_others && is_unknown()) {
             Origin::Skipped(name, site)
         } else {
@@ -487,7 +498,7 @@ fn pass_on(calls: &[Call], rank: u32, size: u32) {
         let block = call.block_bytes();
         let has_own = match call.operation {
             Kind::AllGather | Kind::Gather => true,
-            Kind::Broadcast => is_alone,
+            Kind::Broadcast => is_alone && !is_delivered,
             _ => false,
         };
         let is_gathered = has_own && origin == Origin::Known && received > 0;

@@ -8,7 +8,7 @@ use super::communicator::{COMMUNICATORS, Communicator, participant, process, res
 use super::config;
 use super::error::{self, NcclError, NcclResult};
 use super::header::{Config, NO_COLOR, UniqueId};
-use super::{debug, ended, files, group, memory, only, optimizers, process_group, replicas, sampling, window};
+use super::{debug, donor, ended, files, group, memory, only, optimizers, process_group, replicas, sampling, window};
 use crate::boundary::gap;
 use crate::device::state::context;
 use crate::device::{self, Device};
@@ -156,6 +156,7 @@ fn begin(
             _ => Participant { is_only: false, global_rank: device.gpu.rank.0, ..participant },
         };
         debug::begins("ncclCommInitRank", &forming, rank as u32, size as u32, &bytes);
+        forming.identify(donor::formed(&bytes, size as u32, rank as u32));
         let result = process.init_communicator(&bytes, size as u32, rank as u32, participant);
         match &result {
             Ok(ranks) => debug::formed("ncclCommInitRank", &forming, ranks, process.cluster(), &bytes),
@@ -198,6 +199,7 @@ pub(crate) fn split(parent: usize, color: c_int, key: c_int, out: Out<usize>, co
             let result = process.split(&ranks, order, color, key, participant);
             if let Ok(Some(child)) = &result {
                 debug::formed("ncclCommSplit", &forming, child, process.cluster(), &[]);
+                forming.identify(donor::derived(parent.identity(), &ranks, child));
             }
             forming.formed(result);
         };

@@ -6,6 +6,7 @@ pub(crate) mod communicator;
 pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod device_communicator;
+pub(crate) mod donor;
 pub(crate) mod ended;
 pub(crate) mod error;
 mod estimate;

@@ -11,7 +11,7 @@ use super::error::{NcclError, NcclResult};
 use super::group;
 use super::header::{Config, REVOKE_DEFAULT, SHRINK_ABORT, UniqueId};
 use super::init::{ABORT_PATIENCE, device_now, same_participant};
-use super::{config, debug};
+use super::{config, debug, donor};
 
 /// Body of `ncclCommShrink`. With `NCCL_SHRINK_ABORT`, the operations on the parent end first; other flags have no
 /// effect.
@@ -56,6 +56,7 @@ pub(crate) unsafe fn shrink(
             let result = process.shrink(ticket, participant);
             if let Ok(child) = &result {
                 debug::formed("ncclCommShrink", &forming, child, process.cluster(), &[]);
+                forming.identify(donor::derived(parent.identity(), &ranks, child));
             }
             forming.formed(result.map(Some));
         };

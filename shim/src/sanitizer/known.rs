@@ -24,8 +24,33 @@ pub(crate) enum Origin {
     Known,
     /// This work would have written them.
     Skipped(&'static str, SiteId),
-    /// A rank that does not exist would have sent them by this operation.
-    Absent(&'static str, SiteId),
+    /// Another rank would have sent them.
+    Absent(Absent),
+}
+
+/// What a rank would have sent that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Absent {
+    pub(crate) operation: &'static str,
+    pub(crate) site: SiteId,
+    /// The rank of the job, if it is known which one.
+    pub(crate) sender: Option<u32>,
+    pub(crate) missing: Missing,
+}
+
+/// Why the contents are not known, although ranks are run one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The rank was not run before this one.
+    NotRun,
+    /// It was run, and made no such call.
+    Unsent,
+    /// It was run, and sent what nobody had computed.
+    Unknown,
+    /// It is more than is kept.
+    Large,
+    /// It sent another number of bytes, or several things under one name.
+    Different,
 }
 
 /// What the host does with the bytes that it reads.
@@ -188,13 +213,27 @@ fn sentence(name: &str, reads_at: SiteId, bytes: usize, origin: Option<Origin>) 
             let line = source_line::after(site);
             format!("that `{}`{line} would have computed", plain(name))
         }
-        Some(Origin::Absent(name, site)) => {
-            let line = source_line::after(site);
-            format!("that a rank which does not exist would have sent by {name}{line}")
-        }
+        Some(Origin::Absent(absent)) => absent.clause(),
         Some(Origin::Known) | None => "that nobody has written".to_owned(),
     };
     format!("{name} reads {bytes} bytes{} {of}", place(reads_at))
+}
+
+impl Absent {
+    /// `that rank 17, which was not run before this one, would have sent by broadcast at train.py:16`
+    fn clause(self) -> String {
+        let Self { operation, site, sender, missing } = self;
+        let whose = sender.map_or_else(|| "a rank".to_owned(), |sender| format!("rank {sender}"));
+        let why = match missing {
+            Missing::NotRun if sender.is_none() => " which does not exist",
+            Missing::NotRun => ", which was not run before this one,",
+            Missing::Unsent => ", which made no such call,",
+            Missing::Unknown => ", which did not know it either,",
+            Missing::Large => ", of which no more than 1 MiB is kept,",
+            Missing::Different => ", which sent another size or several things,",
+        };
+        format!("that {whose}{why} would have sent by {operation}{}", source_line::after(site))
+    }
 }
 
 fn change(body: impl FnOnce(&mut State)) {
@@ -256,5 +295,22 @@ mod tests {
             "the host reads 8 bytes that `topk` would have computed"
         );
         assert_eq!(sentence("aten::nonzero", site, 4, None), "`nonzero` reads 4 bytes that nobody has written");
+        let absent = Absent { operation: "broadcast", site, sender: None, missing: Missing::NotRun };
+        for (absent, clause) in [
+            (absent, "that a rank which does not exist would have sent by broadcast"),
+            (
+                Absent { sender: Some(16), ..absent },
+                "that rank 16, which was not run before this one, would have sent by broadcast",
+            ),
+            (
+                Absent { sender: Some(0), missing: Missing::Unknown, ..absent },
+                "that rank 0, which did not know it either, would have sent by broadcast",
+            ),
+        ] {
+            assert_eq!(
+                sentence("aten::_local_scalar_dense", site, 8, Some(Origin::Absent(absent))),
+                format!("the host reads 8 bytes {clause}")
+            );
+        }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod blocking;
 pub(crate) mod hybrid;
 pub(crate) mod visible;
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use protocol::clock;
@@ -114,6 +115,14 @@ pub(crate) struct GemmPolicy {
     pub(crate) strict: bool,
 }
 
+/// Where this process, one rank of a job, records what it sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) directory: PathBuf,
+    /// Its rank, and the number of ranks.
+    pub(crate) one_of: (u32, u32),
+}
+
 /// The environment after it was checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -155,6 +164,8 @@ pub(crate) struct Settings {
     pub(crate) tensors: Option<String>,
     /// The directory for optimizer steps and their samples.
     pub(crate) steps: Option<String>,
+    /// Where the ranks of a job that are run one after the other record what they send.
+    pub(crate) sent: Option<Sent>,
     /// Print a summary at exit.
     pub(crate) terminal_report: bool,
 }
@@ -307,6 +318,9 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         },
         tensors: given(&names::TENSORS),
         steps: given(&names::STEPS),
+        sent: given(&names::SENT)
+            .map(|directory| Ok(Sent { directory: directory.into(), one_of: one_of(given(&names::AS_RANK))? }))
+            .transpose()?,
         terminal_report: terminal_report && hybrid::facts().is_none(),
     })
 }
@@ -315,6 +329,13 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
 fn gpu_events(value: &str) -> Result<Vec<Fault>, BadValue> {
     let faults = fault::from_json(value).map_err(|_| protocol::env::FAULTS.bad(value))?;
     Ok(faults.into_iter().filter(|fault| fault.action.gpu().is_some()).collect())
+}
+
+/// The rank and the size of the job of which this process is the only rank.
+fn one_of(value: Option<String>) -> Result<(u32, u32), BadValue> {
+    let value = value.unwrap_or_default();
+    let numbers = value.split_once('/').and_then(|(rank, size)| Some((rank.parse().ok()?, size.parse().ok()?)));
+    numbers.ok_or_else(|| protocol::env::AS_RANK.bad(&value))
 }
 
 fn schedule(value: &str) -> Result<Schedule, BadValue> {

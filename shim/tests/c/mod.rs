@@ -497,6 +497,17 @@ fn a_rank_whose_others_do_not_exist_forms_what_it_knows() {
     assert_eq!(said.matches(gap).count(), 1, "{said}");
 }
 
+/// Rank 2 is another process, which ends up with the numbers of the first.
+#[test]
+fn a_rank_gets_what_the_one_before_it_sent() {
+    let sent = tempfile::tempdir().unwrap();
+    for rank in ["0/4", "2/4"] {
+        let sent = sent.path().to_str().unwrap();
+        let environment = [("FTEST_AS_RANK", rank), ("FTEST_SENT", sent), ("FAKEGPU_COMPUTE", "skip")];
+        check_in(&environment, "warn", &CUDA_13, "nccl_donor", &[NCCL_2_30]);
+    }
+}
+
 #[test]
 fn two_devices() {
     check("two_devices");
