@@ -9,6 +9,7 @@ use runner::execute::collect::reports;
 use runner::execute::launch::environment::Environment;
 
 use super::observed::{self, Observed};
+use super::options::{BALANCED, ZEROS};
 use super::probe::Probe;
 use crate::after_torch;
 
@@ -17,8 +18,8 @@ const WATCH: &str = include_str!("watch.py");
 /// Settings of an `ftest exec` run for a preflight.
 pub(crate) struct Dry<'a> {
     probe: Option<&'a Probe>,
-    /// What choices among numbers that are not computed turn out to be.
-    assumed: Option<&'a str>,
+    /// What `--assume` says.
+    assumed: &'a [String],
     /// Whether the command's stdout is shown; true only for the first run.
     pub(crate) shows_output: bool,
     seen: RefCell<Result<Observed, String>>,
@@ -26,7 +27,7 @@ pub(crate) struct Dry<'a> {
 
 impl<'a> Dry<'a> {
     /// Settings for a run with `probe`.
-    pub(super) fn new(probe: Option<&'a Probe>, assumed: Option<&'a str>, shows_output: bool) -> Dry<'a> {
+    pub(super) fn new(probe: Option<&'a Probe>, assumed: &'a [String], shows_output: bool) -> Dry<'a> {
         Dry { probe, assumed, shows_output, seen: RefCell::new(Err("the command was not run".to_owned())) }
     }
 
@@ -45,8 +46,8 @@ impl<'a> Dry<'a> {
             environment.set(variable.name, value);
         }
         environment.set(env::REPORT_PATH.name, reports::device_report_pattern(scratch));
-        if let Some(assumed) = self.assumed {
-            environment.set(env::ASSUME.name, assumed);
+        if self.assumes(BALANCED) {
+            environment.set(env::ASSUME.name, BALANCED);
         }
         if let Some(probe) = self.probe {
             environment.set(&probe.name, &probe.value);
@@ -56,7 +57,11 @@ impl<'a> Dry<'a> {
 
     /// Reads the files the command left, before they are removed.
     pub(crate) fn collect(&self, scratch: &Path, code: i32) {
-        *self.seen.borrow_mut() = observed::read(scratch, code);
+        *self.seen.borrow_mut() = observed::read(scratch, code, self.assumes(ZEROS));
+    }
+
+    fn assumes(&self, what: &str) -> bool {
+        self.assumed.iter().any(|assumed| assumed == what)
     }
 
     /// The observations of the run.

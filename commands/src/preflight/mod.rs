@@ -137,7 +137,7 @@ impl Session<'_> {
             Some(probe) => self.arguments.command.iter().map(|word| probe.put_into(word)).collect(),
             None => self.arguments.command.clone(),
         };
-        let dry = Dry::new(probe, self.arguments.preflight.assume.as_deref(), self.runs.is_empty());
+        let dry = Dry::new(probe, &self.arguments.preflight.assume, self.runs.is_empty());
         let code = exec::run_plan(&ExecPlan {
             program: exec::PROGRAM,
             plan,

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::doubt::{Doubt, Reason};
 use super::rules::Need;
 
+/// How the names of calls begin that only compute, or ask what a kernel needs that does not run.
+const COMPUTES: &[&str] =
+    &["cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cuLaunch", "cudaFuncGet", "cuFuncGet", "cudnnBackendExecute"];
+
 /// Where `watch.py` writes within a run's scratch directory.
 pub(super) fn directory(scratch: &Path) -> PathBuf {
     scratch.join("preflight")
@@ -122,7 +126,7 @@ pub(super) struct Observed {
     pub(super) torch: Option<String>,
     /// The architectures that PyTorch has code for; empty if unknown.
     pub(super) architectures: Vec<String>,
-    /// Distinct libraries that the program called and that did nothing; kernels and matrix products are left out.
+    /// Distinct functions that the program called and that did nothing; what only computes is left out.
     pub(super) gaps: Vec<String>,
     /// What could not be observed.
     pub(super) trouble: Vec<String>,
@@ -132,11 +136,12 @@ pub(super) struct Observed {
     pub(super) numbers: Vec<String>,
 }
 
-/// Reads the files left by a command that ended with `code`.
+/// Reads the files left by a command that ended with `code`. With `assumes_zeros`, a decision by a floating-point number that nobody
+/// computed is no doubt.
 ///
 /// # Errors
 /// One sentence about a malformed file.
-pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
+pub(super) fn read(scratch: &Path, code: i32, assumes_zeros: bool) -> Result<Observed, String> {
     let mut watched = BTreeMap::new();
     for entry in std::fs::read_dir(directory(scratch)).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -151,7 +156,8 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     let mut observed = Observed { code, trouble: reports::refusals(scratch), ..Observed::default() };
     for gap in gaps::in_reports(None, &devices) {
         let name = format!("{}.{}", gap.library, gap.name);
-        let is_compute = gap.name.starts_with("cudaLaunchKernel") || gap.library.starts_with("libcublas");
+        let is_compute =
+            gap.library.starts_with("libcublas") || COMPUTES.iter().any(|prefix| gap.name.starts_with(prefix));
         if !is_compute && !observed.gaps.contains(&name) {
             observed.gaps.push(name);
         }
@@ -180,7 +186,12 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
             doubt(Reason::Unwatched, sentence);
         }
         for decision in of_torch.iter().flat_map(|watched| &watched.decisions) {
-            doubt(Reason::UnknownNumbers, format!("in {whose}, {decision}"));
+            let sentence = format!("in {whose}, {decision}");
+            if assumes_zeros {
+                observed.numbers.push(sentence);
+            } else {
+                doubt(Reason::UnknownNumbers, sentence);
+            }
         }
         if let Some(why) = of_torch.as_ref().and_then(|watched| watched.untrained.as_ref()) {
             doubt(Reason::Untrained, format!("{whose} did not train: {why}"));
@@ -272,7 +283,7 @@ mod tests {
         std::fs::create_dir(&directory).unwrap();
         report(scratch.path(), 7, vec![device(0, "GPU-a", 300, 0)]);
         let reasons = || {
-            let doubts = read(scratch.path(), 0).unwrap().doubts;
+            let doubts = read(scratch.path(), 0, false).unwrap().doubts;
             doubts.into_iter().map(|doubt| (doubt.reason, doubt.sentence)).collect::<Vec<_>>()
         };
         assert_eq!(reasons(), [], "a program without PyTorch has no such allocator");
@@ -296,7 +307,7 @@ mod tests {
         written["unknown_reads"] =
             json!([read_of("the host reads a size", false), read_of("the host reads a loss", true)]);
         std::fs::write(scratch.path().join("device-7.json"), written.to_string()).unwrap();
-        let observed = read(scratch.path(), 0).unwrap();
+        let observed = read(scratch.path(), 0, false).unwrap();
         let sentence = "in rank 16, the host reads a size, 2 times".to_owned();
         assert_eq!(observed.doubts, [Doubt { reason: Reason::UnknownNumbers, sentence }]);
         assert_eq!(observed.numbers, ["in rank 16, the host reads a loss, 2 times"]);
@@ -318,21 +329,21 @@ mod tests {
             "devices": [{"index": 0, "allocated_peak": 250, "reserved_peak": 300, "retries": 1, "ooms": 1, "refused": null}],
         });
         std::fs::write(directory.join("torch-7.json"), watched.to_string()).unwrap();
-        let observed = read(scratch.path(), 0).unwrap();
+        let observed = read(scratch.path(), 0, false).unwrap();
         assert_eq!(observed.need(), Need { contexts: 2, reserved: 500, live: 250 });
         assert_eq!(observed.uses.len(), 3);
         assert_eq!(observed.architectures, ["sm_80"]);
         assert!(!observed.is_out_of_memory(), "it went on and ended with 0");
-        assert!(read(scratch.path(), 1).unwrap().is_out_of_memory());
+        assert!(read(scratch.path(), 1, false).unwrap().is_out_of_memory());
 
         // If CUDA refused memory and PyTorch then found it in its reserves, that is not why the program ended.
         std::fs::write(directory.join("torch-7.json"), watched.to_string().replace("\"ooms\":1", "\"ooms\":0"))
             .unwrap();
-        assert!(!read(scratch.path(), 1).unwrap().is_out_of_memory());
+        assert!(!read(scratch.path(), 1, false).unwrap().is_out_of_memory());
         // Without PyTorch there are no reserves.
         std::fs::remove_file(directory.join("torch-7.json")).unwrap();
-        assert!(read(scratch.path(), 1).unwrap().is_out_of_memory());
+        assert!(read(scratch.path(), 1, false).unwrap().is_out_of_memory());
         std::fs::write(directory.join("torch-7.json"), "{").unwrap();
-        assert!(read(scratch.path(), 1).unwrap_err().contains("torch-7.json"));
+        assert!(read(scratch.path(), 1, false).unwrap_err().contains("torch-7.json"));
     }
 }
