@@ -50,9 +50,12 @@ impl Parameter {
     }
 }
 
+/// Parameters by the kernel's name; `None` for one that is not C++.
+type Known = HashMap<String, Option<Arc<[Parameter]>>>;
+
 /// The parameters of the kernel `name`, if it is a C++ function. Taking a name apart takes longer than a launch, so it is done once.
 fn parameters_of(name: &str) -> Option<Arc<[Parameter]>> {
-    static KNOWN: LazyLock<Mutex<HashMap<String, Option<Arc<[Parameter]>>>>> = LazyLock::new(Mutex::default);
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
     let mut known = KNOWN.lock();
     if let Some(parameters) = known.get(name) {
         return parameters.clone();
