@@ -218,7 +218,7 @@ variables! {
         "What a [relation](suites.md#holds_under) changes in a program that uses PyTorch: how many processes load data, or how large the buckets of DistributedDataParallel are.", Scope::Ours;
     AFTER_TORCH = "FTEST_AFTER_TORCH", "directories, set by ftest exec", "-",
         "Each has a `sitecustomize.py` that runs in a program which imports PyTorch, even if the program's Python looks for none there.", Scope::Ours;
-    ASSUME = "FTEST_ASSUME", "`balanced`, set by ftest exec --assume", "-",
+    ASSUME = "FTEST_ASSUME", "`balanced`, `zeros`, set by ftest exec --assume", "-",
         "What choices among numbers that nobody computed turn out to be, when nothing computes: `balanced` chooses everything equally often.", Scope::Ours;
     SENT = "FTEST_SENT", "a directory, set by ftest exec --preflight", "-",
         "Where the ranks of a job that are run one after the other record what they send, for those that follow.", Scope::Ours;

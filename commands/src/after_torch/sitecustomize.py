@@ -57,6 +57,8 @@ class AfterTorch:
 def when_imported(torch):
     """For a module that is being imported: Python's import system clears `_initializing` when that is done."""
     spec = torch.__spec__
+    # Of another part that waits for the same.
+    earlier = getattr(type(spec), "_initializing", None)
 
     class Importing(type(spec)):
         @property
@@ -66,6 +68,8 @@ def when_imported(torch):
         @_initializing.setter
         def _initializing(self, value):
             self.__dict__["_initializing"] = value
+            if earlier is not None:
+                earlier.fset(self, value)
             if not value and sys.modules.get("torch") is torch:
                 begin(torch)
 

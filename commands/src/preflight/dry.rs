@@ -17,8 +17,8 @@ const WATCH: &str = include_str!("watch.py");
 /// Settings of an `ftest exec` run for a preflight.
 pub(crate) struct Dry<'a> {
     probe: Option<&'a Probe>,
-    /// What choices among numbers that are not computed turn out to be.
-    assumed: Option<&'a str>,
+    /// What `--assume` says.
+    assumed: &'a [String],
     /// Whether the command's stdout is shown; true only for the first run.
     pub(crate) shows_output: bool,
     /// Where a rank that is run without the others finds what those before it sent, and records what it sends.
@@ -30,7 +30,7 @@ impl<'a> Dry<'a> {
     /// Settings for a run.
     pub(super) fn new(
         probe: Option<&'a Probe>,
-        assumed: Option<&'a str>,
+        assumed: &'a [String],
         shows_output: bool,
         sent: Option<&'a Path>,
     ) -> Dry<'a> {
@@ -56,8 +56,8 @@ impl<'a> Dry<'a> {
             std::fs::create_dir_all(sent)?;
             environment.set(env::SENT.name, sent);
         }
-        if let Some(assumed) = self.assumed {
-            environment.set(env::ASSUME.name, assumed);
+        if !self.assumed.is_empty() {
+            environment.set(env::ASSUME.name, self.assumed.join(","));
         }
         if let Some(probe) = self.probe {
             environment.set(&probe.name, &probe.value);

@@ -212,8 +212,7 @@ impl Session<'_> {
             None => self.arguments.command.clone(),
         };
         let shows_output = is_first && rank.is_none_or(|rank| rank.is_asked_for);
-        let assumed = self.arguments.preflight.assume.as_deref();
-        let dry = Dry::new(probe, assumed, shows_output, rank.map(|rank| rank.sent));
+        let dry = Dry::new(probe, &self.arguments.preflight.assume, shows_output, rank.map(|rank| rank.sent));
         exec::run_plan(&ExecPlan {
             program: exec::PROGRAM,
             plan,

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::doubt::{self, Doubt, Reason};
 use super::rules::{Need, Outcome, Verdict};
 
+/// How the names of calls begin that only compute, or ask what a kernel needs that does not run.
+const COMPUTES: &[&str] =
+    &["cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cuLaunch", "cudaFuncGet", "cuFuncGet", "cudnnBackendExecute"];
+
 /// Where `watch.py` writes within a run's scratch directory.
 pub(super) fn directory(scratch: &Path) -> PathBuf {
     scratch.join("preflight")
@@ -165,7 +169,7 @@ pub(super) struct Observed {
     pub(super) torch: Option<String>,
     /// The architectures that PyTorch has code for; empty if unknown.
     pub(super) architectures: Vec<String>,
-    /// Distinct libraries that the program called and that did nothing; kernels and matrix products are left out.
+    /// Distinct functions that the program called and that did nothing; what only computes is left out.
     pub(super) gaps: Vec<String>,
     /// What could not be observed.
     pub(super) trouble: Vec<String>,
@@ -194,7 +198,8 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
     let mut observed = Observed { code, trouble: reports::refusals(scratch), ..Observed::default() };
     for gap in gaps::in_reports(None, &devices) {
         let name = format!("{}.{}", gap.library, gap.name);
-        let is_compute = gap.name.starts_with("cudaLaunchKernel") || gap.library.starts_with("libcublas");
+        let is_compute =
+            gap.library.starts_with("libcublas") || COMPUTES.iter().any(|prefix| gap.name.starts_with(prefix));
         if !is_compute && !observed.gaps.contains(&name) {
             observed.gaps.push(name);
         }

@@ -4,6 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+/// A value of `--assume`: choices among numbers that nobody computed are balanced.
+pub(super) const BALANCED: &str = "balanced";
+/// A value of `--assume`: floating-point numbers that nobody computed are 0 where the program compares them.
+pub(super) const ZEROS: &str = "zeros";
+
 /// The options of a preflight.
 #[derive(Args, Clone, Debug)]
 pub struct PreflightArgs {
@@ -16,9 +21,17 @@ pub struct PreflightArgs {
     /// Run with this value of an environment variable, which also replaces `{NAME}` in CMD; given several times, report how memory grows
     #[arg(long, value_name = "NAME=NUMBER", requires = "preflight", help_heading = "Preflight")]
     pub probe: Vec<String>,
-    /// What choices among numbers that are not computed turn out to be, such as the experts of a token: each is chosen equally often
-    #[arg(long, value_name = "WHAT", value_parser = ["balanced"], requires = "preflight", help_heading = "Preflight")]
-    pub assume: Option<String>,
+    /// What to take for granted of numbers that are not computed: `balanced` choices, such as the experts of a token, which are all chosen
+    /// equally often; `zeros` where the program compares floating-point numbers, such as the norm of the gradients
+    #[arg(
+        long,
+        value_name = "WHAT,...",
+        value_delimiter = ',',
+        value_parser = [BALANCED, ZEROS],
+        requires = "preflight",
+        help_heading = "Preflight"
+    )]
+    pub assume: Vec<String>,
     /// Also run on smaller GPUs, until the smallest on which it fits is found
     #[arg(long, requires = "preflight", help_heading = "Preflight")]
     pub smallest: bool,

@@ -107,7 +107,7 @@ mod tests {
             preflight: true,
             profiles: Vec::new(),
             probe: Vec::new(),
-            assume: None,
+            assume: Vec::new(),
             smallest: false,
             preflight_report: None,
             ranks: words.split_terminator(',').map(str::to_owned).collect(),

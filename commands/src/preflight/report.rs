@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::doubt::{Doubt, Reason};
 use super::observed::{RankRun, Use};
+use super::options::BALANCED;
 use super::rules::{Growth, Outcome, Verdict};
 use super::size::{gib, signed};
 
@@ -99,8 +100,8 @@ pub(super) struct Preflight {
     pub(super) profiles: Vec<Row>,
     /// How memory grows, if `--probe` asks for that.
     pub(super) growth: Option<Probed>,
-    /// What choices among numbers that were not computed were taken to be.
-    pub(super) assumed: Option<String>,
+    /// What `--assume` says.
+    pub(super) assumed: Vec<String>,
     /// [`NOT_KNOWN`].
     pub(super) not_known: &'static [&'static str],
 }
@@ -170,11 +171,17 @@ impl Preflight {
         text += "\nRows that are not marked `run` are computed from the run above. A GPU with another compute capability may use other \
                  kernels (attention, for one) that need more or less memory; `--profiles` runs there.\n\n## What this does not \
                  know\n\n";
-        if let Some(assumed) = &self.assumed {
-            text += &format!(
-                "- Choices among numbers that were not computed (the experts of a token, sampling) were taken to be {assumed}, as \
-                 `--assume` says. Real ones are not, and may need more.\n"
-            );
+        for assumed in &self.assumed {
+            text += match assumed.as_str() {
+                BALANCED => {
+                    "- Choices among numbers that were not computed (the experts of a token, sampling) were taken to be balanced, as \
+                     `--assume` says. Real ones are not, and may need more.\n"
+                }
+                _ => {
+                    "- Floating-point numbers by which the program decides were taken to be 0 where they were not computed, as `--assume` \
+                     says. Where it goes another way with real ones, it may need more.\n"
+                }
+            };
         }
         for sentence in self.not_known {
             text += &format!("- {sentence}\n");
@@ -359,7 +366,7 @@ mod tests {
                 points: vec![(8.0, GIB), (16.0, 2 * GIB)],
                 line: Growth::fit(&[(8.0, GIB), (16.0, 2 * GIB)]),
             }),
-            assumed: None,
+            assumed: Vec::new(),
             not_known: NOT_KNOWN,
         };
         let text = preflight.markdown();

@@ -295,7 +295,7 @@ class Purposes:
 def follow_numbers(torch):
     """Programs print the numbers that they read by `item()`, but some decide by them: a comparison of one that nobody computed is
     noted."""
-    is_known, misses = ctypes.CDLL(None).ftest_is_known, ctypes.CDLL(None).ftest_misses
+    is_known, decides = ctypes.CDLL(None).ftest_is_known, ctypes.CDLL(None).ftest_decides
     is_known.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
     whose, item = Owner(torch), torch.Tensor.item
 
@@ -313,7 +313,7 @@ def follow_numbers(torch):
         body = getattr(float, name)
 
         def call(self, *others):
-            misses(f"{place()} decides by a number that nobody computed, read by item() at {self.origin}".encode())
+            decides(f"{place()} decides by a number that nobody computed, read by item() at {self.origin}".encode())
             return body(self, *others)
 
         setattr(Unknown, name, call)

@@ -46,6 +46,31 @@ pub(crate) fn signature(symbol: &str) -> Option<Signature> {
     Some(Signature { scope, name, arguments, parameters })
 }
 
+/// The types of a function's parameters, one by one; `None` if it is not C++.
+pub(crate) fn parameters(symbol: &str) -> Option<Vec<String>> {
+    let text = parsed(symbol.as_bytes())?.demangle_with_options(&DemangleOptions::new().no_return_type()).ok()?;
+    let list = text.strip_suffix(')')?;
+    let (mut depth, mut types) = (0_usize, vec![String::new()]);
+    for character in list.chars().rev() {
+        match character {
+            '>' | ')' | ']' => depth += 1,
+            '(' if depth == 0 => {
+                let in_order = |name: String| name.chars().rev().collect::<String>().trim().to_owned();
+                let types = types.into_iter().rev().map(in_order);
+                return Some(types.filter(|name| !name.is_empty() && name != "void").collect());
+            }
+            '<' | '(' | '[' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => {
+                types.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        types.last_mut()?.push(character);
+    }
+    None
+}
+
 /// `name` without template arguments; `None` if its angle brackets are not in pairs.
 fn without_arguments(name: &str) -> Option<String> {
     let mut depth = 0_usize;

@@ -24,7 +24,7 @@ use crate::device::work::timeline::Within;
 use crate::sanitizer::known::{self, Origin, Reader, Reading, Use};
 
 /// Operators with more bytes of floating-point numbers than this are not computed.
-const MOST_REAL: usize = 4 << 20;
+const MOST_REAL: usize = 8 << 20;
 /// The same for integers and conditions, by which programs decide.
 const MOST_EXACT: usize = 32 << 20;
 /// The same for operators whose work grows faster than their operands.

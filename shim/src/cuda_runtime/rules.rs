@@ -11,6 +11,10 @@ use crate::device::state::{context, version};
 /// `cudaErrorInsufficientDriver`
 const INSUFFICIENT_DRIVER: u32 = 35;
 
+/// How the names of functions begin that work in a context: a thread that has none gets the primary one of its device ("Initialization"
+/// in the CUDA C++ Programming Guide), and may call the driver from then on. Other functions see to it themselves.
+const WORK_IN_A_CONTEXT: [&str; 3] = ["cudaEvent", "cudaMem", "cudaStream"];
+
 pub(crate) const RULES: Rules = Rules {
     arrive,
     admit,
@@ -25,7 +29,14 @@ fn arrive() -> Result<(), u32> {
     Ok(())
 }
 
-fn admit(_name: &str) -> Result<(), u32> {
+fn admit(name: &str) -> Result<(), u32> {
     context::initialize();
-    if version::is_driver_too_old() { Err(INSUFFICIENT_DRIVER) } else { Ok(()) }
+    if version::is_driver_too_old() {
+        return Err(INSUFFICIENT_DRIVER);
+    }
+    if context::current() == 0 && WORK_IN_A_CONTEXT.iter().any(|prefix| name.starts_with(prefix)) {
+        // Without a device the function itself answers.
+        let _ = context::enter();
+    }
+    Ok(())
 }

@@ -45,6 +45,7 @@ pub const INTERPOSED: &[&str] = &[
     "ftest_is_used",
     "ftest_leave",
     "ftest_loaded_late",
+    "ftest_decides",
     "ftest_misses",
     "ftest_receives",
     "ftest_sends",
@@ -123,6 +124,17 @@ unsafe extern "C" fn ftest_sends(name: *const c_char, data: *const u8, bytes: us
 unsafe extern "C" fn ftest_receives(name: *const c_char, sender: i64, data: *mut u8, room: usize) -> i64 {
     // SAFETY: the caller's promise.
     unsafe { donor::receive(name, sender, data, room) }
+}
+
+/// For a preflight: the program decides by a floating-point number that nobody computed, as `sentence` says.
+///
+/// # Safety
+///
+/// `sentence` ends with 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_decides(sentence: *const c_char) {
+    // SAFETY: the caller's promise.
+    unsafe { donor::decides(sentence) };
 }
 
 /// For a preflight: the program reads what another rank would have sent without NCCL, as `sentence` says.

@@ -21,6 +21,7 @@ pub(super) mod kind {
     pub(crate) const NVRTC: u8 = 0x48;
     pub(crate) const NVJITLINK: u8 = 0x49;
     pub(crate) const CURAND: u8 = 0x4b;
+    pub(crate) const CUDNN_DESCRIPTOR: u8 = 0x4c;
 }
 
 /// A code of one of these libraries, returned to C unchanged.

@@ -3,7 +3,7 @@
 //! that two runs agree.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use dataplane::lock::Mutex;
@@ -142,13 +142,23 @@ pub(crate) fn copied(to: usize, from: usize, bytes: usize) {
 pub(crate) fn launched(name: &'static str, words: impl Iterator<Item = usize>) {
     let site = call_site::of_python().unwrap_or_default();
     change(|state| {
-        for word in words {
-            let block = state.blocks.range(..=word).next_back().map(|(block, bytes)| (*block, block + bytes));
-            if let Some((start, end)) = block.filter(|(_, end)| word < *end) {
-                state.origins.add(start, end, Origin::Skipped(name, site));
-            }
+        for (address, bytes) in words.filter_map(|word| state.block(word)).collect::<Vec<_>>() {
+            state.origins.add(address, address + bytes, Origin::Skipped(name, site));
         }
     });
+}
+
+/// What was handed out that `words` point into, once each: address and size.
+pub(crate) fn blocks(words: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
+    let state = STATE.lock();
+    words.filter_map(|word| state.block(word)).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Whether all that was written into `blocks` is known. Work that reads what nobody wrote there would not be the same twice on a GPU.
+pub(crate) fn is_all_known(blocks: &[(usize, usize)]) -> bool {
+    let state = STATE.lock();
+    let pieces = |(address, bytes): &(usize, usize)| state.origins.pieces(*address, address + bytes);
+    blocks.iter().all(|block| pieces(block).into_iter().all(|(_, piece)| piece.value == Origin::Known))
 }
 
 /// The origin of the first byte that is not known, which is none if nobody wrote it; `None` if all are known.
@@ -256,6 +266,12 @@ impl State {
             at = piece.end;
         }
         (at < end).then_some((at, end, None))
+    }
+
+    /// The block that `word` points into.
+    fn block(&self, word: usize) -> Option<(usize, usize)> {
+        let (address, bytes) = self.blocks.range(..=word).next_back()?;
+        (word < address + bytes).then_some((*address, *bytes))
     }
 
     fn unknown(&self, start: usize, end: usize) -> Option<Option<Origin>> {

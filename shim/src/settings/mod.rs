@@ -140,6 +140,8 @@ pub(crate) struct Settings {
     pub(crate) clock: Clock,
     /// Whether choices among numbers that nobody computed are balanced.
     pub(crate) assumes_balance: bool,
+    /// Whether a program that compares a floating-point number that nobody computed is taken to find 0.
+    pub(crate) assumes_zeros: bool,
     /// The time between two events with kernels in between.
     pub(crate) event_clock: EventClock,
     /// Which cuBLAS products are computed.
@@ -225,6 +227,16 @@ fn fill_heap(byte: u8) {
     unsafe { libc::mallopt(M_PERTURB, libc::c_int::from(!byte)) };
 }
 
+/// What a preflight may assume.
+const BALANCED: &str = "balanced";
+const ZEROS: &str = "zeros";
+
+/// The words of `FTEST_ASSUME`.
+fn assumptions(value: &str) -> Result<Vec<&'static str>, BadValue> {
+    const WORDS: &[&str] = &[BALANCED, ZEROS];
+    value.split(',').map(|word| protocol::env::ASSUME.choose(word, WORDS).map(|index| WORDS[index])).collect()
+}
+
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
@@ -273,6 +285,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
     };
     let terminal_report =
         given(&names::TERMINAL_REPORT).map_or(Ok(false), |value| names::TERMINAL_REPORT.switch(&value))?;
+    let assumed = given(&names::ASSUME).map_or_else(|| Ok(Vec::new()), |value| assumptions(&value))?;
     let asked = given(&names::SANITIZE).map(|value| Sanitizers::parse(&value)).transpose()?;
     Ok(Settings {
         gap_policy,
@@ -288,8 +301,8 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
                 _ => Clock::Real,
             },
         },
-        assumes_balance: given(&names::ASSUME)
-            .map_or(Ok(false), |value| names::ASSUME.choose(&value, &["balanced"]).map(|_| true))?,
+        assumes_balance: assumed.contains(&BALANCED),
+        assumes_zeros: assumed.contains(&ZEROS),
         event_clock,
         gemm,
         // Without a coordinator, nobody compares replicas; without numbers or other ranks, there is nothing to compare.

@@ -275,6 +275,14 @@ fn a_kernel_that_goes_wrong_is_an_error_with_its_place() {
 }
 
 #[test]
+fn a_graph_of_cudnn_is_built_and_skipped_where_nothing_computes() {
+    let skips = [("FAKEGPU_COMPUTE", "skip")];
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&skips, "allow", cuda, "cudnn_graph", &[]);
+    }
+}
+
+#[test]
 fn neighbors() {
     check("neighbors");
 }

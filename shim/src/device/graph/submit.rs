@@ -89,11 +89,12 @@ pub(crate) unsafe fn launch(
     library: Library,
     call: &'static str,
 ) -> CudaResult {
+    let launch = Launch { runs_now: matches!(capture::for_stream(stream), Ok(None)), ..launch };
     // SAFETY: the caller's promise.
     match unsafe { prepare(stream.device(), kernel, launch.clone(), arguments, library, call) }? {
         Some(call) => submit(Operation::Kernel(Arc::new(call)), stream),
         None => {
-            if !gap::is_muted() && matches!(capture::for_stream(stream), Ok(None)) {
+            if !gap::is_muted() && launch.runs_now {
                 launch.pass_by(kernel, stream);
             }
             Ok(())

@@ -159,6 +159,11 @@ impl Program {
         Some((index, globals[index].size as usize, globals[index].space == GlobalSpace::Managed))
     }
 
+    /// Whether it has variables of the device.
+    pub(crate) fn has_variables(&self) -> bool {
+        !self.image.globals().is_empty()
+    }
+
     /// Whether it has managed variables.
     pub(crate) fn has_managed(&self) -> bool {
         self.image.globals().iter().any(|global| global.space == GlobalSpace::Managed)

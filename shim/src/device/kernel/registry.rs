@@ -139,15 +139,23 @@ impl Kernel {
         }
     }
 
-    /// Its PTX for `device`, or ours in its place.
+    /// Its PTX for `device`, or ours in its place. There is none where nothing computes.
     ///
     /// # Errors
     /// Why there is none.
     pub(crate) fn program(&self, device: &Device) -> Result<Arc<Program>, NoCode> {
-        let name = || self.name().to_string_lossy().into_owned();
         if settings::get().is_ok_and(|settings| settings.compute == Compute::Skip) {
-            return Err(NoCode::Gap(name()));
+            return Err(NoCode::Gap(self.name().to_string_lossy().into_owned()));
         }
+        self.own_program(device)
+    }
+
+    /// [`Kernel::program`], also where nothing computes.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn own_program(&self, device: &Device) -> Result<Arc<Program>, NoCode> {
+        let name = || self.name().to_string_lossy().into_owned();
         match self {
             Self::Registered { image: 0, .. } => Err(NoCode::Gap(name())),
             Self::Registered { image, .. } => match program::of_fat_binary(*image, device) {

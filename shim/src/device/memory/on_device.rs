@@ -198,6 +198,7 @@ pub(crate) fn allocate(device: &'static Device, size: usize, kind: Kind) -> Cuda
     // The host may write managed memory, and variables begin with what the program says.
     if matches!(kind, Kind::Plain | Kind::Pool(_)) {
         fresh::allocated(address, size);
+        known::handed_out(address, size);
     }
     if !fresh::is_sublet() {
         races::handed_out(address, size);

@@ -7,6 +7,7 @@ use abi::argument::Out;
 use abi::library::Library;
 
 use super::descriptor::{Descriptor, descriptor};
+use crate::boundary::gap;
 use crate::libraries::cublas::dense::Transpose;
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::epilogue::{Activation, Auxiliary, Epilogue, GradientOf};
@@ -16,6 +17,7 @@ use crate::libraries::cublas::job::{Job, Scale, refuse};
 use crate::libraries::cublas::operand::Base;
 use crate::libraries::cublas::product::{Matrix, Product};
 use crate::libraries::objects::{Answer, Code};
+use crate::sanitizer::known;
 
 /// `cublasLtMatmulDescAttributes_t`.
 mod product_attribute {
@@ -53,6 +55,8 @@ mod product_attribute {
         (27, "chunks that wait for one another"),
         (28, "chunks that wait for one another"),
     ];
+    /// Of these, what a product writes to: the largest of the auxiliary matrix, and the scales of D.
+    pub(crate) const OTHER_RESULTS: [i32; 2] = [24, 36];
     pub(crate) const FILL_MODE: i32 = 6;
 }
 
@@ -239,7 +243,7 @@ fn describe(product: usize, layouts: [usize; 4], at: Option<Addresses>) -> Answe
     let at = at.unwrap_or_default();
     Ok((|| {
         for (attribute, what) in product_attribute::OTHERS {
-            if product.number(attribute, 0) != 0 {
+            if !known::is_wanted() && product.number(attribute, 0) != 0 {
                 return Err(what.to_owned());
             }
         }
@@ -288,7 +292,7 @@ fn check_integers(product: &Product, compute: c_int, scale: Element) -> Answer {
     if fits { Ok(()) } else { Err(Code(Library::CublasLt.not_supported())) }
 }
 
-/// One algorithm for every product that we compute. It needs no workspace.
+/// One algorithm for every product that we compute, or, where nothing computes, for every product. It needs no workspace.
 ///
 /// # Safety
 /// `results` has room for `wanted` entries.
@@ -309,7 +313,9 @@ pub(crate) unsafe fn heuristic(
         return REFUSALS.value();
     }
     found.set_if_wanted(0);
-    if let Err(why) = describe(product, [a, b, c, d], None)? {
+    if let Err(why) = describe(product, [a, b, c, d], None)?
+        && !known::is_wanted()
+    {
         return refuse(Library::CublasLt, "cublasLtMatmulAlgoGetHeuristic", &why);
     }
     let result = Heuristic { algorithm: [0; 8], workspace: 0, state: 0, waves: 1.0, reserved: [0; 4] };
@@ -341,11 +347,21 @@ pub(crate) unsafe fn multiply(
 ) -> Answer {
     const NAME: &str = "cublasLtMatmul";
     let at = Addresses { a: a as usize, b: b as usize, c: c as usize, d: d as usize };
-    let (mut described, batch) = match describe(product, [layout_a, layout_b, layout_c, layout_d], Some(at))? {
+    let described = describe(product, [layout_a, layout_b, layout_c, layout_d], Some(at))?;
+    let product = descriptor(product)?;
+    if known::is_wanted() {
+        let results = product_attribute::OTHER_RESULTS.map(|attribute| product.number(attribute, 0) as usize);
+        known::launched(NAME, results.into_iter());
+    }
+    let (mut described, batch) = match described {
         Ok(described) => described,
+        // What it would have computed is unknown.
+        Err(why) if known::is_wanted() => {
+            known::launched(NAME, [at.d].into_iter());
+            return gap::tolerate(Library::CublasLt, NAME, &why).map_err(|refused| Code(u32::from(refused)));
+        }
         Err(why) => return refuse(Library::CublasLt, NAME, &why),
     };
-    let product = descriptor(product)?;
     let compute = product.number(product_attribute::COMPUTE_TYPE, -1) as c_int;
     let scale_type = match product.number(product_attribute::SCALE_TYPE, -1) as c_int {
         -1 => scale_of(compute),

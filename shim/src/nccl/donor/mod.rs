@@ -224,6 +224,19 @@ pub(crate) unsafe fn misses(sentence: *const c_char) {
     }
 }
 
+/// Keeps `sentence` for the report: the program decides by a floating-point number that nobody computed, which says nothing if such
+/// numbers are assumed to be 0.
+///
+/// # Safety
+/// `sentence` ends with 0.
+pub(crate) unsafe fn decides(sentence: *const c_char) {
+    if known::is_wanted() {
+        let is_assumed = settings::get().is_ok_and(|settings| settings.assumes_zeros);
+        // SAFETY: the caller's promise.
+        unknown_reads::record(unsafe { text(sentence) }, is_assumed);
+    }
+}
+
 /// # Safety
 /// `text` ends with 0.
 unsafe fn text(text: *const c_char) -> String {

@@ -1,5 +1,6 @@
 //! Launches: checked as CUDA checks them, then run by `ptx` in stream order. A kernel without code here is recorded, not executed.
 
+mod little;
 mod nested;
 mod pointers;
 
@@ -15,6 +16,7 @@ use abi::library::Library;
 use protocol::ids::SiteId;
 use ptx::{Entry, Footprint, LaunchError, Sample, Trap, TrapKind};
 
+use little::Little;
 use nested::Nested;
 
 use super::children::Children;
@@ -29,9 +31,10 @@ use crate::device::work::stream::{self, Stream};
 use crate::device::work::timeline::{self, Form, Grid as TimedGrid, Kind as WorkKind, Work};
 use crate::device::work::{event, running};
 use crate::device::{Device, answer_before_failure};
+use crate::sanitizer::init;
+use crate::sanitizer::known::{self, Origin};
 use crate::sanitizer::owner::Blocks;
 use crate::sanitizer::races::{self, Access, Submitted, Touch};
-use crate::sanitizer::{init, known};
 use crate::settings::GapPolicy;
 
 /// The configuration of a launch.
@@ -48,12 +51,23 @@ pub(crate) struct Launch {
     pub(crate) events: Vec<usize>,
     /// The program's handle of the kernel.
     pub(crate) function: usize,
+    /// Whether it goes to a stream now, and not into a graph.
+    pub(crate) runs_now: bool,
 }
 
 impl Launch {
     /// One without attributes.
     pub(crate) fn plain(grid: [u32; 3], block: [u32; 3], shared_bytes: usize) -> Self {
-        Self { grid, block, shared_bytes, cluster: None, is_cooperative: false, events: Vec::new(), function: 0 }
+        Self {
+            grid,
+            block,
+            shared_bytes,
+            cluster: None,
+            is_cooperative: false,
+            events: Vec::new(),
+            function: 0,
+            runs_now: false,
+        }
     }
 }
 
@@ -238,7 +252,12 @@ pub(crate) unsafe fn prepare(
     }
     device.alive()?;
     crate::report::used();
-    let runnable = match kernel.code(device) {
+    // SAFETY: the caller's promise.
+    let (runnable, known_after) = match unsafe { little::find(device, kernel, &launch, &arguments) } {
+        Some(Little { runnable, blocks }) => (Ok(runnable), blocks),
+        None => (kernel.code(device), Vec::new()),
+    };
+    let runnable = match runnable {
         Ok(runnable) => runnable,
         Err(NoCode::NotForDevice) => {
             device.counters.launched(&kernel.name().to_string_lossy());
@@ -249,7 +268,15 @@ pub(crate) unsafe fn prepare(
             gap::tolerate(library, call, &why)?;
             init::all_written();
             if known::is_wanted() && !known::is_operator_under_way() {
-                known::launched(call, pointers::words(&arguments).into_iter());
+                let name = kernel.name().to_string_lossy();
+                let program = kernel.own_program(device).ok();
+                // SAFETY: the caller's promise.
+                let values = program
+                    .as_ref()
+                    .and_then(|program| program.entry(&name))
+                    .and_then(|entry| unsafe { arguments.collect(entry) }.ok());
+                let words = values.map_or_else(|| pointers::words(&arguments, &name), |values| little::words(&values));
+                known::launched(call, words.into_iter());
             }
             races::writes_anywhere();
             // Success would let a program take memory that the kernel never wrote for its result.
@@ -263,6 +290,7 @@ pub(crate) unsafe fn prepare(
     let places = runnable.compiled.kernel.entry().params.iter().map(place).collect();
     let globals = kernel.variables(&runnable.program, device)?;
     let kernel = kernel.clone();
+    known_after.into_iter().for_each(|(address, bytes)| known::put(address, bytes, Origin::Known));
     Ok(Some(KernelCall { device, kernel, runnable, launch, cluster, params, places, globals, library, call, depth: 0 }))
 }
 

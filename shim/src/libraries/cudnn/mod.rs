@@ -1,5 +1,7 @@
-//! libcudnn: handles, stream, versions, texts, descriptions of tensors and the space that batch normalization needs are real. All
-//! else that describes or runs a layer is a stub.
+//! libcudnn: handles, stream, versions, texts, descriptions of tensors and the space that batch normalization needs are real. Graphs
+//! of operations (`backend`) are where nothing computes. All else that describes or runs a layer is a stub.
+
+mod backend;
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -45,6 +47,12 @@ exports! {
         fn cudnnSetTensorNdDescriptor(tensor: usize, datatype: c_int, count: c_int, sizes: Out<c_int>, strides: Out<c_int>) = set_tensor;
         fn cudnnGetTensorNdDescriptor(tensor: usize, most: c_int, datatype: Out<c_int>, count: Out<c_int>, sizes: Out<c_int>, strides: Out<c_int>) = get_tensor;
         fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(handle: usize, mode: c_int, operations: c_int, activation: usize, tensor: usize, bytes: Out<usize>) = reserve_space;
+        fn cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) = backend::create;
+        fn cudnnBackendDestroyDescriptor(descriptor: usize) = |descriptor| backend::DESCRIPTORS.destroy(descriptor);
+        fn cudnnBackendSetAttribute(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: Out<u8>) = backend::set;
+        fn cudnnBackendGetAttribute(descriptor: usize, name: c_int, kind: c_int, room: i64, count: Out<i64>, elements: Out<u8>) = backend::get;
+        fn cudnnBackendFinalize(descriptor: usize) = backend::finalize;
+        fn cudnnBackendExecute(handle: usize, plan: usize, pack: usize) = backend::execute;
         fn cudnnGetStream(handle: usize, stream: Out<usize>) = |handle, stream| stream.set(HANDLES.get(handle)?.get()).map_err(REFUSALS.null());
     }
     bare {
@@ -58,14 +66,13 @@ exports! {
         fn cudnnGetLastErrorString(message: *mut c_char, length: usize) = last_error;
     }
     stub {
-        cudnnActivationBackward cudnnActivationForward cudnnAddTensor cudnnAdvVersionCheck cudnnBackendCreateDescriptor
-        cudnnBackendDestroyDescriptor cudnnBackendExecute cudnnBackendFinalize cudnnBackendGetAttribute
-        cudnnBackendInitialize cudnnBackendSetAttribute cudnnBatchNormalizationBackwardEx
-        cudnnBatchNormalizationForwardInference cudnnBatchNormalizationForwardTrainingEx cudnnCTCLoss cudnnCTCLoss_v8
-        cudnnCnnVersionCheck cudnnConvolutionBackwardData cudnnConvolutionBackwardFilter
-        cudnnConvolutionBiasActivationForward cudnnConvolutionForward cudnnCreateActivationDescriptor
-        cudnnCreateCTCLossDescriptor cudnnCreateConvolutionDescriptor cudnnCreateDropoutDescriptor
-        cudnnCreateFilterDescriptor cudnnCreatePoolingDescriptor cudnnCreateRNNDataDescriptor cudnnCreateRNNDescriptor
+        cudnnActivationBackward cudnnActivationForward cudnnAddTensor cudnnAdvVersionCheck cudnnBackendInitialize
+        cudnnBatchNormalizationBackwardEx cudnnBatchNormalizationForwardInference
+        cudnnBatchNormalizationForwardTrainingEx cudnnCTCLoss cudnnCTCLoss_v8 cudnnCnnVersionCheck
+        cudnnConvolutionBackwardData cudnnConvolutionBackwardFilter cudnnConvolutionBiasActivationForward
+        cudnnConvolutionForward cudnnCreateActivationDescriptor cudnnCreateCTCLossDescriptor
+        cudnnCreateConvolutionDescriptor cudnnCreateDropoutDescriptor cudnnCreateFilterDescriptor
+        cudnnCreatePoolingDescriptor cudnnCreateRNNDataDescriptor cudnnCreateRNNDescriptor
         cudnnCreateReduceTensorDescriptor cudnnCreateSpatialTransformerDescriptor cudnnDestroyActivationDescriptor
         cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor cudnnDestroyDropoutDescriptor
         cudnnDestroyFilterDescriptor cudnnDestroyPoolingDescriptor cudnnDestroyRNNDataDescriptor
