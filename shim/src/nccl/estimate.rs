@@ -6,7 +6,9 @@ use std::sync::OnceLock;
 
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
+use dataplane::process::Process;
 use protocol::datatype::Operation;
+use protocol::ids::Rank;
 use protocol::plan::ClusterPlan;
 use protocol::route;
 use timing::machine::{self, Machine};
@@ -17,13 +19,14 @@ use timing::{Launch, Settings};
 use super::communicator::{Communicator, process};
 use super::error::NcclResult;
 use super::info;
+use crate::settings;
 
 /// The time of `operations` one after the other, us, or why there is none. Sends of one group to one node are one transfer.
 pub(crate) fn group<'a>(
     operations: impl Iterator<Item = (&'a Communicator, &'a Call)>,
 ) -> NcclResult<Result<f64, String>> {
     let process = process()?;
-    let Some(plan) = process.cluster() else { return Ok(Err("estimated time without a cluster".to_owned())) };
+    let Some(plan) = plan(&process) else { return Ok(Err("estimated time without a cluster".to_owned())) };
     let (machine, settings) = match described(plan) {
         Ok(described) => described,
         Err(why) => return Ok(Err(format!("estimated time: {why}"))),
@@ -34,7 +37,7 @@ pub(crate) fn group<'a>(
     let mut transfers = [0u64; 2];
     for (communicator, call) in operations {
         let ranks = communicator.ranks()?;
-        let nodes = nodes(plan, &ranks);
+        let nodes = nodes(&process, plan, &ranks);
         let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
         match (call.operation, call.peer) {
             (Operation::Send | Operation::PutSignal, Some(peer)) if peer != ranks.rank() => {
@@ -66,10 +69,10 @@ pub(crate) fn group<'a>(
 /// What NCCL would choose for a collective, with its bytes; `None` for anything else, and where the model knows no machine.
 pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, Choice)> {
     let process = process().ok()?;
-    let plan = process.cluster()?;
+    let plan = plan(&process)?;
     let ranks = communicator.ranks().ok()?;
     let (machine, settings) = described(plan).as_ref().ok()?;
-    let machine = taking_part(machine, &nodes(plan, &ranks))?;
+    let machine = taking_part(machine, &nodes(&process, plan, &ranks))?;
     let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
     let chooses = matches!(
         call.operation,
@@ -86,9 +89,20 @@ pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, C
     Some((bytes, tuner::choose(&table, &machine, call.operation, bytes)?))
 }
 
-/// The node of each member.
-fn nodes(plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usize>> {
-    ranks.members().iter().map(|member| plan.node_of(member.global_rank).map(|(index, _)| index)).collect()
+/// The cluster: that of the coordinator, which a rank alone has none of.
+fn plan(process: &Process) -> Option<&ClusterPlan> {
+    let own = || settings::get().ok()?.cluster.as_ref().filter(|_| process.is_alone());
+    process.cluster().or_else(own)
+}
+
+/// The node of each member. For a rank alone, all nodes are like the first one, however many its job has.
+fn nodes(process: &Process, plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usize>> {
+    let per_node = plan.nodes.first().map_or(1, |node| node.gpus.len()).max(1);
+    let node = |rank: Rank| match process.is_alone() {
+        true => Some(rank.0 as usize / per_node),
+        false => plan.node_of(rank).map(|(index, _)| index),
+    };
+    ranks.members().iter().map(|member| node(member.global_rank)).collect()
 }
 
 /// The machine of the cluster file and NCCL's variables, which NCCL reads once.
