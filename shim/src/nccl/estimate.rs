@@ -13,7 +13,7 @@ use protocol::plan::ClusterPlan;
 use protocol::route;
 use timing::machine::{self, Machine};
 use timing::nccl::tuner::{self, Choice};
-use timing::physics::Physics;
+use timing::physics::{Estimate, Physics, Uses};
 use timing::{Launch, Settings};
 
 use super::communicator::{Communicator, process};
@@ -21,10 +21,11 @@ use super::error::NcclResult;
 use super::info;
 use crate::settings;
 
-/// The time of `operations` one after the other, us, or why there is none. Sends of one group to one node are one transfer.
+/// The time of `operations` one after the other, us, with what they use, or why there is none. Sends of one group to one node are one
+/// transfer.
 pub(crate) fn group<'a>(
     operations: impl Iterator<Item = (&'a Communicator, &'a Call)>,
-) -> NcclResult<Result<f64, String>> {
+) -> NcclResult<Result<(f64, Uses), String>> {
     let process = process()?;
     let Some(plan) = plan(&process) else { return Ok(Err("estimated time without a cluster".to_owned())) };
     let (machine, settings) = match described(plan) {
@@ -32,7 +33,7 @@ pub(crate) fn group<'a>(
         Err(why) => return Ok(Err(format!("estimated time: {why}"))),
     };
     let physics = Physics::default();
-    let mut total = 0.0;
+    let mut total = Total::default();
     // Bytes of transfers inside a node and between nodes.
     let mut transfers = [0u64; 2];
     for (communicator, call) in operations {
@@ -51,7 +52,7 @@ pub(crate) fn group<'a>(
                     return Ok(Err("estimated time of a communicator with unequal nodes".to_owned()));
                 };
                 match timing::estimate(&machine, settings, &physics, operation, bytes, Launch::ProcessPerGpu) {
-                    Some(estimate) => total += estimate.us,
+                    Some(estimate) => total.add(&estimate),
                     None => return Ok(Err(format!("estimated time of {operation}: NCCL_ALGO leaves no algorithm"))),
                 }
             }
@@ -61,9 +62,35 @@ pub(crate) fn group<'a>(
     for (between, bytes) in transfers.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0) {
         let machine = machine.clone().taking(1 + between as u32, if between == 1 { 1 } else { 2 });
         let answer = timing::estimate(&machine, settings, &physics, Operation::Send, bytes, Launch::ProcessPerGpu);
-        total += answer.map_or(0.0, |estimate| estimate.us);
+        answer.iter().for_each(|estimate| total.add(estimate));
     }
-    Ok(Ok(total))
+    Ok(Ok(total.finish()))
+}
+
+/// A sum of operations. While it is added up, shares of links are times.
+#[derive(Default)]
+struct Total {
+    us: f64,
+    uses: Uses,
+}
+
+impl Total {
+    fn add(&mut self, estimate: &Estimate) {
+        let Estimate { us, uses, .. } = estimate;
+        self.us += us;
+        self.uses.blocks = self.uses.blocks.max(uses.blocks);
+        self.uses.memory_bytes += uses.memory_bytes;
+        self.uses.inside += uses.inside * us;
+        self.uses.between += uses.between * us;
+    }
+
+    fn finish(mut self) -> (f64, Uses) {
+        if self.us > 0.0 {
+            self.uses.inside /= self.us;
+            self.uses.between /= self.us;
+        }
+        (self.us, self.uses)
+    }
 }
 
 /// What NCCL would choose for a collective, with its bytes; `None` for anything else, and where the model knows no machine.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dataplane::lock::Mutex;
 use protocol::device_report::DeviceTime;
 use protocol::ids::Rank;
-use protocol::report::{SamplePiece, StepMark, StepSample};
+use protocol::report::{PathKind, SamplePiece, StepMark, StepSample};
 pub(crate) use timing::steps::Piece as Detail;
-use timing::steps::{Activity, Interval, Intervals, Mark, critical_path, device_steps, windows};
+use timing::steps::{Activity, Interval, Intervals, LOST, Mark, critical_path, device_steps, windows};
 
 use crate::process::rank;
 
@@ -109,11 +109,45 @@ pub(crate) fn host_waited(interval: (u64, u64)) {
     STATE.lock().host_waits.add(interval);
 }
 
+/// The last work of a stream ended later, as other work ran beside it: from when to when.
+pub(crate) fn lost(device: u32, stream: u64, (begin_ns, end_ns): Interval, is_collective: bool, marked: usize) {
+    let part = if is_collective { Part::Communicating } else { Part::Computing };
+    let piece = Piece { device, part, marked, could_ns: begin_ns, ready_ns: begin_ns, begin_ns, end_ns };
+    keep(&mut STATE.lock(), piece, || Detail {
+        name: LOST.to_owned(),
+        kind: if is_collective { PathKind::Collective } else { PathKind::Compute },
+        line: None,
+        stream,
+        at_ns: 0,
+        after_ns: begin_ns,
+        lost_ns: 0,
+        ready_ns: begin_ns,
+        begin_ns,
+        end_ns,
+        is_host_late: false,
+    });
+}
+
 /// Adds a piece of work; `unknown` is the name of one about which the model knows nothing, `detail` makes one that is looked at
 /// closely.
 pub(crate) fn add(piece: Piece, unknown: Option<&str>, detail: impl FnOnce() -> Detail) {
     let mut state = STATE.lock();
-    let state = &mut *state;
+    let (device, part) = (piece.device, piece.part);
+    keep(&mut state, piece, detail);
+    if part == Part::Nothing {
+        return;
+    }
+    let device = state.devices.entry(device).or_default();
+    device.works += 1;
+    if let Some(name) = unknown {
+        match device.unknown.get_mut(name) {
+            Some(count) => *count += 1,
+            None => drop(device.unknown.insert(name.to_owned(), 1)),
+        }
+    }
+}
+
+fn keep(state: &mut State, piece: Piece, detail: impl FnOnce() -> Detail) {
     if state.ends.len() <= piece.marked {
         state.ends.resize(piece.marked + 1, 0);
     }
@@ -138,13 +172,6 @@ pub(crate) fn add(piece: Piece, unknown: Option<&str>, detail: impl FnOnce() -> 
         state.sample.push((piece.device, detail()));
     } else if piece.marked > 0 {
         state.sample_full_ns = Some(state.sample_full_ns.unwrap_or(u64::MAX).min(piece.begin_ns));
-    }
-    device.works += 1;
-    if let Some(name) = unknown {
-        match device.unknown.get_mut(name) {
-            Some(count) => *count += 1,
-            None => drop(device.unknown.insert(name.to_owned(), 1)),
-        }
     }
 }
 

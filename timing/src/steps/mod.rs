@@ -9,7 +9,7 @@ use protocol::report::{StepMark, StepTime};
 
 use intervals::Coverage;
 pub use intervals::{Interval, Intervals, only};
-pub use path::{Piece, critical_path};
+pub use path::{LOST, Piece, critical_path};
 pub use summary::{device_steps, run_time};
 
 /// The host came to the beginning or the end of a step.
