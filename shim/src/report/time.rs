@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dataplane::lock::Mutex;
 use protocol::device_report::DeviceTime;
 use protocol::ids::Rank;
-use protocol::report::{PathKind, SamplePiece, StepMark, StepSample};
+use protocol::report::{PathKind, SamplePiece, StepMark, StepSample, StepWindow};
 pub(crate) use timing::steps::Piece as Detail;
-use timing::steps::{Activity, Interval, Intervals, LOST, Mark, critical_path, device_steps, windows};
+use timing::steps::{Activity, Interval, Intervals, LOST, Mark, critical_path, device_steps, exposed, windows};
 
 use crate::process::rank;
 
@@ -54,6 +54,8 @@ static STATE: Mutex<State> = Mutex::new(State {
 const SAMPLED: usize = 4096;
 /// The second step is submitted between these numbers of marks, if it is one of several kinds.
 const SAMPLED_MARKS: std::ops::Range<usize> = 1..8;
+/// The most steps whose times are told.
+const WINDOWS: usize = 1000;
 /// The step that is looked at closely: the first has what the program does before it.
 const SAMPLED_STEP: usize = 2;
 
@@ -116,6 +118,8 @@ pub(crate) fn lost(device: u32, stream: u64, (begin_ns, end_ns): Interval, is_co
     keep(&mut STATE.lock(), piece, || Detail {
         name: LOST.to_owned(),
         kind: if is_collective { PathKind::Collective } else { PathKind::Compute },
+        operation: None,
+        bytes: None,
         line: None,
         stream,
         at_ns: 0,
@@ -196,9 +200,11 @@ pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
     let own = state.devices.get_mut(&device)?;
     let until = marked.iter().flat_map(|(_, windows)| windows).map(|(_, end)| *end).max();
     let figures = own.activity.figures(&mut state.host_waits, until.unwrap_or(0));
-    let (mut steps, mut sample) = (None, None);
+    let (mut steps, mut sample, mut step_windows) = (None, None, Vec::new());
     if let Some((by, windows)) = marked {
         let is_kept = |(_, end): &Interval| state.full_ns.is_none_or(|full_ns| *end <= full_ns);
+        let told = |&(begin_ns, end_ns): &Interval| StepWindow { begin_ns, end_ns };
+        step_windows.extend(windows.iter().take(WINDOWS).map(told));
         let kept = windows.partition_point(is_kept);
         let each: Vec<_> = (1..).zip(&windows[..kept]).map(|(step, window)| figures.step(step, *window)).collect();
         steps = device_steps(rank().map(Rank), device, by, &each, (windows.len() - kept) as u64);
@@ -210,6 +216,9 @@ pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
                 (one.begin_ns, one.stream, &one.name).cmp(&(other.begin_ns, other.stream, &other.name))
             });
             let is_whole = state.sample_full_ns.is_none_or(|full_ns| window.1 <= full_ns);
+            if let (true, Some(steps)) = (is_whole, &mut steps) {
+                steps.exposed = exposed(&details, *window);
+            }
             if let (true, true, Some(steps)) = (is_only, is_whole, &mut steps) {
                 let waits = state.host_waits.joined();
                 steps.critical_path = critical_path(&details, waits, *window).unwrap_or_default();
@@ -227,6 +236,7 @@ pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
         unknown: own.unknown.clone(),
         steps,
         sample,
+        step_windows,
     })
 }
 
@@ -245,6 +255,9 @@ fn sampled((begin_ns, end_ns): Interval, details: &[Detail], is_whole: bool) -> 
             stream: stream as u64,
             begin_ns: detail.begin_ns,
             end_ns: detail.end_ns,
+            bytes: detail.bytes,
+            file: detail.line.as_ref().map(|(file, _)| file.clone()),
+            line: detail.line.as_ref().map(|(_, line)| *line),
         }
     };
     let pieces = details.iter().map(&mut piece).collect();

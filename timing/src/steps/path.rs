@@ -3,16 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use protocol::datatype::Operation;
 use protocol::report::{PathKind, PathSegment};
 
-use super::Interval;
 use super::summary::share;
+use super::{Interval, TOLD};
 
 /// The name of what work lost beside other work.
 pub const LOST: &str = "slowed down by work beside it";
-
-/// The most segments of a path that are told.
-const TOLD: usize = 8;
 
 /// A piece of work of a step that is looked at closely. All times in ns.
 #[derive(Clone, Debug)]
@@ -21,6 +19,10 @@ pub struct Piece {
     pub name: String,
     /// What it is: work of the device, not `Host`, `Gap` or `Wait`.
     pub kind: PathKind,
+    /// What operation it is, of a collective.
+    pub operation: Option<Operation>,
+    /// Bytes of a copy or a collective.
+    pub bytes: Option<u64>,
     /// The line of the program that submitted it, where that is known.
     pub line: Option<(String, u32)>,
     /// Its stream.
@@ -155,7 +157,21 @@ mod tests {
     fn piece(name: &str, kind: PathKind, [at_ns, after_ns, ready_ns, begin_ns, end_ns]: [u64; 5]) -> Piece {
         let (name, line) = (name.to_owned(), (kind == PathKind::Compute).then(|| ("train.py".to_owned(), 7)));
         let is_host_late = at_ns + 3 == ready_ns;
-        Piece { name, kind, line, stream: 1, at_ns, after_ns, lost_ns: 0, ready_ns, begin_ns, end_ns, is_host_late }
+        Piece {
+            name,
+            kind,
+            operation: None,
+            bytes: None,
+            line,
+            stream: 1,
+            at_ns,
+            after_ns,
+            lost_ns: 0,
+            ready_ns,
+            begin_ns,
+            end_ns,
+            is_host_late,
+        }
     }
 
     /// The host submits two kernels and a collective; it waits for the second kernel, and then submits a third.

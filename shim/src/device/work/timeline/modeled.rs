@@ -164,6 +164,18 @@ pub(super) fn add(done: &Done) {
             Kind::Copy { .. } | Kind::Fill { .. } => PathKind::Copy,
             _ => PathKind::Compute,
         },
+        operation: match &done.work.kind {
+            Kind::Collective { parts, .. } => {
+                let first = parts.first().map(|part| part.operation);
+                first.filter(|first| parts.iter().all(|part| part.operation == *first))
+            }
+            _ => None,
+        },
+        bytes: match &done.work.kind {
+            Kind::Collective { parts, ranks } => Some(parts.iter().map(|part| part.bytes(*ranks)).sum()),
+            Kind::Copy { bytes, .. } | Kind::Fill { bytes, .. } => Some(*bytes),
+            _ => None,
+        },
         // The same wherever the program lies.
         line: modeled.site.and_then(site::find).map(|site| {
             let name = site.file.rsplit('/').next().unwrap_or_default().to_owned();
