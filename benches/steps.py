@@ -27,6 +27,10 @@ PROFILES = {
     "H100 SXM 80GB": "h100",
     "V100 SXM2": "v100",
 }
+# The machine of a published "RoCE 1600 Gbit/s per node"; others are those of the GPU.
+ROCE = ("RoCE 1600 Gbit/s per node", "machine: { preset: dgx-a100, transport: roce }\n")
+# What the clock says on stderr of kernels whose time it does not know.
+UNKNOWN = "the modeled clock does not know the time of"
 
 
 def program(case):
@@ -68,11 +72,14 @@ def predict(ftest, case, kind, argv, directory):
     hardware = case["hardware"]
     profile = next(profile for gpu, profile in PROFILES.items() if hardware["gpu"].startswith(gpu))
     cluster = directory / "cluster.yaml"
-    cluster.write_text(f"nodes: {hardware['nodes']}\ngpus_per_node: {hardware['gpus_per_node']}\nprofile: {profile}\n")
+    machine = ROCE[1] if hardware.get("inter", "").startswith(ROCE[0]) else ""
+    cluster.write_text(f"nodes: {hardware['nodes']}\ngpus_per_node: {hardware['gpus_per_node']}\nprofile: {profile}\n{machine}")
     command = [ftest, "exec", "--preflight", "--as-rank", "0", "--of", str(ranks(case)), "--cluster", cluster, "--clock", "modeled", "--"]
     run = subprocess.run([*command, "python", PROGRAMS / f"{kind}.py", *argv], capture_output=True, text=True)
     if not (found := re.search(r"^step: (\S+) ms$", run.stdout + run.stderr, re.M)):
         sys.exit(f"{case['id']} printed no step, and ended with {run.returncode}:\n{run.stderr[-3000:]}")
+    if UNKNOWN in run.stderr:
+        sys.exit(f"{case['id']}: {next(line for line in run.stderr.splitlines() if UNKNOWN in line)}")
     return float(found[1])
 
 

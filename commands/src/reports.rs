@@ -16,6 +16,7 @@ use runner::report::html::compare;
 use runner::report::human::HumanReport;
 use runner::report::junit::Profile;
 use runner::report::junit_file::JunitFile;
+use runner::report::step_change;
 use runner::verdict::exit_code::ExitCode;
 
 /// Which reports are written.
@@ -172,7 +173,11 @@ impl Reports {
 
     /// Writes the reports on the run as a whole.
     pub fn write_files(&mut self) {
-        let before = if self.files.compares() { compare::before(&self.run) } else { None };
+        let is_timed = || self.run.cases.iter().any(step_change::is_timed);
+        let before = if self.files.compares() || is_timed() { compare::before(&self.run) } else { None };
+        for (index, sentence) in before.iter().flat_map(|before| step_change::changes(before, &self.run)) {
+            eprintln!("ftest: {}: {sentence}", self.run.cases[index].info.case);
+        }
         for mistake in self.files.write(&self.run, before.as_ref()).err().unwrap_or_default() {
             eprintln!("ftest: {mistake}");
             self.unwritten = true;

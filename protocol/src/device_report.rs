@@ -10,7 +10,7 @@ use crate::file_access::FileAccess;
 use crate::finding::FindingKind;
 use crate::ids::CommunicatorId;
 use crate::profile::GpuProfile;
-use crate::report::{DeviceSteps, StepSample};
+use crate::report::{DeviceSteps, StepSample, StepWindow};
 use crate::sampling::Pass;
 use crate::site::CallSite;
 use crate::transfer::Transfer;
@@ -146,6 +146,9 @@ pub struct DeviceTime {
     /// What ran in its second step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<StepSample>,
+    /// When its first 1000 steps were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_windows: Vec<StepWindow>,
 }
 
 /// One process's report.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use runner::record::event::Attempt;
 use runner::report::trace;
 use runner::verdict::Verdict;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::stories::{Story, case, cluster_report, failed, passed, write_report};
 
@@ -125,6 +125,44 @@ fn cases_operations_waits_and_releases_are_there() {
         events.iter().filter(|event| event["cat"] == "case").map(|event| event["tid"].as_u64().unwrap()).collect();
     assert_eq!(tracks.len(), 4);
     assert!(text.contains("rank 0 (compute-rack-0-accelerated-node-0)"));
+}
+
+/// A rank's steps and the streams of its second one, in its own time.
+#[test]
+fn the_modeled_clock_has_tracks_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let piece = |name: &str, kind: &str, stream: u64, begin: u64, end: u64| json!({"name": name, "kind": kind, "stream": stream, "begin_ns": begin, "end_ns": end});
+    let mut gather = piece("ncclDevKernel_AllGather", "collective", 1, 2_500, 3_500);
+    gather["bytes"] = json!(4096);
+    gather["file"] = json!("train.py");
+    gather["line"] = json!(7);
+    let time = json!({
+        "is_calibrated": true, "works": 3, "busy_ns": 0, "computing_ns": 0, "communication_ns": 0, "exposed_communication_ns": 0,
+        "step_windows": [{"begin_ns": 0, "end_ns": 2_000}, {"begin_ns": 2_000, "end_ns": 4_000}],
+        "sample": {"step": 2, "begin_ns": 2_000, "end_ns": 4_000, "is_whole": true, "pieces": [
+            piece("gemm", "compute", 0, 2_000, 3_000), gather, piece("Memcpy HtoD", "copy", 0, 3_000, 4_000),
+        ]},
+    });
+    let report = json!({"measured": {"rank": 1}, "devices": [{"time": time}]});
+    let file = directory.path().join("devices.json");
+    std::fs::write(&file, json!([report]).to_string()).unwrap();
+    let mut story = Story::new("r", vec![case("s", "a", Some(2))]);
+    story.ends("s/a", vec![Attempt { device_reports: Some(file), ..passed(5) }], Verdict::Passed);
+    let text = trace::render(&story.run(directory.path()));
+    assert_eq!(mistakes(&text), [""; 0]);
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named: Vec<&str> = events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+    for name in ["s/a, modeled clock", "rank 1, steps", "rank 1, stream 0", "rank 1, stream 1"] {
+        assert!(named.contains(&name), "{name}: {named:?}");
+    }
+    let slices = |kind: &str| events.iter().filter(move |event| event["cat"] == kind).collect::<Vec<_>>();
+    assert_eq!([slices("step").len(), slices("kernel").len(), slices("copy").len()], [2, 1, 1]);
+    let [gather] = slices("collective")[..] else { panic!("{text}") };
+    assert_eq!((&gather["args"]["bytes"], &gather["args"]["line"]), (&json!(4096), &json!("train.py:7")));
+    let steps = slices("step");
+    let from_step = |event: &Value| event["ts"].as_f64().unwrap() - steps[0]["ts"].as_f64().unwrap();
+    assert!((from_step(gather) - 2.5).abs() < 1e-3 && gather["dur"] == json!(1.0), "{gather}");
 }
 
 /// The check of this file is one that can fail.

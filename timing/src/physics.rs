@@ -10,7 +10,7 @@ use crate::machine::{Generation, Machine, Shape, Transport};
 use crate::nccl::constants::{Constants, NEWEST, constants};
 use crate::nccl::settings::Settings;
 use crate::nccl::tuner::{self, Algorithm, Choice, Protocol};
-use crate::nccl::{self, channels};
+use crate::nccl::{self, blocks, channels};
 
 /// Who starts the operation, and therefore what starting costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,21 @@ pub struct Estimate {
     pub choice: Choice,
     /// The largest part of the time.
     pub limit: Limit,
+    /// What it takes of a GPU that other work runs on.
+    pub uses: Uses,
+}
+
+/// What an operation uses of each of its GPUs while it runs, which is what work beside it cannot have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Uses {
+    /// Blocks of its kernel: one for each channel, which fills an SM.
+    pub blocks: u32,
+    /// Bytes of the GPU's memory that it reads and writes.
+    pub memory_bytes: f64,
+    /// The share of its time that the GPU's NVLinks are busy, or its PCIe slot without them.
+    pub inside: f64,
+    /// The share of its time that the node's NICs are busy.
+    pub between: f64,
 }
 
 macro_rules! physics {
@@ -222,7 +237,10 @@ pub fn estimate(
     };
     let latency = started + cost.latency;
     let limit = if latency > cost.transfer { Limit::Latency } else { cost.link };
-    Some(Estimate { us: latency + cost.transfer, choice, limit })
+    let us = latency + cost.transfer;
+    let channels = if cost.is_transfer { channels::ring(machine, &constants).count } else { choice.channels };
+    let uses = run.uses(&cost, us, blocks::of_kernel(channels, &choice, machine, settings, bytes));
+    Some(Estimate { us, choice, limit, uses })
 }
 
 /// Parts of a time, us.
@@ -230,6 +248,8 @@ struct Cost {
     latency: f64,
     transfer: f64,
     link: Limit,
+    /// Whether it is send and receive, which choose nothing.
+    is_transfer: bool,
 }
 
 struct Run<'a> {
@@ -314,6 +334,26 @@ impl Run<'_> {
         self.constants.ll[self.machine.generation() as usize][0]
     }
 
+    /// What it takes of a GPU. Each byte that a rank passes on is read and written once, and where it is summed up, the rank's own is
+    /// read, too.
+    fn uses(&self, cost: &Cost, us: f64, blocks: u32) -> Uses {
+        let ranks = self.ranks();
+        let passed = self.bytes * (ranks - 1.0) / ranks;
+        let memory_bytes = match self.operation {
+            Operation::AllReduce => 5.0 * passed,
+            Operation::ReduceScatter | Operation::Reduce => 3.0 * passed,
+            _ => 2.0 * passed,
+        };
+        let busy = cost.transfer / us;
+        let (inside, between) = (self.inside().0, self.between());
+        let (inside, between) = match cost.link {
+            // The same bytes go over both.
+            Limit::Network => (busy * (between / inside).min(1.0), busy),
+            _ => (busy, if between.is_finite() { busy * (inside / between).min(1.0) } else { 0.0 }),
+        };
+        Uses { blocks, memory_bytes, inside, between }
+    }
+
     fn collective(&self, choice: &Choice) -> Cost {
         match choice.algorithm {
             Algorithm::Ring => self.ring(choice),
@@ -347,7 +387,7 @@ impl Run<'_> {
             0.0
         };
         let transfer = self.bytes * steps / self.ranks() / (1000.0 * carried) + fill;
-        Cost { latency, transfer, link: if between < inside { Limit::Network } else { kind } }
+        Cost { latency, transfer, link: if between < inside { Limit::Network } else { kind }, is_transfer: false }
     }
 
     fn tree(&self, choice: &Choice) -> Cost {
@@ -373,7 +413,7 @@ impl Run<'_> {
             0.0
         };
         let transfer = self.bytes / (1000.0 * carried) + fill;
-        Cost { latency, transfer, link: if between < inside { Limit::Network } else { kind } }
+        Cost { latency, transfer, link: if between < inside { Limit::Network } else { kind }, is_transfer: false }
     }
 
     /// Bytes of an all-reduce over its time, as far as the NICs go: with two nodes each sends its data once, with more a
@@ -408,7 +448,7 @@ impl Run<'_> {
         };
         let fill = physics.nvls_fill * local * self.bytes / (self.bytes + physics.nvls_half * local);
         let fill = fill * if tree { physics.nvls_tree_fill } else { 1.0 };
-        Cost { latency, transfer: self.bytes / (1000.0 * rate) + fill, link }
+        Cost { latency, transfer: self.bytes / (1000.0 * rate) + fill, link, is_transfer: false }
     }
 
     fn row(&self) -> usize {
@@ -436,12 +476,12 @@ impl Run<'_> {
         let share = if all { (ranks - 1.0) / ranks } else { 1.0 };
         let within = self.bytes * share / (1000.0 * inside);
         if self.machine.nodes == 1 {
-            return Cost { latency: physics.launch_transfer, transfer: within, link: kind };
+            return Cost { latency: physics.launch_transfer, transfer: within, link: kind, is_transfer: true };
         }
         let out = if all { (ranks - local) / ranks } else { 1.0 };
         let between = self.bytes * out / (1000.0 * self.between() / local);
         let latency = physics.launch_transfer + self.network_step(1, Protocol::Simple);
         let link = if between > within { Limit::Network } else { kind };
-        Cost { latency, transfer: between.max(within), link }
+        Cost { latency, transfer: between.max(within), link, is_transfer: true }
     }
 }

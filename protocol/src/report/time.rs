@@ -68,6 +68,27 @@ report! {
         /// known without a doubt, as in a process with several devices.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         critical_path: Vec<PathSegment>,
+        /// The collectives of step 2 that were exposed longest, the longest first. Empty if not all that ran in it is known.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        exposed: Vec<ExposedCollective>,
+    }
+
+    /// Collectives with one size and line that ran while nothing else did, added up.
+    ExposedCollective {
+        /// Which: `all_gather`.
+        operation: String,
+        /// Bytes of one, as nccl-tests count them.
+        bytes: u64,
+        /// The name of the file whose line submitted it, without directories, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+        /// The line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        line: Option<u32>,
+        /// How many.
+        count: u64,
+        /// How long they ran and nothing else did.
+        time_ns: u64,
     }
 
     /// Segments of a critical path with one name and line, added up.
@@ -112,6 +133,23 @@ report! {
         kind: PathKind,
         /// Its stream: a number in the order in which streams of the sample had work.
         stream: u64,
+        /// When it began.
+        begin_ns: u64,
+        /// When it ended.
+        end_ns: u64,
+        /// Bytes of a copy; of a collective, as nccl-tests count them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
+        /// The name of the file whose line submitted it, without directories, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+        /// The line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        line: Option<u32>,
+    }
+
+    /// From when to when a step of a device lasted.
+    StepWindow {
         /// When it began.
         begin_ns: u64,
         /// When it ended.

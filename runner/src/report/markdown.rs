@@ -125,6 +125,9 @@ fn changes(comparison: &Comparison) -> String {
         }
         text.push('\n');
     }
+    for step in &comparison.steps {
+        let _ = writeln!(text, "- {} {}", code(&step.case), html_text(&step.sentence));
+    }
     text
 }
 

@@ -11,6 +11,7 @@ pub mod junit_file;
 pub mod live;
 pub mod markdown;
 pub mod room;
+pub mod step_change;
 mod summary;
 pub mod trace;
 pub mod words;

@@ -6,35 +6,39 @@ use std::sync::OnceLock;
 
 use dataplane::call::Call;
 use dataplane::communicator::Communicator as Ranks;
+use dataplane::process::Process;
 use protocol::datatype::Operation;
+use protocol::ids::Rank;
 use protocol::plan::ClusterPlan;
 use protocol::route;
 use timing::machine::{self, Machine};
 use timing::nccl::tuner::{self, Choice};
-use timing::physics::Physics;
+use timing::physics::{Estimate, Physics, Uses};
 use timing::{Launch, Settings};
 
 use super::communicator::{Communicator, process};
 use super::error::NcclResult;
 use super::info;
+use crate::settings;
 
-/// The time of `operations` one after the other, us, or why there is none. Sends of one group to one node are one transfer.
+/// The time of `operations` one after the other, us, with what they use, or why there is none. Sends of one group to one node are one
+/// transfer.
 pub(crate) fn group<'a>(
     operations: impl Iterator<Item = (&'a Communicator, &'a Call)>,
-) -> NcclResult<Result<f64, String>> {
+) -> NcclResult<Result<(f64, Uses), String>> {
     let process = process()?;
-    let Some(plan) = process.cluster() else { return Ok(Err("estimated time without a cluster".to_owned())) };
+    let Some(plan) = plan(&process) else { return Ok(Err("estimated time without a cluster".to_owned())) };
     let (machine, settings) = match described(plan) {
         Ok(described) => described,
         Err(why) => return Ok(Err(format!("estimated time: {why}"))),
     };
     let physics = Physics::default();
-    let mut total = 0.0;
+    let mut total = Total::default();
     // Bytes of transfers inside a node and between nodes.
     let mut transfers = [0u64; 2];
     for (communicator, call) in operations {
         let ranks = communicator.ranks()?;
-        let nodes = nodes(plan, &ranks);
+        let nodes = nodes(&process, plan, &ranks);
         let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
         match (call.operation, call.peer) {
             (Operation::Send | Operation::PutSignal, Some(peer)) if peer != ranks.rank() => {
@@ -48,7 +52,7 @@ pub(crate) fn group<'a>(
                     return Ok(Err("estimated time of a communicator with unequal nodes".to_owned()));
                 };
                 match timing::estimate(&machine, settings, &physics, operation, bytes, Launch::ProcessPerGpu) {
-                    Some(estimate) => total += estimate.us,
+                    Some(estimate) => total.add(&estimate),
                     None => return Ok(Err(format!("estimated time of {operation}: NCCL_ALGO leaves no algorithm"))),
                 }
             }
@@ -58,18 +62,44 @@ pub(crate) fn group<'a>(
     for (between, bytes) in transfers.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0) {
         let machine = machine.clone().taking(1 + between as u32, if between == 1 { 1 } else { 2 });
         let answer = timing::estimate(&machine, settings, &physics, Operation::Send, bytes, Launch::ProcessPerGpu);
-        total += answer.map_or(0.0, |estimate| estimate.us);
+        answer.iter().for_each(|estimate| total.add(estimate));
     }
-    Ok(Ok(total))
+    Ok(Ok(total.finish()))
+}
+
+/// A sum of operations. While it is added up, shares of links are times.
+#[derive(Default)]
+struct Total {
+    us: f64,
+    uses: Uses,
+}
+
+impl Total {
+    fn add(&mut self, estimate: &Estimate) {
+        let Estimate { us, uses, .. } = estimate;
+        self.us += us;
+        self.uses.blocks = self.uses.blocks.max(uses.blocks);
+        self.uses.memory_bytes += uses.memory_bytes;
+        self.uses.inside += uses.inside * us;
+        self.uses.between += uses.between * us;
+    }
+
+    fn finish(mut self) -> (f64, Uses) {
+        if self.us > 0.0 {
+            self.uses.inside /= self.us;
+            self.uses.between /= self.us;
+        }
+        (self.us, self.uses)
+    }
 }
 
 /// What NCCL would choose for a collective, with its bytes; `None` for anything else, and where the model knows no machine.
 pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, Choice)> {
     let process = process().ok()?;
-    let plan = process.cluster()?;
+    let plan = plan(&process)?;
     let ranks = communicator.ranks().ok()?;
     let (machine, settings) = described(plan).as_ref().ok()?;
-    let machine = taking_part(machine, &nodes(plan, &ranks))?;
+    let machine = taking_part(machine, &nodes(&process, plan, &ranks))?;
     let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
     let chooses = matches!(
         call.operation,
@@ -86,9 +116,20 @@ pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, C
     Some((bytes, tuner::choose(&table, &machine, call.operation, bytes)?))
 }
 
-/// The node of each member.
-fn nodes(plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usize>> {
-    ranks.members().iter().map(|member| plan.node_of(member.global_rank).map(|(index, _)| index)).collect()
+/// The cluster: that of the coordinator, which a rank alone has none of.
+fn plan(process: &Process) -> Option<&ClusterPlan> {
+    let own = || settings::get().ok()?.cluster.as_ref().filter(|_| process.is_alone());
+    process.cluster().or_else(own)
+}
+
+/// The node of each member. For a rank alone, all nodes are like the first one, however many its job has.
+fn nodes(process: &Process, plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usize>> {
+    let per_node = plan.nodes.first().map_or(1, |node| node.gpus.len()).max(1);
+    let node = |rank: Rank| match process.is_alone() {
+        true => Some(rank.0 as usize / per_node),
+        false => plan.node_of(rank).map(|(index, _)| index),
+    };
+    ranks.members().iter().map(|member| node(member.global_rank)).collect()
 }
 
 /// The machine of the cluster file and NCCL's variables, which NCCL reads once.

@@ -109,7 +109,7 @@ pub(crate) fn simulate_end(out: Out<SimulationInfo>) -> NcclResult {
     let mut info = out.get()?;
     let operations = group.operations.iter().map(|operation| (&*operation.communicator, &operation.call));
     info.estimated_time = match estimate::group(operations)? {
-        Ok(us) => us as c_float,
+        Ok((us, _)) => us as c_float,
         Err(why) => {
             gap::record(Library::Nccl, "ncclGroupSimulateEnd", &why);
             UNDEFINED_TIME
@@ -381,8 +381,11 @@ impl Launch {
         });
         delay::wait(Moment::Collective);
         let late = delay::draw(Moment::Collective);
-        let device_us = clock::is_modeled()
-            .then(|| estimate::group(calls.iter().map(|call| (&*communicator, call))).ok()?.ok())
+        let cost = clock::is_modeled()
+            .then(|| {
+                let (us, uses) = estimate::group(calls.iter().map(|call| (&*communicator, call))).ok()?.ok()?;
+                Some(timeline::of_collective(streams.first()?.device, us, &uses))
+            })
             .flatten();
         let submitted = kernel::submit(streams.first().map(|stream| &**stream), &communicator, &ranks, &calls);
         let ticket = ranks.ticket();
@@ -403,7 +406,7 @@ impl Launch {
                     exchange.deliver();
                 }
                 if let (Some(timed), Ok(latest_ns)) = (&mut timed, &result) {
-                    timed.met(*latest_ns, device_us);
+                    timed.met(*latest_ns, cost);
                 }
                 // Before whoever waits for the operation goes on.
                 drop(timed);

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dataplane::lock::Mutex;
 use protocol::device_report::DeviceTime;
 use protocol::ids::Rank;
-use protocol::report::{SamplePiece, StepMark, StepSample};
+use protocol::report::{PathKind, SamplePiece, StepMark, StepSample, StepWindow};
 pub(crate) use timing::steps::Piece as Detail;
-use timing::steps::{Activity, Interval, Intervals, Mark, critical_path, device_steps, windows};
+use timing::steps::{Activity, Interval, Intervals, LOST, Mark, critical_path, device_steps, exposed, windows};
 
 use crate::process::rank;
 
@@ -54,6 +54,8 @@ static STATE: Mutex<State> = Mutex::new(State {
 const SAMPLED: usize = 4096;
 /// The second step is submitted between these numbers of marks, if it is one of several kinds.
 const SAMPLED_MARKS: std::ops::Range<usize> = 1..8;
+/// The most steps whose times are told.
+const WINDOWS: usize = 1000;
 /// The step that is looked at closely: the first has what the program does before it.
 const SAMPLED_STEP: usize = 2;
 
@@ -109,11 +111,47 @@ pub(crate) fn host_waited(interval: (u64, u64)) {
     STATE.lock().host_waits.add(interval);
 }
 
+/// The last work of a stream ended later, as other work ran beside it: from when to when.
+pub(crate) fn lost(device: u32, stream: u64, (begin_ns, end_ns): Interval, is_collective: bool, marked: usize) {
+    let part = if is_collective { Part::Communicating } else { Part::Computing };
+    let piece = Piece { device, part, marked, could_ns: begin_ns, ready_ns: begin_ns, begin_ns, end_ns };
+    keep(&mut STATE.lock(), piece, || Detail {
+        name: LOST.to_owned(),
+        kind: if is_collective { PathKind::Collective } else { PathKind::Compute },
+        operation: None,
+        bytes: None,
+        line: None,
+        stream,
+        at_ns: 0,
+        after_ns: begin_ns,
+        lost_ns: 0,
+        ready_ns: begin_ns,
+        begin_ns,
+        end_ns,
+        is_host_late: false,
+    });
+}
+
 /// Adds a piece of work; `unknown` is the name of one about which the model knows nothing, `detail` makes one that is looked at
 /// closely.
 pub(crate) fn add(piece: Piece, unknown: Option<&str>, detail: impl FnOnce() -> Detail) {
     let mut state = STATE.lock();
-    let state = &mut *state;
+    let (device, part) = (piece.device, piece.part);
+    keep(&mut state, piece, detail);
+    if part == Part::Nothing {
+        return;
+    }
+    let device = state.devices.entry(device).or_default();
+    device.works += 1;
+    if let Some(name) = unknown {
+        match device.unknown.get_mut(name) {
+            Some(count) => *count += 1,
+            None => drop(device.unknown.insert(name.to_owned(), 1)),
+        }
+    }
+}
+
+fn keep(state: &mut State, piece: Piece, detail: impl FnOnce() -> Detail) {
     if state.ends.len() <= piece.marked {
         state.ends.resize(piece.marked + 1, 0);
     }
@@ -139,13 +177,6 @@ pub(crate) fn add(piece: Piece, unknown: Option<&str>, detail: impl FnOnce() -> 
     } else if piece.marked > 0 {
         state.sample_full_ns = Some(state.sample_full_ns.unwrap_or(u64::MAX).min(piece.begin_ns));
     }
-    device.works += 1;
-    if let Some(name) = unknown {
-        match device.unknown.get_mut(name) {
-            Some(count) => *count += 1,
-            None => drop(device.unknown.insert(name.to_owned(), 1)),
-        }
-    }
 }
 
 static HOST: OnceLock<fn() -> u64> = OnceLock::new();
@@ -169,9 +200,11 @@ pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
     let own = state.devices.get_mut(&device)?;
     let until = marked.iter().flat_map(|(_, windows)| windows).map(|(_, end)| *end).max();
     let figures = own.activity.figures(&mut state.host_waits, until.unwrap_or(0));
-    let (mut steps, mut sample) = (None, None);
+    let (mut steps, mut sample, mut step_windows) = (None, None, Vec::new());
     if let Some((by, windows)) = marked {
         let is_kept = |(_, end): &Interval| state.full_ns.is_none_or(|full_ns| *end <= full_ns);
+        let told = |&(begin_ns, end_ns): &Interval| StepWindow { begin_ns, end_ns };
+        step_windows.extend(windows.iter().take(WINDOWS).map(told));
         let kept = windows.partition_point(is_kept);
         let each: Vec<_> = (1..).zip(&windows[..kept]).map(|(step, window)| figures.step(step, *window)).collect();
         steps = device_steps(rank().map(Rank), device, by, &each, (windows.len() - kept) as u64);
@@ -183,6 +216,9 @@ pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
                 (one.begin_ns, one.stream, &one.name).cmp(&(other.begin_ns, other.stream, &other.name))
             });
             let is_whole = state.sample_full_ns.is_none_or(|full_ns| window.1 <= full_ns);
+            if let (true, Some(steps)) = (is_whole, &mut steps) {
+                steps.exposed = exposed(&details, *window);
+            }
             if let (true, true, Some(steps)) = (is_only, is_whole, &mut steps) {
                 let waits = state.host_waits.joined();
                 steps.critical_path = critical_path(&details, waits, *window).unwrap_or_default();
@@ -200,6 +236,7 @@ pub(super) fn totals(device: u32, is_calibrated: bool) -> Option<DeviceTime> {
         unknown: own.unknown.clone(),
         steps,
         sample,
+        step_windows,
     })
 }
 
@@ -218,6 +255,9 @@ fn sampled((begin_ns, end_ns): Interval, details: &[Detail], is_whole: bool) -> 
             stream: stream as u64,
             begin_ns: detail.begin_ns,
             end_ns: detail.end_ns,
+            bytes: detail.bytes,
+            file: detail.line.as_ref().map(|(file, _)| file.clone()),
+            line: detail.line.as_ref().map(|(_, line)| *line),
         }
     };
     let pieces = details.iter().map(&mut piece).collect();

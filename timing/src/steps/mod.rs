@@ -1,16 +1,21 @@
 //! Steps of a program on the modeled clock: where they begin and end, and what a GPU did in each. Pure rules over intervals; the
 //! caller records what ran. All times are in ns from the start of the process.
 
+mod exposed;
 mod intervals;
 mod path;
 mod summary;
 
 use protocol::report::{StepMark, StepTime};
 
+pub use exposed::exposed;
 use intervals::Coverage;
 pub use intervals::{Interval, Intervals, only};
-pub use path::{Piece, critical_path};
+pub use path::{LOST, Piece, critical_path};
 pub use summary::{device_steps, run_time};
+
+/// The most segments of a critical path, and the most exposed collectives, that are told.
+pub const TOLD: usize = 8;
 
 /// The host came to the beginning or the end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

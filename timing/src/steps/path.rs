@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use protocol::datatype::Operation;
 use protocol::report::{PathKind, PathSegment};
 
-use super::Interval;
 use super::summary::share;
+use super::{Interval, TOLD};
 
-/// The most segments of a path that are told.
-const TOLD: usize = 8;
+/// The name of what work lost beside other work.
+pub const LOST: &str = "slowed down by work beside it";
 
 /// A piece of work of a step that is looked at closely. All times in ns.
 #[derive(Clone, Debug)]
@@ -18,6 +19,10 @@ pub struct Piece {
     pub name: String,
     /// What it is: work of the device, not `Host`, `Gap` or `Wait`.
     pub kind: PathKind,
+    /// What operation it is, of a collective.
+    pub operation: Option<Operation>,
+    /// Bytes of a copy or a collective.
+    pub bytes: Option<u64>,
     /// The line of the program that submitted it, where that is known.
     pub line: Option<(String, u32)>,
     /// Its stream.
@@ -26,6 +31,8 @@ pub struct Piece {
     pub at_ns: u64,
     /// When what it waited for on the device had ended; 0 for nothing.
     pub after_ns: u64,
+    /// How much earlier that would have ended alone, if it is not a piece that ended then.
+    pub lost_ns: u64,
     /// When it could begin.
     pub ready_ns: u64,
     /// When it began: later, if it waited for other ranks.
@@ -111,11 +118,13 @@ fn stretches<'p>(pieces: &'p [Piece], host_waits: &[Interval], (begin, end): Int
                     path.go(piece.at_ns, PathKind::Host, name, line);
                     Place::Host
                 } else {
+                    let ended_ns = piece.after_ns - piece.lost_ns;
                     path.go(piece.after_ns, PathKind::Gap, name, line);
+                    path.go(ended_ns, PathKind::Compute, LOST, None);
                     if path.now == begin {
                         break;
                     }
-                    Place::Device(ended_at(piece.after_ns)?)
+                    Place::Device(ended_at(ended_ns)?)
                 }
             }
             Place::Host => {
@@ -148,7 +157,21 @@ mod tests {
     fn piece(name: &str, kind: PathKind, [at_ns, after_ns, ready_ns, begin_ns, end_ns]: [u64; 5]) -> Piece {
         let (name, line) = (name.to_owned(), (kind == PathKind::Compute).then(|| ("train.py".to_owned(), 7)));
         let is_host_late = at_ns + 3 == ready_ns;
-        Piece { name, kind, line, stream: 1, at_ns, after_ns, ready_ns, begin_ns, end_ns, is_host_late }
+        Piece {
+            name,
+            kind,
+            operation: None,
+            bytes: None,
+            line,
+            stream: 1,
+            at_ns,
+            after_ns,
+            lost_ns: 0,
+            ready_ns,
+            begin_ns,
+            end_ns,
+            is_host_late,
+        }
     }
 
     /// The host submits two kernels and a collective; it waits for the second kernel, and then submits a third.
@@ -190,6 +213,24 @@ mod tests {
         assert_eq!((first.share, first.count, short.len()), (0.245, 1, TOLD));
         let host = short.iter().find(|segment| segment.name == "third" && segment.kind == PathKind::Host).unwrap();
         assert_eq!((host.count, host.time_ns), (2, 15));
+    }
+
+    #[test]
+    fn what_work_lost_beside_other_work_is_on_the_path() {
+        let mut all = pieces();
+        // The collective waits for the first kernel, which ended 30 later beside others.
+        let late = [130, 180, 181, 190, 230];
+        all[2] = Piece { lost_ns: 30, ..piece("all_reduce", PathKind::Collective, late) };
+        let path = stretches(&all[..3], &[], (100, 230)).unwrap();
+        let told: Vec<_> = path.iter().map(|(kind, name, _, ns)| (kind.name(), *name, *ns)).collect();
+        let expected = [
+            ("collective", "all_reduce", 40),
+            ("wait", "all_reduce", 9),
+            ("gap", "all_reduce", 1),
+            ("compute", LOST, 30),
+        ];
+        assert_eq!(told[..4], expected);
+        assert_eq!((told[4], path.iter().map(|(.., ns)| ns).sum::<u64>()), (("compute", "first", 37), 130));
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn device_steps(
         longest: after.last().map(|step| StepTime::clone(step)),
         total,
         critical_path: Vec::new(),
+        exposed: Vec::new(),
     })
 }
 

@@ -14,11 +14,13 @@ mod gpu;
 pub mod host;
 mod load;
 mod product;
+mod sharing;
 
 pub use copy::{Path, copy_us};
 pub use gpu::{Gpu, Number};
 pub use load::Load;
-pub use product::{Product, product_us};
+pub use product::{Product, product, product_us};
+pub use sharing::{Demand, Piece, delay_ns};
 
 /// What a kernel takes besides its bytes and operations, us: its first block starts, its last one ends. With [`GAP_US`] it is the
 /// 2.3 us that a copy kernel takes beyond its bytes in the one-rank nccl-tests run on an A10G (`one-rank-allreduce-a10g` in
@@ -34,6 +36,11 @@ pub const GRAPH_GAP_US: f64 = 0.6;
 /// The time of a kernel that reads and writes `bytes` and computes little, us.
 pub fn memory_us(gpu: &Gpu, bytes: u64) -> f64 {
     FLOOR_US + bytes as f64 / (gpu.memory_gbytes * gpu.memory_share()) / 1e3
+}
+
+/// The share of the memory's rate that `bytes` within `us` are.
+pub fn memory_demand(gpu: &Gpu, bytes: f64, us: f64) -> f64 {
+    if us > 0.0 { (bytes / (gpu.memory_gbytes * gpu.memory_share()) / 1e3 / us).min(1.0) } else { 0.0 }
 }
 
 /// The time of a kernel of `flops` that is no plain product: convolution, attention, a kernel of the program. It reaches less of

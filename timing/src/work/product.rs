@@ -60,9 +60,14 @@ const TF32: Fit = Fit { floor_us: 4.5, wave_us: 2.44, loop_share: 0.88, tile: 25
 
 /// The time of a product by the fastest kernel, us.
 pub fn product_us(gpu: &Gpu, product: &Product) -> f64 {
+    self::product(gpu, product).0
+}
+
+/// The time of a product by the fastest kernel, us, and the share of that in which an SM of the GPU is busy, on average.
+pub fn product(gpu: &Gpu, product: &Product) -> (f64, f64) {
     let Product { batch, m, n, k, number } = *product;
     if batch == 0 || m == 0 || n == 0 || k == 0 {
-        return 0.0;
+        return (0.0, 0.0);
     }
     let fit = match number {
         Number::Tf32 => &TF32,
@@ -72,7 +77,7 @@ pub fn product_us(gpu: &Gpu, product: &Product) -> f64 {
     let per_sm = gpu.rate(number) * gpu.ghz * 1e3 * fit.loop_share;
     let sustained = product.flops() / (gpu.peak_tflops(number) * gpu.sustained_share()) / 1e6;
     let operands = (batch * (m * k + n * k + m * n) * number.bytes()) as f64;
-    let mut best = f64::INFINITY;
+    let (mut best, mut busy) = (f64::INFINITY, 0.0);
     for (rows, columns) in TILES {
         let share = 1.0 / (1.0 + fit.tile * (1.0 / rows as f64 + 1.0 / columns as f64));
         for split in SPLITS.into_iter().filter(|split| *split == 1 || k / split >= LEAST_K) {
@@ -83,8 +88,14 @@ pub fn product_us(gpu: &Gpu, product: &Product) -> f64 {
             let partial = if split == 1 { 0.0 } else { (batch * m * n * 8 * split) as f64 };
             let streaming = (operands + partial) / (gpu.memory_gbytes * fit.memory_share) / 1e3;
             let reduction = if split == 1 { 0.0 } else { fit.split_us };
-            best = best.min((waves * block).max(streaming) + reduction);
+            let us = (waves * block).max(streaming) + reduction;
+            if us < best {
+                (best, busy) = (us, blocks as f64 / f64::from(gpu.sms) * block);
+            }
         }
     }
-    fit.floor_us + best.max(sustained)
+    // At a lower clock, the SMs are as busy.
+    let took = best.max(sustained);
+    let us = fit.floor_us + took;
+    (us, busy * (took / best) / us)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use protocol::device_report::DeviceTime;
-use protocol::report::{PathKind, SamplePiece, StepSample};
+use protocol::report::{PathKind, SamplePiece, StepSample, StepWindow};
 use serde_json::Value;
 use timing::steps::only;
 
@@ -22,13 +22,15 @@ const LANE: f64 = 16.0;
 /// Bars of one kind that are closer than that are drawn as one.
 const NARROW: f64 = 1.0;
 
-/// The step of a GPU.
+/// The steps of a GPU.
 #[derive(Debug)]
 pub struct Sample {
     /// Who did it: `rank 3`.
     pub name: String,
-    /// What.
-    pub step: StepSample,
+    /// What it did in the second one.
+    pub step: Option<StepSample>,
+    /// When the first ones were.
+    pub windows: Vec<StepWindow>,
 }
 
 /// The samples in the file of the device reports of an attempt; none if it cannot be read.
@@ -41,21 +43,23 @@ pub fn samples(file: &Path) -> Vec<Sample> {
         let rank = report["measured"]["rank"].as_u64();
         for (ordinal, entry) in report["devices"].as_array().into_iter().flatten().enumerate() {
             let time = entry.get("time").and_then(|time| serde_json::from_value::<DeviceTime>(time.clone()).ok());
-            if let Some(step) = time.and_then(|time| time.sample) {
+            let Some(DeviceTime { sample, step_windows, .. }) = time else { continue };
+            if sample.is_some() || !step_windows.is_empty() {
                 let name = rank.map_or_else(|| format!("GPU {ordinal}"), |rank| format!("rank {rank}"));
-                samples.push(Sample { name, step });
+                samples.push(Sample { name, step: sample, windows: step_windows });
             }
         }
     }
-    samples.truncate(MOST_GPUS);
     samples
 }
 
-/// The timeline; `None` if no step is known.
+/// The timeline of the second step of the first GPUs; `None` if no step is known.
 pub fn draw(samples: &[Sample], id: &str) -> Option<String> {
-    let length = |sample: &Sample| sample.step.end_ns - sample.step.begin_ns;
+    let known = samples.iter().filter_map(|sample| Some(Drawn { name: &sample.name, step: sample.step.as_ref()? }));
+    let samples: Vec<Drawn<'_>> = known.take(MOST_GPUS).collect();
+    let length = |sample: &Drawn<'_>| sample.step.end_ns - sample.step.begin_ns;
     let longest = samples.iter().map(length).max().filter(|longest| *longest > 0)? as f64;
-    let lanes = |sample: &Sample| {
+    let lanes = |sample: &Drawn<'_>| {
         let streams = sample.step.pieces.iter().map(|piece| piece.stream + 1).max().unwrap_or(1);
         (streams as usize).min(MOST_LANES)
     };
@@ -69,8 +73,8 @@ pub fn draw(samples: &[Sample], id: &str) -> Option<String> {
         svg.text("tick", (x.min(WIDTH - 20.0), bottom + 16.0), Anchor::Middle, &text);
     }
     let mut top = 8.0;
-    for sample in samples {
-        svg.text("label", (LEFT - 8.0, top + 12.0), Anchor::End, &sample.name);
+    for sample in &samples {
+        svg.text("label", (LEFT - 8.0, top + 12.0), Anchor::End, sample.name);
         let x = |ns: u64| {
             LEFT + ns.clamp(sample.step.begin_ns, sample.step.end_ns).saturating_sub(sample.step.begin_ns) as f64
                 * scale
@@ -95,6 +99,12 @@ pub fn draw(samples: &[Sample], id: &str) -> Option<String> {
         description.push_str(" Not all that ran is listed.");
     }
     Some(svg.finish(id, "What each GPU did in its second step", &description))
+}
+
+/// The second step of a GPU.
+struct Drawn<'s> {
+    name: &'s str,
+    step: &'s StepSample,
 }
 
 /// When collectives ran and nothing else did.
@@ -158,12 +168,12 @@ mod tests {
     use super::*;
 
     fn piece(name: &str, kind: PathKind, stream: u64, begin_ns: u64, end_ns: u64) -> SamplePiece {
-        SamplePiece { name: name.to_owned(), kind, stream, begin_ns, end_ns }
+        SamplePiece { name: name.to_owned(), kind, stream, begin_ns, end_ns, bytes: None, file: None, line: None }
     }
 
     fn sample(pieces: Vec<SamplePiece>) -> Sample {
         let step = StepSample { step: 2, begin_ns: 1_000_000, end_ns: 2_000_000, is_whole: true, pieces };
-        Sample { name: "rank 1".to_owned(), step }
+        Sample { name: "rank 1".to_owned(), step: Some(step), windows: Vec::new() }
     }
 
     #[test]
@@ -173,7 +183,7 @@ mod tests {
             piece("all_reduce", PathKind::Collective, 1, 1_300_000, 1_600_000),
             piece("Memcpy HtoD", PathKind::Copy, 2, 1_550_000, 1_900_000),
         ]);
-        assert_eq!(exposed(&sample.step.pieces), [(1_400_000, 1_550_000)]);
+        assert_eq!(exposed(&sample.step.as_ref().unwrap().pieces), [(1_400_000, 1_550_000)]);
         let text = draw(&[sample], "t").unwrap();
         for part in [
             "rank 1: exposed communication, 150 us",

@@ -1,7 +1,7 @@
 //! Events: a point in a stream, with the time when the stream reached it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, Once};
+use std::sync::{Arc, MutexGuard, Once, OnceLock};
 use std::time::{Duration, Instant};
 
 use abi::cuda::{CudaError, CudaResult};
@@ -13,7 +13,7 @@ use timing::work::host;
 
 use super::captured::Captured;
 use super::clock;
-use super::stream::{self, Point, Stream};
+use super::stream::{self, Point, Reached, Stream};
 use super::timeline::{self, Work};
 use super::unrecorded::Waits;
 use crate::boundary::gap;
@@ -59,8 +59,8 @@ struct State {
     worked: Option<(u64, Duration)>,
     /// Where the latest record is in its stream.
     point: Option<Point>,
-    /// When the stream reaches the latest record on the modeled clock, ns.
-    moment: Arc<AtomicU64>,
+    /// The latest record on the modeled clock, once the stream has reached it.
+    moment: Arc<OnceLock<Reached>>,
     /// What is known to be done once the stream has reached it.
     knowledge: Clock,
     /// Its state in a capture, if it was last recorded in one.
@@ -162,7 +162,7 @@ impl Event {
         let submitted = timeline::submit(stream, || Work::event(self.id, latest));
         stream.run(move || {
             drop(timeline::begin(submitted));
-            moment.store(reached.times().ends_in_order_ns().max(recorded_ns), Ordering::Release);
+            let _ = moment.set(reached.times().moment(recorded_ns));
             let mut state = event.lock();
             if state.reached < number {
                 state.reached = number;
@@ -242,7 +242,7 @@ impl Event {
 
     /// When its latest record is reached on the modeled clock, ns, once that is known.
     pub(crate) fn moment_ns(&self) -> u64 {
-        self.lock().moment.load(Ordering::Acquire)
+        self.lock().moment.get().map_or(0, |moment| moment.ns)
     }
 
     /// Waits until its latest record is reached.

@@ -5,9 +5,11 @@
 
 pub(crate) mod attribute;
 mod defaults;
+mod sharing;
 mod times;
 
 pub(crate) use defaults::{default_of, legacy, per_thread, per_thread_default};
+pub(crate) use sharing::Reached;
 pub(crate) use times::{Times, hold_until};
 
 use std::collections::VecDeque;
@@ -96,8 +98,8 @@ struct Queue {
     was_helped: bool,
     /// The smallest number of done items that a sleeping thread waits for: no wake-up comes earlier.
     awaited: Option<u64>,
-    /// On the modeled clock, when the last items ended: their number and the stream's end after them.
-    ends: VecDeque<(u64, u64)>,
+    /// On the modeled clock, when the last items ended: their number and the place after them.
+    ends: VecDeque<(u64, Reached)>,
     destroyed: bool,
 }
 
@@ -107,7 +109,7 @@ enum Item {
     /// Continues once another stream has reached this point. Nobody is woken for it.
     After(Point),
     /// On the modeled clock, what follows begins no earlier than that. Nobody is woken for it.
-    NotBefore(Arc<AtomicU64>),
+    NotBefore(Arc<OnceLock<Reached>>),
 }
 
 impl Queue {
@@ -128,6 +130,7 @@ struct Streams {
     /// When all work of the device ends on the modeled clock, ns, and that of its blocking streams.
     ends_ns: AtomicU64,
     blocking_ends_ns: AtomicU64,
+    sharing: Mutex<sharing::Sharing>,
     /// Number of unfinished tasks in the queues of all its streams.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
@@ -142,8 +145,8 @@ static STREAMS: Handles<Stream> = Handles::new(1);
 pub(crate) struct Point {
     stream: Arc<Stream>,
     sequence: u64,
-    /// The stream's end on the modeled clock when the point was made, ns.
-    ended_ns: u64,
+    /// Where the stream was on the modeled clock when the point was made.
+    made: Reached,
 }
 
 impl Point {
@@ -156,14 +159,11 @@ impl Point {
         }
     }
 
-    /// When a stream that has reached it had done everything before it on the modeled clock, ns.
-    fn ends_ns(&self) -> u64 {
-        if !clock::is_modeled() {
-            return 0;
-        }
+    /// It on the modeled clock, if the stream has reached it.
+    fn moment(&self) -> Reached {
         let queue = self.stream.lock();
         let known = queue.ends.iter().find(|(number, _)| *number == self.sequence);
-        known.map_or(self.ended_ns, |(_, ends)| *ends).max(self.ended_ns)
+        known.map_or(&self.made, |(_, moment)| moment).clone()
     }
 
     /// Waits until the stream has reached it, and does the stream's work up to it unless the stream's thread is doing so.
@@ -211,15 +211,16 @@ impl Stream {
         // From now on there may be work.
         clock::is_modeled();
         static IDS: AtomicU64 = AtomicU64::new(1);
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
-            id: IDS.fetch_add(1, Ordering::Relaxed),
+            id,
             device: device.ordinal,
             context,
             kind,
             priority,
             attributes: attribute::Attributes::default(),
             worked: AtomicU64::new(0),
-            times: Times { ends_ns: Arc::default(), load: Arc::default(), kind, device: device.ordinal },
+            times: Times { id, ends_ns: Arc::default(), load: Arc::default(), kind, device: device.ordinal },
             issued: AtomicU64::new(0),
             done: AtomicU64::new(0),
             is_listed: AtomicBool::new(false),
@@ -265,8 +266,8 @@ impl Stream {
 
     /// Everything issued to it so far.
     pub(crate) fn tail(self: &Arc<Self>) -> Point {
-        let ended_ns = self.times.ends_ns();
-        Point { stream: Arc::clone(self), sequence: self.issued.load(Ordering::Acquire), ended_ns }
+        let made = self.times.moment(0);
+        Point { stream: Arc::clone(self), sequence: self.issued.load(Ordering::Acquire), made }
     }
 
     /// The unfinished points that the next piece of work on this stream has to wait for.
@@ -329,9 +330,9 @@ impl Stream {
             Item::Task(task) => drop(catch_unwind(AssertUnwindSafe(task))),
             Item::After(point) => {
                 point.wait();
-                self.times.not_before(point.ends_ns());
+                self.times.follow(&point.moment());
             }
-            Item::NotBefore(moment) => self.times.not_before(moment.load(Ordering::Acquire)),
+            Item::NotBefore(moment) => moment.get().into_iter().for_each(|moment| self.times.follow(moment)),
         }
         let mut queue = self.lock();
         queue.is_busy = false;
@@ -344,7 +345,7 @@ impl Stream {
             if queue.ends.len() == REMEMBERED {
                 queue.ends.pop_front();
             }
-            queue.ends.push_back((self.done.load(Ordering::Acquire) + 1, self.times.ends_ns()));
+            queue.ends.push_back((self.done.load(Ordering::Acquire) + 1, self.times.moment(0)));
         }
         let done = self.done.fetch_add(1, Ordering::AcqRel) + 1;
         streams(self.device).unfinished.fetch_sub(1, Ordering::Release);
@@ -385,7 +386,7 @@ impl Stream {
                     return;
                 }
                 if let Some(Item::NotBefore(moment)) = queue.items.front() {
-                    self.times.not_before(moment.load(Ordering::Acquire));
+                    moment.get().into_iter().for_each(|moment| self.times.follow(moment));
                     queue.items.pop_front();
                     self.count_done(&mut queue);
                     continue;
@@ -399,11 +400,11 @@ impl Stream {
             if !point.is_reached() {
                 return;
             }
-            let ends_ns = point.ends_ns();
+            let moment = point.moment();
             let mut queue = self.lock();
             let is_same = !queue.is_busy && self.done.load(Ordering::Acquire) == at;
             if is_same && queue.items.pop_front().is_some() {
-                self.times.not_before(ends_ns);
+                self.times.follow(&moment);
                 self.count_done(&mut queue);
             }
         }
@@ -592,7 +593,7 @@ pub(crate) fn synchronize_device(device: &Device) {
             stream.tail().wait();
         }
     }
-    clock::host_waits(|| streams(device.ordinal).ends_ns.load(Ordering::Acquire));
+    clock::host_waits(|| times::settle(device.ordinal));
     device.synchronized();
 }
 

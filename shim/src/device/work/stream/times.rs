@@ -1,16 +1,21 @@
 //! Streams on the modeled clock: when what they did ends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
-use timing::work::{Gpu, Load};
+use timing::work::{Demand, Gpu, Load};
 
+use super::sharing::{Loss, Reached};
 use super::{Item, Kind, Stream, streams};
+use crate::device::work::clock;
+use crate::report::time;
 
 /// A stream on the modeled clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
+    /// [`Stream::id`]
+    pub(super) id: u64,
     /// When all work that it did so far ends, ns.
     pub(super) ends_ns: Arc<AtomicU64>,
     pub(super) load: Arc<Mutex<Load>>,
@@ -41,6 +46,45 @@ impl Times {
         self.load.lock().stretched_us(gpu, begin_ns, us)
     }
 
+    /// Work ran from when to when. It began `gap_ns` after what is before it in its stream, or later.
+    pub(crate) fn ran(&self, interval: (u64, u64), gap_ns: u64, marked: usize, demand: Demand) {
+        streams(self.device).sharing.lock().add(self, interval, gap_ns, marked, demand);
+        self.not_before(interval.1);
+    }
+
+    /// How long before its end its last work ended, if that was delayed by other work, ns.
+    pub(crate) fn lost_ns(&self, ends_ns: u64) -> u64 {
+        streams(self.device).sharing.lock().lost_ns(self.id, ends_ns)
+    }
+
+    /// The place that it has come to, with the streams that it is ordered after, but no earlier than `least_ns`.
+    pub(crate) fn moment(&self, least_ns: u64) -> Reached {
+        if !clock::is_modeled() {
+            return Reached::default();
+        }
+        let ns = self.ends_in_order_ns().max(least_ns);
+        streams(self.device).sharing.lock().moment(self, ns)
+    }
+
+    /// What follows begins no earlier than a place in another stream.
+    pub(super) fn follow(&self, moment: &Reached) {
+        if !clock::is_modeled() {
+            return;
+        }
+        let (ns, loss) = streams(self.device).sharing.lock().follow(self, moment);
+        if let Some(loss) = loss {
+            self.lose(loss);
+        }
+        self.not_before(ns);
+    }
+
+    /// Work beside its own delayed it.
+    fn lose(&self, loss: Loss) {
+        let Loss { begin_ns, end_ns, is_collective, marked } = loss;
+        time::lost(self.device, self.id, (begin_ns, end_ns), is_collective, marked);
+        self.not_before(end_ns);
+    }
+
     /// What follows begins no earlier than `ns`.
     pub(crate) fn not_before(&self, ns: u64) {
         let streams = streams(self.device);
@@ -54,10 +98,18 @@ impl Times {
 
 /// On the modeled clock, later work of `stream` begins no earlier than `moment`, which is known once everything is done that the
 /// stream waits for.
-pub(crate) fn hold_until(stream: &Arc<Stream>, moment: Arc<AtomicU64>) {
+pub(crate) fn hold_until(stream: &Arc<Stream>, moment: Arc<OnceLock<Reached>>) {
     if stream.is_idle() {
-        stream.times.not_before(moment.load(Ordering::Acquire));
+        moment.get().into_iter().for_each(|moment| stream.times.follow(moment));
     } else {
         stream.push(&mut stream.lock(), Item::NotBefore(moment));
     }
+}
+
+/// The host waits for all streams of a device: what each lost beside the others is known. Returns when all ends, ns.
+pub(super) fn settle(device: u32) -> u64 {
+    let streams = streams(device);
+    let losses = streams.sharing.lock().settle();
+    losses.into_iter().for_each(|(times, loss)| times.lose(loss));
+    streams.ends_ns.load(Ordering::Acquire)
 }

@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use timing::work::{self as model, Gpu, Number, Path, Product, host};
+use timing::physics::Uses;
+use timing::work::{self as model, Demand, Gpu, Number, Path, Product, host};
 
 use super::work::{Element, Form, Kind, Place, Work};
 use crate::device::all;
@@ -21,8 +22,56 @@ pub(super) fn host_us(work: &Work, is_node: bool) -> f64 {
     }
 }
 
-/// How long a piece of work takes, us, and whether the model knew what decides that. A collective's time is that of `nccl`.
-pub(super) fn device_us(device: u32, work: &Work) -> (f64, bool) {
+/// What a piece of work costs on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// How long it takes alone, us.
+    pub(crate) us: f64,
+    /// What it uses meanwhile.
+    pub(crate) demand: Demand,
+    /// Whether the model knew what decides that.
+    pub(super) is_known: bool,
+}
+
+/// The cost of collectives that take `us` and use so much.
+pub(crate) fn of_collective(device: u32, us: f64, uses: &Uses) -> Cost {
+    let gpu = gpu(device);
+    let demand = Demand {
+        sms: (f64::from(uses.blocks) / f64::from(gpu.sms)).min(1.0),
+        memory: model::memory_demand(gpu, uses.memory_bytes, us),
+        inside: uses.inside,
+        between: uses.between,
+        is_collective: true,
+    };
+    Cost { us, demand, is_known: true }
+}
+
+/// What a piece of work costs. A collective's cost is that of `nccl`.
+pub(super) fn on_device(device: u32, work: &Work) -> Cost {
+    let (us, is_known) = device_us(device, work);
+    let gpu = gpu(device);
+    let sms = match (&work.kind, work.form) {
+        (Kind::Copy { .. } | Kind::Fill { .. } | Kind::HostFunction | Kind::Event { .. }, _) => 0.0,
+        (_, Form::Product { batch, m, n, k }) => {
+            let number = work.element.map_or(Number::Single, number);
+            model::product(gpu, &Product { batch, m, n, k, number }).1
+        }
+        // Their blocks are many.
+        (_, Form::Attention { .. } | Form::Convolution) => 1.0 - model::FLOOR_US / us,
+        (Kind::Kernel(grid), Form::Instructions { .. }) => {
+            let blocks: f64 = grid.grid.iter().map(|extent| f64::from(*extent)).product();
+            (blocks / f64::from(gpu.sms)).min(1.0)
+        }
+        // What streams through memory leaves its SMs waiting.
+        _ => 0.0,
+    };
+    let memory = model::memory_demand(gpu, work.bytes as f64, us);
+    let is_collective = matches!(work.kind, Kind::Collective { .. });
+    Cost { us, demand: Demand { sms, memory, inside: 0.0, between: 0.0, is_collective }, is_known }
+}
+
+/// How long a piece of work takes, us, and whether the model knew what decides that.
+fn device_us(device: u32, work: &Work) -> (f64, bool) {
     let gpu = gpu(device);
     let number = work.element.map_or(Number::Single, number);
     match &work.kind {

@@ -16,6 +16,7 @@ use crate::boundary::calls::{self, Origin};
 
 pub(crate) use crate::boundary::calls::Node;
 
+pub(crate) use cost::{Cost, of_collective};
 pub(crate) use modeled::{Modeled, Within};
 pub(crate) use work::{Element, Form, Grid, Kind, Part, Place, Work};
 
@@ -150,10 +151,10 @@ impl Running {
         self.modeled.as_ref().map_or(0, modeled::Running::ready_ns)
     }
 
-    /// On the modeled clock: it began when the last of its ranks was ready, ns, and takes so long.
-    pub(crate) fn met(&mut self, latest_ns: u64, device_us: Option<f64>) {
+    /// On the modeled clock: it began when the last of its ranks was ready, ns, and costs that.
+    pub(crate) fn met(&mut self, latest_ns: u64, cost: Option<Cost>) {
         if let Some(modeled) = &mut self.modeled {
-            modeled.met(latest_ns, device_us);
+            modeled.met(latest_ns, cost);
         }
     }
 

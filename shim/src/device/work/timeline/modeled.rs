@@ -5,10 +5,10 @@ use std::cell::Cell;
 use dataplane::site;
 use protocol::ids::SiteId;
 use protocol::report::PathKind;
-use timing::work::{self as model, host};
+use timing::work::{self as model, Demand, host};
 
 use super::Done;
-use super::cost;
+use super::cost::{self, Cost};
 use super::work::{Kind, Work};
 use crate::boundary::calls::Origin;
 use crate::call_site;
@@ -27,8 +27,9 @@ pub(crate) struct Modeled {
     /// How many marks of steps there were when the host submitted it, and when that was.
     marked: usize,
     at_ns: u64,
-    /// When what is before it had ended; 0 for nothing.
+    /// When what is before it had ended; 0 for nothing. By other work that was delayed for so long.
     after_ns: u64,
+    lost_ns: u64,
     /// The line of the program, if it is looked at closely.
     site: Option<SiteId>,
     /// Whether the model knew what decides how long it takes.
@@ -54,11 +55,13 @@ pub(super) struct Running {
     site: Option<SiteId>,
     at_ns: u64,
     after_ns: u64,
+    lost_ns: u64,
+    gap_ns: u64,
     could_ns: u64,
     ready_ns: u64,
     begin_ns: u64,
-    /// How long it takes, if that was said.
-    device_us: Option<f64>,
+    /// What it costs, if that was said.
+    cost: Option<Cost>,
 }
 
 thread_local! {
@@ -104,9 +107,12 @@ impl Submitted {
         let gap_us = if self.is_node { model::GRAPH_GAP_US } else { model::GAP_US };
         let Self { times, at_ns, marked, site, .. } = self;
         let after_ns = times.ends_in_order_ns();
-        let could_ns = if after_ns == 0 { 0 } else { after_ns + clock::nanoseconds(gap_us) };
+        let lost_ns = times.lost_ns(after_ns);
+        let gap_ns = clock::nanoseconds(gap_us);
+        let could_ns = if after_ns == 0 { 0 } else { after_ns + gap_ns };
         let ready_ns = could_ns.max(at_ns + clock::nanoseconds(host::SUBMISSION_US));
-        Running { times, marked, site, at_ns, after_ns, could_ns, ready_ns, begin_ns: ready_ns, device_us: None }
+        let begin_ns = ready_ns;
+        Running { times, marked, site, at_ns, after_ns, lost_ns, gap_ns, could_ns, ready_ns, begin_ns, cost: None }
     }
 }
 
@@ -116,22 +122,27 @@ impl Running {
         self.ready_ns
     }
 
-    /// It began when the last of its ranks was ready, and takes so long.
-    pub(super) fn met(&mut self, latest_ns: u64, device_us: Option<f64>) {
+    /// It began when the last of its ranks was ready, and costs that.
+    pub(super) fn met(&mut self, latest_ns: u64, cost: Option<Cost>) {
         self.begin_ns = self.begin_ns.max(latest_ns);
-        self.device_us = device_us;
+        self.cost = cost;
     }
 
     /// It is over.
     pub(super) fn end(self, device: u32, work: &Work) -> Modeled {
-        let (mut us, is_known) = self.device_us.map_or_else(|| cost::device_us(device, work), |us| (us, true));
+        let Cost { mut us, demand, is_known } = self.cost.unwrap_or_else(|| cost::on_device(device, work));
         if cost::is_for_tensor_cores(work) {
             us = self.times.stretched_us(cost::gpu(device), self.begin_ns, us);
         }
-        let Self { times, marked, site, at_ns, after_ns, could_ns, ready_ns, begin_ns, .. } = self;
+        let Self { times, marked, site, at_ns, after_ns, lost_ns, gap_ns, could_ns, ready_ns, begin_ns, .. } = self;
         let end_ns = begin_ns + clock::nanoseconds(us);
-        times.not_before(end_ns);
-        Modeled { begin_ns, end_ns, could_ns, ready_ns, marked, site, at_ns, after_ns, is_known }
+        if demand.is_collective && ready_ns < begin_ns {
+            // Its blocks have their SMs while they wait for other ranks.
+            let waiting = Demand { sms: demand.sms, is_collective: true, ..Demand::default() };
+            times.ran((ready_ns, begin_ns), gap_ns, marked, waiting);
+        }
+        times.ran((begin_ns, end_ns), gap_ns, marked, demand);
+        Modeled { begin_ns, end_ns, could_ns, ready_ns, marked, site, at_ns, after_ns, lost_ns, is_known }
     }
 }
 
@@ -153,6 +164,18 @@ pub(super) fn add(done: &Done) {
             Kind::Copy { .. } | Kind::Fill { .. } => PathKind::Copy,
             _ => PathKind::Compute,
         },
+        operation: match &done.work.kind {
+            Kind::Collective { parts, .. } => {
+                let first = parts.first().map(|part| part.operation);
+                first.filter(|first| parts.iter().all(|part| part.operation == *first))
+            }
+            _ => None,
+        },
+        bytes: match &done.work.kind {
+            Kind::Collective { parts, ranks } => Some(parts.iter().map(|part| part.bytes(*ranks)).sum()),
+            Kind::Copy { bytes, .. } | Kind::Fill { bytes, .. } => Some(*bytes),
+            _ => None,
+        },
         // The same wherever the program lies.
         line: modeled.site.and_then(site::find).map(|site| {
             let name = site.file.rsplit('/').next().unwrap_or_default().to_owned();
@@ -161,6 +184,7 @@ pub(super) fn add(done: &Done) {
         stream: done.stream,
         at_ns: modeled.at_ns,
         after_ns: modeled.after_ns,
+        lost_ns: modeled.lost_ns,
         ready_ns,
         begin_ns,
         end_ns,

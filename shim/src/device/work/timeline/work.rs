@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use protocol::datatype::{Datatype, Operation};
+use protocol::route;
 
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +83,13 @@ pub(crate) struct Part {
     pub(crate) operation: Operation,
     pub(crate) datatype: Datatype,
     pub(crate) count: u64,
+}
+
+impl Part {
+    /// Its bytes as nccl-tests count them, among so many ranks.
+    pub(crate) fn bytes(&self, ranks: u32) -> u64 {
+        route::request_bytes(self.operation, ranks, self.count, self.datatype.size() as u64)
+    }
 }
 
 /// Where memory is.

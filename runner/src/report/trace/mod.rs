@@ -1,13 +1,17 @@
-//! A run as a trace for Perfetto and Chrome: cases on the runner's tracks, operations on those of their ranks.
+//! A run as a trace for Perfetto and Chrome: cases on the runner's tracks, operations on those of their ranks, and what their GPUs did
+//! on the modeled clock.
 //!
 //! The format is the JSON of "Trace Event Format": complete slices (`X`), metadata (`M`) and flows (`s`, `f`). Slices of
 //! one track may nest but never overlap otherwise. Time 0 is the start of the run.
+
+mod gpus;
 
 use protocol::report::{ClusterReport, OperationKind};
 use serde_json::{Value, json};
 
 use crate::record::event::Attempt;
 use crate::record::{CaseRun, Run};
+use crate::report::chart::gpu_timeline::samples;
 use crate::report::cluster::{self, message_bytes};
 use crate::report::incomplete;
 
@@ -38,6 +42,11 @@ pub fn render(run: &Run) -> String {
         }
         trace.case(case, track as u64, begin, end);
         for attempt in &case.attempts {
+            let samples = attempt.device_reports.as_deref().map(samples).unwrap_or_default();
+            if !samples.is_empty() {
+                process += 1;
+                trace.gpus(&samples, process, &name(case, attempt), begin);
+            }
             // The page and the checks complain about an unreadable report; this file only has times.
             let Some(Ok(report)) = cluster::read(attempt) else { continue };
             process += 1;
@@ -125,8 +134,7 @@ impl Trace {
             Some(at) => at.saturating_sub(zero_ms) as f64 * 1000.0,
             None => begin,
         };
-        let number = if case.attempts.len() > 1 { format!(" attempt {}", attempt.number) } else { String::new() };
-        self.name(process, None, "process", &format!("{}{number}", case.info.case), process);
+        self.name(process, None, "process", &name(case, attempt), process);
         let mut named: Vec<u64> = Vec::new();
         for span in &spans {
             let thread = thread(span);
@@ -196,6 +204,14 @@ impl Trace {
             "{{\"displayTimeUnit\": \"ms\", \"otherData\": {about}, \"traceEvents\": [\n{}\n]}}\n",
             lines.join(",\n")
         )
+    }
+}
+
+/// The name of an attempt's process.
+fn name(case: &CaseRun, attempt: &Attempt) -> String {
+    match case.attempts.len() {
+        0 | 1 => case.info.case.clone(),
+        _ => format!("{} attempt {}", case.info.case, attempt.number),
     }
 }
 

@@ -1,0 +1,193 @@
+//! The work of a device's streams at the same time, on the modeled clock. A stream knows what other streams did up to the places that
+//! it waited for, whatever those knew, and nothing else: that is the same in every run, however threads are scheduled. What it lost
+//! beside what it learns of is added to its end then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use timing::work::{Demand, Piece, delay_ns};
+
+use super::times::Times;
+
+/// Pieces of one stream that are compared with those of another at a time: the last ones.
+const COMPARED: usize = 1 << 16;
+/// Pieces that a stream keeps. Far more than are compared: who compares may come late.
+const KEPT: usize = 1 << 20;
+
+/// By stream: how many of its pieces have ended.
+type Known = BTreeMap<u64, u64>;
+
+/// A place in a stream on the modeled clock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reached {
+    /// When, ns.
+    pub(crate) ns: u64,
+    /// Of that, since the last work before it ended: it would have taken so much longer beside other work, ns.
+    lost_ns: u64,
+    stream: u64,
+    /// Pieces of the stream before it.
+    pieces: u64,
+    /// What has ended in other streams before it.
+    known: Arc<Known>,
+}
+
+/// What one stream did.
+#[derive(Debug)]
+struct Log {
+    times: Times,
+    /// Pieces before those that are kept.
+    dropped: u64,
+    pieces: Vec<Piece>,
+    /// When the last of all ended, and how many marks of steps there were when the host submitted it.
+    last: (u64, usize),
+    /// An end of the stream at which no work ended, and how much before it one did, ns.
+    lost: (u64, u64),
+    known: Arc<Known>,
+}
+
+impl Log {
+    /// The numbers of its pieces, from `from` to `to`, as far as they are compared.
+    fn between(&self, from: u64, to: u64) -> &[Piece] {
+        let place = |number: u64| (number.saturating_sub(self.dropped) as usize).min(self.pieces.len());
+        let to = place(to);
+        &self.pieces[place(from).clamp(to.saturating_sub(COMPARED).min(to), to)..to]
+    }
+
+    fn count(&self) -> u64 {
+        self.dropped + self.pieces.len() as u64
+    }
+}
+
+/// What a stream lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    /// When its last work would have ended, ns.
+    pub(super) begin_ns: u64,
+    /// When it ends.
+    pub(super) end_ns: u64,
+    /// Whether that is a collective.
+    pub(super) is_collective: bool,
+    /// How many marks of steps there were when the host submitted it.
+    pub(super) marked: usize,
+}
+
+/// The streams of a device that did something, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Sharing(BTreeMap<u64, Log>);
+
+impl Sharing {
+    /// Adds a piece of work of `times`' stream, which begins `gap_ns` after what is before it if nothing else holds it up.
+    pub(super) fn add(
+        &mut self,
+        times: &Times,
+        (begin_ns, end_ns): (u64, u64),
+        gap_ns: u64,
+        marked: usize,
+        demand: Demand,
+    ) {
+        let log = self.log(times);
+        let slack_ns = begin_ns.saturating_sub(log.last.0 + gap_ns);
+        log.pieces.push(Piece { begin_ns, end_ns, slack_ns, demand });
+        log.last = (end_ns, marked);
+        if log.pieces.len() >= 2 * KEPT {
+            log.pieces.drain(..KEPT);
+            log.dropped += KEPT as u64;
+        }
+    }
+
+    fn log(&mut self, times: &Times) -> &mut Log {
+        self.0.entry(times.id).or_insert_with(|| Log {
+            times: times.clone(),
+            dropped: 0,
+            pieces: Vec::new(),
+            last: (0, 0),
+            lost: (0, 0),
+            known: Arc::default(),
+        })
+    }
+
+    /// The place that `times`' stream has come to, which ends then.
+    pub(super) fn moment(&self, times: &Times, ns: u64) -> Reached {
+        let stream = times.id;
+        let Some(log) = self.0.get(&stream) else { return Reached { ns, stream, ..Reached::default() } };
+        Reached { ns, lost_ns: self.lost_ns(stream, ns), stream, pieces: log.count(), known: Arc::clone(&log.known) }
+    }
+
+    /// How long before this end of a stream its last work ended, if it was delayed, ns.
+    pub(super) fn lost_ns(&self, stream: u64, ends_ns: u64) -> u64 {
+        self.0.get(&stream).filter(|log| log.lost.0 == ends_ns).map_or(0, |log| log.lost.1)
+    }
+
+    /// The stream waits for a place in another. Returns when that is, as far as it is known now, and what the stream itself lost beside
+    /// what it has learned of.
+    pub(super) fn follow(&mut self, times: &Times, moment: &Reached) -> (u64, Option<Loss>) {
+        let place = [(moment.stream, moment.pieces)];
+        let log = self.log(times);
+        let before = Arc::clone(&log.known);
+        let mut known = Known::clone(&before);
+        for (stream, pieces) in moment.known.iter().map(|(stream, pieces)| (*stream, *pieces)).chain(place) {
+            if stream != times.id {
+                let count = known.entry(stream).or_default();
+                *count = (*count).max(pieces);
+            }
+        }
+        if known == *before {
+            return (moment.ns, None);
+        }
+        log.known = Arc::new(known);
+        let loss = self.pay(times.id, &before);
+        // The other stream did not know yet what this one knows.
+        let log = &self.0[&times.id];
+        let own = (times.id, log.count());
+        let unknown = log.known.iter().map(|(stream, count)| (*stream, *count)).chain([own]);
+        let unknown = unknown.filter(|(stream, _)| *stream != moment.stream);
+        let since = |stream: u64| moment.known.get(&stream).copied().unwrap_or(0);
+        let beside: Vec<&[Piece]> =
+            unknown.filter_map(|(stream, count)| Some(self.0.get(&stream)?.between(since(stream), count))).collect();
+        let theirs = self.0.get(&moment.stream).map_or(&[][..], |log| log.between(0, moment.pieces));
+        let late_ns = delay_ns(theirs, &beside);
+        let ns = moment.ns + late_ns;
+        if late_ns + moment.lost_ns > 0 {
+            self.log(times).lost = (ns, late_ns + moment.lost_ns);
+        }
+        (ns, loss)
+    }
+
+    /// What a stream lost beside what it did not know `before`. From now on, it has.
+    fn pay(&mut self, stream: u64, before: &Known) -> Option<Loss> {
+        let log = self.0.get(&stream)?;
+        let since = |stream: u64| before.get(&stream).copied().unwrap_or(0);
+        let fresh =
+            log.known.iter().filter_map(|(other, count)| Some(self.0.get(other)?.between(since(*other), *count)));
+        let lost_ns = delay_ns(log.between(0, u64::MAX), &fresh.collect::<Vec<_>>());
+        let log = self.0.get_mut(&stream)?;
+        let (begin_ns, marked) = log.last;
+        let is_collective = log.pieces.last()?.demand.is_collective;
+        if lost_ns == 0 {
+            return None;
+        }
+        let end_ns = begin_ns + lost_ns;
+        log.pieces.push(Piece { begin_ns, end_ns, slack_ns: 0, demand: Demand { is_collective, ..Demand::default() } });
+        log.last.0 = end_ns;
+        Some(Loss { begin_ns, end_ns, is_collective, marked })
+    }
+
+    /// The host waits for all streams: each knows now what all others did, and what it lost.
+    pub(super) fn settle(&mut self) -> Vec<(Times, Loss)> {
+        let all: Known = self.0.iter().map(|(stream, log)| (*stream, log.count())).collect();
+        let mut losses = Vec::new();
+        for stream in all.keys() {
+            let Some(log) = self.0.get_mut(stream) else { continue };
+            let mut known = all.clone();
+            known.remove(stream);
+            let before = std::mem::replace(&mut log.known, Arc::new(known));
+            let times = log.times.clone();
+            losses.extend(self.pay(*stream, &before).map(|loss| (times, loss)));
+        }
+        for log in self.0.values_mut() {
+            log.dropped = log.count();
+            log.pieces.clear();
+        }
+        losses
+    }
+}
