@@ -81,7 +81,21 @@ struct State {
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 
 thread_local! {
-    static READER: Cell<Option<Reader>> = const { Cell::new(None) };
+    // Boxed, because the loader has little room for what is in each thread.
+    static READER: Cell<Option<Box<Reader>>> = const { Cell::new(None) };
+}
+
+/// Makes this the reader on this thread, and returns the one before. A thread that ends has none any more.
+fn exchange(reader: Option<Box<Reader>>) -> Option<Box<Reader>> {
+    READER.try_with(|cell| cell.replace(reader)).unwrap_or_default()
+}
+
+/// Who reads on this thread.
+fn reader() -> Option<Reader> {
+    let held = exchange(None);
+    let reader = held.as_deref().copied();
+    exchange(held);
+    reader
 }
 
 /// Whether this is followed.
@@ -90,23 +104,23 @@ pub(crate) fn is_wanted() -> bool {
 }
 
 /// Until dropped, reads of the host on this thread are those of `reader`.
-pub(crate) struct Reading(Option<Reader>);
+pub(crate) struct Reading(Option<Box<Reader>>);
 
 impl Reading {
     pub(crate) fn begin(reader: Reader) -> Self {
-        Self(READER.replace(Some(reader)))
+        Self(exchange(Some(Box::new(reader))))
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        READER.set(self.0);
+        exchange(self.0.take());
     }
 }
 
 /// Whether an operator that answers for what it writes is under way on this thread.
 pub(crate) fn is_operator_under_way() -> bool {
-    READER.get().is_some()
+    reader().is_some()
 }
 
 /// Called when memory gets a new owner, or none.
@@ -201,7 +215,7 @@ pub(crate) unsafe fn host_reads(call: &'static str, pieces: &[(usize, usize)], r
     if origin.is_none() && unknown < bytes {
         return;
     }
-    let reader = READER.get().unwrap_or(Reader { name: call, purpose: Use::Exact, source: None });
+    let reader = reader().unwrap_or(Reader { name: call, purpose: Use::Exact, source: None });
     let site = call_site::of_python().or_else(call_site::of_mistake).unwrap_or_default();
     let sentence = sentence(reader.name, site, bytes, origin.or(reader.source));
     drop(state);

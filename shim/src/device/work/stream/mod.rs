@@ -24,8 +24,7 @@ use dataplane::lock::{Condvar, Mutex};
 use dataplane::threads;
 
 use super::clock;
-use crate::device::state::context;
-use crate::device::{Device, all, current};
+use crate::device::{Device, all, current, state::context};
 use crate::process::delay::{self, Moment};
 use crate::process::python::guarded;
 use crate::report::left;
@@ -130,7 +129,7 @@ struct Streams {
     /// When all work of the device ends on the modeled clock, ns, and that of its blocking streams.
     ends_ns: AtomicU64,
     blocking_ends_ns: AtomicU64,
-    sharing: Mutex<sharing::Sharing>,
+    sharing: Mutex<sharing::Sharing<Times>>,
     /// Number of unfinished tasks in the queues of all its streams.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,

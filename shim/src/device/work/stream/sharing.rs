@@ -7,8 +7,6 @@ use std::sync::Arc;
 
 use timing::work::{Demand, Piece, delay_ns};
 
-use super::times::Times;
-
 /// Pieces of one stream that are compared with those of another at a time: the last ones.
 const COMPARED: usize = 1 << 16;
 /// Pieces that a stream keeps. Far more than are compared: who compares may come late.
@@ -33,8 +31,9 @@ pub(crate) struct Reached {
 
 /// What one stream did.
 #[derive(Debug)]
-struct Log {
-    times: Times,
+struct Log<T> {
+    /// The stream.
+    owner: T,
     /// Pieces before those that are kept.
     dropped: u64,
     pieces: Vec<Piece>,
@@ -45,7 +44,7 @@ struct Log {
     known: Arc<Known>,
 }
 
-impl Log {
+impl<T> Log<T> {
     /// The numbers of its pieces, from `from` to `to`, as far as they are compared.
     fn between(&self, from: u64, to: u64) -> &[Piece] {
         let place = |number: u64| (number.saturating_sub(self.dropped) as usize).min(self.pieces.len());
@@ -72,20 +71,26 @@ pub(super) struct Loss {
 }
 
 /// The streams of a device that did something, by their numbers.
-#[derive(Debug, Default)]
-pub(super) struct Sharing(BTreeMap<u64, Log>);
+#[derive(Debug)]
+pub(super) struct Sharing<T>(BTreeMap<u64, Log<T>>);
 
-impl Sharing {
-    /// Adds a piece of work of `times`' stream, which begins `gap_ns` after what is before it if nothing else holds it up.
+impl<T> Default for Sharing<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Clone> Sharing<T> {
+    /// Adds a piece of work of a stream, by its number, which begins `gap_ns` after what is before it if nothing else holds it up.
     pub(super) fn add(
         &mut self,
-        times: &Times,
+        (id, owner): (u64, &T),
         (begin_ns, end_ns): (u64, u64),
         gap_ns: u64,
         marked: usize,
         demand: Demand,
     ) {
-        let log = self.log(times);
+        let log = self.log(id, owner);
         let slack_ns = begin_ns.saturating_sub(log.last.0 + gap_ns);
         log.pieces.push(Piece { begin_ns, end_ns, slack_ns, demand });
         log.last = (end_ns, marked);
@@ -95,9 +100,9 @@ impl Sharing {
         }
     }
 
-    fn log(&mut self, times: &Times) -> &mut Log {
-        self.0.entry(times.id).or_insert_with(|| Log {
-            times: times.clone(),
+    fn log(&mut self, id: u64, owner: &T) -> &mut Log<T> {
+        self.0.entry(id).or_insert_with(|| Log {
+            owner: owner.clone(),
             dropped: 0,
             pieces: Vec::new(),
             last: (0, 0),
@@ -106,9 +111,8 @@ impl Sharing {
         })
     }
 
-    /// The place that `times`' stream has come to, which ends then.
-    pub(super) fn moment(&self, times: &Times, ns: u64) -> Reached {
-        let stream = times.id;
+    /// The place that a stream has come to, which ends then.
+    pub(super) fn moment(&self, stream: u64, ns: u64) -> Reached {
         let Some(log) = self.0.get(&stream) else { return Reached { ns, stream, ..Reached::default() } };
         Reached { ns, lost_ns: self.lost_ns(stream, ns), stream, pieces: log.count(), known: Arc::clone(&log.known) }
     }
@@ -120,13 +124,13 @@ impl Sharing {
 
     /// The stream waits for a place in another. Returns when that is, as far as it is known now, and what the stream itself lost beside
     /// what it has learned of.
-    pub(super) fn follow(&mut self, times: &Times, moment: &Reached) -> (u64, Option<Loss>) {
+    pub(super) fn follow(&mut self, (id, owner): (u64, &T), moment: &Reached) -> (u64, Option<Loss>) {
         let place = [(moment.stream, moment.pieces)];
-        let log = self.log(times);
+        let log = self.log(id, owner);
         let before = Arc::clone(&log.known);
         let mut known = Known::clone(&before);
         for (stream, pieces) in moment.known.iter().map(|(stream, pieces)| (*stream, *pieces)).chain(place) {
-            if stream != times.id {
+            if stream != id {
                 let count = known.entry(stream).or_default();
                 *count = (*count).max(pieces);
             }
@@ -135,10 +139,10 @@ impl Sharing {
             return (moment.ns, None);
         }
         log.known = Arc::new(known);
-        let loss = self.pay(times.id, &before);
+        let loss = self.pay(id, &before);
         // The other stream did not know yet what this one knows.
-        let log = &self.0[&times.id];
-        let own = (times.id, log.count());
+        let log = &self.0[&id];
+        let own = (id, log.count());
         let unknown = log.known.iter().map(|(stream, count)| (*stream, *count)).chain([own]);
         let unknown = unknown.filter(|(stream, _)| *stream != moment.stream);
         let since = |stream: u64| moment.known.get(&stream).copied().unwrap_or(0);
@@ -148,7 +152,7 @@ impl Sharing {
         let late_ns = delay_ns(theirs, &beside);
         let ns = moment.ns + late_ns;
         if late_ns + moment.lost_ns > 0 {
-            self.log(times).lost = (ns, late_ns + moment.lost_ns);
+            self.log(id, owner).lost = (ns, late_ns + moment.lost_ns);
         }
         (ns, loss)
     }
@@ -173,7 +177,7 @@ impl Sharing {
     }
 
     /// The host waits for all streams: each knows now what all others did, and what it lost.
-    pub(super) fn settle(&mut self) -> Vec<(Times, Loss)> {
+    pub(super) fn settle(&mut self) -> Vec<(T, Loss)> {
         let all: Known = self.0.iter().map(|(stream, log)| (*stream, log.count())).collect();
         let mut losses = Vec::new();
         for stream in all.keys() {
@@ -181,8 +185,8 @@ impl Sharing {
             let mut known = all.clone();
             known.remove(stream);
             let before = std::mem::replace(&mut log.known, Arc::new(known));
-            let times = log.times.clone();
-            losses.extend(self.pay(*stream, &before).map(|loss| (times, loss)));
+            let owner = log.owner.clone();
+            losses.extend(self.pay(*stream, &before).map(|loss| (owner, loss)));
         }
         for log in self.0.values_mut() {
             log.dropped = log.count();

@@ -48,7 +48,7 @@ impl Times {
 
     /// Work ran from when to when. It began `gap_ns` after what is before it in its stream, or later.
     pub(crate) fn ran(&self, interval: (u64, u64), gap_ns: u64, marked: usize, demand: Demand) {
-        streams(self.device).sharing.lock().add(self, interval, gap_ns, marked, demand);
+        streams(self.device).sharing.lock().add((self.id, self), interval, gap_ns, marked, demand);
         self.not_before(interval.1);
     }
 
@@ -63,7 +63,7 @@ impl Times {
             return Reached::default();
         }
         let ns = self.ends_in_order_ns().max(least_ns);
-        streams(self.device).sharing.lock().moment(self, ns)
+        streams(self.device).sharing.lock().moment(self.id, ns)
     }
 
     /// What follows begins no earlier than a place in another stream.
@@ -71,7 +71,7 @@ impl Times {
         if !clock::is_modeled() {
             return;
         }
-        let (ns, loss) = streams(self.device).sharing.lock().follow(self, moment);
+        let (ns, loss) = streams(self.device).sharing.lock().follow((self.id, self), moment);
         if let Some(loss) = loss {
             self.lose(loss);
         }
