@@ -12,7 +12,7 @@ use abi::table::Status;
 use super::{calls, forbidden, gap};
 use crate::process::fork;
 use crate::report::finding;
-use crate::settings::{self, Settings};
+use crate::settings;
 
 /// What a library adds to the guard around its calls.
 pub(crate) struct Rules {
@@ -59,18 +59,16 @@ impl Guard for Rules {
         if is_lost {
             forbidden::in_forked_child(name);
         }
-        let settings = settings::get();
-        let code = if is_lost || settings.is_err() {
-            library.not_initialized()
-        } else {
-            match (self.admit)(name).map_or_else(|code| code, |()| run(self, name, body)) {
-                0 => (self.settle)().err().unwrap_or(0),
-                code => code,
-            }
+        // A forked child must not wait for a thread of its parent that was reading them.
+        let settings = if is_lost { None } else { settings::get().ok() };
+        let Some(settings) = settings else { return finish(self, library.not_initialized()) };
+        let code = match (self.admit)(name).map_or_else(|code| code, |()| run(self, name, body)) {
+            0 => (self.settle)().err().unwrap_or(0),
+            code => code,
         };
         let code = finish(self, code);
-        if let Ok(Settings { fresh_memory: Some(byte), .. }) = settings {
-            fill_stack(*byte);
+        if let Some(byte) = settings.fresh_memory {
+            fill_stack(byte);
         }
         code
     }
