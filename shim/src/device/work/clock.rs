@@ -77,7 +77,7 @@ fn fast_ns(id: libc::clockid_t) -> u64 {
     now + now.saturating_sub(start)
 }
 
-/// A clock of libc: only what the program's executable imports asks here. A library that gives the processes another date is asked.
+/// A clock of libc, or of a library that gives the process another date. Of the program, only the executable is bound to `program_ns`.
 fn real_ns(id: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is written to.

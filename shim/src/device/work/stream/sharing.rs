@@ -25,8 +25,14 @@ pub(crate) struct Reached {
     stream: u64,
     /// Pieces of the stream before it.
     pieces: u64,
-    /// What has ended in other streams before it.
-    known: Arc<Known>,
+    /// What has ended in other streams before it, if anything has.
+    known: Option<Arc<Known>>,
+}
+
+impl Reached {
+    fn known(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.known.iter().flat_map(|known| known.iter()).map(|(stream, pieces)| (*stream, *pieces))
+    }
 }
 
 /// What one stream did.
@@ -114,7 +120,13 @@ impl<T: Clone> Sharing<T> {
     /// The place that a stream has come to, which ends then.
     pub(super) fn moment(&self, stream: u64, ns: u64) -> Reached {
         let Some(log) = self.0.get(&stream) else { return Reached { ns, stream, ..Reached::default() } };
-        Reached { ns, lost_ns: self.lost_ns(stream, ns), stream, pieces: log.count(), known: Arc::clone(&log.known) }
+        Reached {
+            ns,
+            lost_ns: self.lost_ns(stream, ns),
+            stream,
+            pieces: log.count(),
+            known: Some(Arc::clone(&log.known)),
+        }
     }
 
     /// How long before this end of a stream its last work ended, if it was delayed, ns.
@@ -129,7 +141,7 @@ impl<T: Clone> Sharing<T> {
         let log = self.log(id, owner);
         let before = Arc::clone(&log.known);
         let mut known = Known::clone(&before);
-        for (stream, pieces) in moment.known.iter().map(|(stream, pieces)| (*stream, *pieces)).chain(place) {
+        for (stream, pieces) in moment.known().chain(place) {
             if stream != id {
                 let count = known.entry(stream).or_default();
                 *count = (*count).max(pieces);
@@ -145,7 +157,7 @@ impl<T: Clone> Sharing<T> {
         let own = (id, log.count());
         let unknown = log.known.iter().map(|(stream, count)| (*stream, *count)).chain([own]);
         let unknown = unknown.filter(|(stream, _)| *stream != moment.stream);
-        let since = |stream: u64| moment.known.get(&stream).copied().unwrap_or(0);
+        let since = |stream: u64| moment.known.as_ref().and_then(|known| known.get(&stream)).copied().unwrap_or(0);
         let beside: Vec<&[Piece]> =
             unknown.filter_map(|(stream, count)| Some(self.0.get(&stream)?.between(since(stream), count))).collect();
         let theirs = self.0.get(&moment.stream).map_or(&[][..], |log| log.between(0, moment.pieces));
