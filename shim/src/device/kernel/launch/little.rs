@@ -3,6 +3,7 @@
 
 use super::{Arguments, Launch};
 use crate::device::Device;
+use crate::device::kernel::program::Program;
 use crate::device::kernel::{Kernel, Runnable};
 use crate::sanitizer::known;
 
@@ -16,10 +17,15 @@ pub(super) struct Little {
     pub(super) blocks: Vec<(usize, usize)>,
 }
 
-/// What may be pointers among the values of parameters.
-pub(super) fn words(values: &[u8]) -> Vec<usize> {
+/// What may be pointers among the parameters of the kernel `name`; `None` if the program has no such kernel.
+///
+/// # Safety
+/// The arguments are where the program claims.
+pub(super) unsafe fn words(program: &Program, name: &str, arguments: &Arguments) -> Option<Vec<usize>> {
+    // SAFETY: by the caller.
+    let values = unsafe { arguments.collect(program.entry(name)?) }.ok()?;
     let (words, _) = values.as_chunks::<8>();
-    words.iter().map(|word| usize::from_ne_bytes(*word)).collect()
+    Some(words.iter().map(|word| usize::from_ne_bytes(*word)).collect())
 }
 
 /// The code of a kernel that is to run.
@@ -39,8 +45,8 @@ pub(super) unsafe fn find(device: &Device, kernel: &Kernel, launch: &Launch, arg
     }
     let name = kernel.name().to_string_lossy();
     // SAFETY: by the caller.
-    let values = unsafe { arguments.collect(program.entry(&name)?) }.ok()?;
-    let blocks = known::blocks(words(&values).into_iter());
+    let words = unsafe { words(&program, &name, arguments) }?;
+    let blocks = known::blocks(words.into_iter());
     if blocks.iter().map(|(_, bytes)| bytes).sum::<usize>() > MOST_BYTES || !known::is_all_known(&blocks) {
         return None;
     }

@@ -271,11 +271,8 @@ pub(crate) unsafe fn prepare(
                 let name = kernel.name().to_string_lossy();
                 let program = kernel.own_program(device).ok();
                 // SAFETY: the caller's promise.
-                let values = program
-                    .as_ref()
-                    .and_then(|program| program.entry(&name))
-                    .and_then(|entry| unsafe { arguments.collect(entry) }.ok());
-                let words = values.map_or_else(|| pointers::words(&arguments, &name), |values| little::words(&values));
+                let words = program.and_then(|program| unsafe { little::words(&program, &name, &arguments) });
+                let words = words.unwrap_or_else(|| pointers::words(&arguments, &name));
                 known::launched(call, words.into_iter());
             }
             races::writes_anywhere();
