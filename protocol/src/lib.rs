@@ -35,6 +35,7 @@
 
 pub mod activity;
 pub mod announcement;
+pub mod assume;
 pub mod backlog;
 pub mod clock;
 pub mod cuda_history;

@@ -65,6 +65,14 @@ struct Report<'a> {
     calls: &'a [AloneCalls],
 }
 
+/// What is wrong with an option that asks for a rank which a job of `size` ranks does not have.
+pub(super) fn out_of_range(option: &str, size: u32) -> String {
+    match size {
+        0 => format!("{option} --of 0: a job has at least one rank"),
+        size => format!("{option} --of {size}: ranks count from 0 to {}", size - 1),
+    }
+}
+
 impl Alone {
     /// The rank that the options ask for, on nodes like the first one of `plan`.
     ///
@@ -73,7 +81,7 @@ impl Alone {
     pub(super) fn from_arguments(arguments: &AloneArgs, plan: &ClusterPlan) -> Result<Option<Alone>, String> {
         let (Some(rank), Some(size)) = (arguments.as_rank, arguments.of) else { return Ok(None) };
         if rank >= size {
-            return Err(format!("--as-rank {rank} --of {size}: ranks count from 0 to {}", size.saturating_sub(1)));
+            return Err(out_of_range(&format!("--as-rank {rank}"), size));
         }
         Ok(Some(Alone::new(rank, size, Alone::per_node(plan))))
     }

@@ -3,11 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-/// A value of `--assume`: choices among numbers that nobody computed are balanced.
-pub(super) const BALANCED: &str = "balanced";
-/// A value of `--assume`: floating-point numbers that nobody computed are 0 where the program compares them.
-pub(super) const ZEROS: &str = "zeros";
+use protocol::assume;
 
 /// The options of a preflight.
 #[derive(Args, Clone, Debug)]
@@ -27,7 +23,7 @@ pub struct PreflightArgs {
         long,
         value_name = "WHAT,...",
         value_delimiter = ',',
-        value_parser = [BALANCED, ZEROS],
+        value_parser = clap::builder::PossibleValuesParser::new(assume::WORDS),
         requires = "preflight",
         help_heading = "Preflight"
     )]

@@ -3,7 +3,7 @@
 use protocol::plan::ClusterPlan;
 
 use super::options::PreflightArgs;
-use crate::alone::{Alone, AloneArgs};
+use crate::alone::{Alone, AloneArgs, out_of_range};
 
 /// The word of `--ranks` for the first rank of each pipeline stage.
 const EACH_STAGE: &str = "each-stage";
@@ -87,13 +87,6 @@ fn named(words: &[String], size: u32, stages: Option<u32>) -> Result<Vec<u32>, S
         },
     };
     words.iter().map(rank).collect()
-}
-
-fn out_of_range(option: &str, size: u32) -> String {
-    match size {
-        0 => format!("{option} --of 0: a job has at least one rank"),
-        size => format!("{option} --of {size}: ranks count from 0 to {}", size - 1),
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The report of a preflight, as JSON and as Markdown; a terminal shows the Markdown.
 
+use protocol::assume;
 use serde::Serialize;
 
 use super::doubt::{Doubt, Reason};
 use super::observed::{RankRun, Use};
-use super::options::BALANCED;
 use super::rules::{Growth, Outcome, Verdict};
 use super::size::{gib, signed};
 
@@ -173,7 +173,7 @@ impl Preflight {
                  know\n\n";
         for assumed in &self.assumed {
             text += match assumed.as_str() {
-                BALANCED => {
+                assume::BALANCED => {
                     "- Choices among numbers that were not computed (the experts of a token, sampling) were taken to be balanced, as \
                      `--assume` says. Real ones are not, and may need more.\n"
                 }

@@ -8,6 +8,7 @@ pub(crate) mod visible;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use protocol::assume;
 use protocol::clock;
 use protocol::driver::Driver;
 use protocol::env::{BadValue, Variable};
@@ -227,14 +228,10 @@ fn fill_heap(byte: u8) {
     unsafe { libc::mallopt(M_PERTURB, libc::c_int::from(!byte)) };
 }
 
-/// What a preflight may assume.
-const BALANCED: &str = "balanced";
-const ZEROS: &str = "zeros";
-
 /// The words of `FTEST_ASSUME`.
 fn assumptions(value: &str) -> Result<Vec<&'static str>, BadValue> {
-    const WORDS: &[&str] = &[BALANCED, ZEROS];
-    value.split(',').map(|word| protocol::env::ASSUME.choose(word, WORDS).map(|index| WORDS[index])).collect()
+    let word = |word| protocol::env::ASSUME.choose(word, assume::WORDS).map(|index| assume::WORDS[index]);
+    value.split(',').map(word).collect()
 }
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -301,8 +298,8 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
                 _ => Clock::Real,
             },
         },
-        assumes_balance: assumed.contains(&BALANCED),
-        assumes_zeros: assumed.contains(&ZEROS),
+        assumes_balance: assumed.contains(&assume::BALANCED),
+        assumes_zeros: assumed.contains(&assume::ZEROS),
         event_clock,
         gemm,
         // Without a coordinator, nobody compares replicas; without numbers or other ranks, there is nothing to compare.
