@@ -1,5 +1,6 @@
 //! Work that runs on one GPU at the same time: kernels get what the collectives beside them leave, equals share alike. Nothing here is
-//! fitted: a channel is a block, a block of NCCL fills an SM, and bytes are counted.
+//! fitted: a channel is a block, a block of NCCL fills an SM, and bytes are counted. That a kernel keeps a twentieth of its speed beside a
+//! collective that takes everything is assumed.
 
 /// What a piece of work uses of a GPU while it runs alone, each as a share from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,5 +1,6 @@
 //! cuDNN's graphs of operations (`cudnnBackend...`), as cudnn-frontend and Transformer Engine build them, where nothing computes
-//! (`FAKEGPU_COMPUTE=skip`): every graph has one engine, which needs neither workspace nor shared memory, and executing it only makes what it writes unknown.
+//! (`FAKEGPU_COMPUTE=skip`): every graph has one engine, which needs neither workspace nor shared memory, and executing it only makes
+//! what it writes unknown.
 //! Where results are wanted, all of this is a gap.
 //!
 //! <https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html>
