@@ -1,6 +1,7 @@
 //! The committed schema is that of the types, and reports satisfy it. `cargo xtask regen` rewrites it.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
@@ -19,7 +20,8 @@ fn generated() -> Value {
     schema
 }
 
-fn committed() -> Value {
+/// The schema that is committed; read once, since tests run at the same time and the first one may rewrite it.
+static COMMITTED: LazyLock<Value> = LazyLock::new(|| {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/cluster_report.v1.json");
     let generated = serde_json::to_string_pretty(&generated()).unwrap() + "\n";
     if std::env::var_os("FTEST_REGEN").is_some() {
@@ -32,10 +34,10 @@ fn committed() -> Value {
         "schema/cluster_report.v1.json is not the schema of protocol/src/report; run `cargo xtask regen report-schema`"
     );
     serde_json::from_str(&text).unwrap()
-}
+});
 
 fn errors(report: &Value) -> Vec<String> {
-    let schema = jsonschema::validator_for(&committed()).unwrap();
+    let schema = jsonschema::validator_for(&COMMITTED).unwrap();
     schema.iter_errors(report).map(|error| error.to_string()).collect()
 }
 

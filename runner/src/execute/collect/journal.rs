@@ -262,7 +262,7 @@ mod tests {
         let path = scratch.path().join("journal");
         let access = |rank: u32, collectives: u64| {
             let position = json!({"0": collectives});
-            let noted = json!({"path": "last.pt", "writes": true, "began": position, "ended": position, "has_waited": false,
+            let noted = json!({"path": "last.pt", "function": "torch.save", "writes": true, "began": position, "ended": position, "has_waited": false,
                 "steps": 1, "attempt": 0});
             let site = json!({"file": "train.py", "line": 7, "function": "save"});
             format!("{}\n", json!({"rank": rank, "node": 0, "site": site, "noted": noted}))

@@ -135,7 +135,7 @@ mod tests {
             (&env::SCHEDULE, "7:5ms", "7:5", "expected a seed, or a seed and the longest delay: 7:5ms"),
             (&env::SCHEDULE, "7", "x", "FAKEGPU_SCHEDULE=x"),
             (&env::NCCL_FAULT_OPERATION, "reduce", "reduc", "did you mean `reduce`?"),
-            (&env::CLOCK, "modeled", "model", "expected real, modeled; did you mean `modeled`?"),
+            (&env::CLOCK, "modeled", "model", "expected real, modeled, fast; did you mean `modeled`?"),
             (&env::EVENT_CLOCK, "wall", "wal", "expected work, wall; did you mean `wall`?"),
             (&env::COORDINATOR_IDLE_MS, "0", "soon", "FAKEGPU_COORDINATOR_IDLE_MS=soon"),
         ] {
