@@ -127,7 +127,7 @@ impl Reduction<'_> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn has_avx512() -> bool {
+pub(super) fn has_avx512() -> bool {
     use std::arch::is_x86_feature_detected as detected;
     detected!("avx512f") && detected!("avx512bw") && detected!("avx512dq") && detected!("avx512vl")
 }

@@ -4,7 +4,7 @@
 use protocol::datatype::{Operation, ReductionOp};
 
 use crate::call::Call;
-use crate::kernels::finite::Inputs;
+use crate::kernels::finite;
 use crate::kernels::lost;
 use crate::kernels::reduce::Reduction;
 use crate::kernels::streaming;
@@ -83,11 +83,9 @@ pub(crate) unsafe fn reduce(
     // SAFETY: by the caller; the result is there once the reduction is done.
     unsafe {
         lost::examine(call, contributions, count);
-        let inputs = Inputs::examine(call, contributions, count);
-        reduction.run(contributions, results, count);
-        if let (Some(inputs), Some(result)) = (inputs, results.first()) {
-            inputs.judge(call, *result, count);
-        }
+        finite::examine(call, contributions, results, count, |contributions, results, count| {
+            reduction.run(contributions, results, count);
+        });
     }
 }
 
