@@ -290,6 +290,9 @@ fn what_would_differ_starts_cold_and_says_why() {
     fs::write(machine.path("hashes.py"), "even = hash('a') % 2 * 0\n").unwrap();
     fs::write(machine.path("sets_are_fine.py"), SETS).unwrap();
     fs::write(machine.path("sets.py"), "import os\nos.environ['OMP_NUM_THREADS'] = '2'\n").unwrap();
+    let reads = "import os\nassert not os.environ.get('OMP_NUM_THREADS') and not os.getenv('OMP_NUM_THREADS')\n\
+                 if 'OMP_NUM_THREADS' in os.environ:\n    print(os.environ['OMP_NUM_THREADS'])\n";
+    fs::write(machine.path("reads.py"), reads).unwrap();
     fs::write(machine.path("broken.py"), "import os\ndef (\n").unwrap();
     fs::create_dir(machine.path("beside")).unwrap();
     fs::write(machine.path("beside/train.py"), "import logging\nprint(logging.__file__)\n").unwrap();
@@ -322,10 +325,13 @@ fn what_would_differ_starts_cold_and_says_why() {
         ("worker", "launch: {torchrun: {nproc_per_node: 1, script: sets.py}}", "the script may set OMP_NUM_THREADS"),
     ];
     let mut cases: String = table.iter().map(|(id, case, _)| format!("- {{id: {id}, {case}, {ANY}}}\n")).collect();
-    cases += "- {id: sets-are-fine, launch: {argv: [python, sets_are_fine.py], ranks: 1}}\n";
+    let fine = ["sets_are_fine", "reads"];
+    cases += &fine.map(|id| format!("- {{id: {id}, launch: {{argv: [python, {id}.py], ranks: 1}}}}\n")).concat();
     let (cold, warm) = (machine.run(&cases, "0"), machine.run(&cases, "1"));
     machine.assert_clean();
-    assert_eq!(warm.iter().find(|came| came.case == "s/sets-are-fine").unwrap().starts, all_warm(1));
+    for id in fine {
+        assert_eq!(warm.iter().find(|came| came.case == format!("s/{id}")).unwrap().starts, all_warm(1), "{id}");
+    }
     for (id, _, why) in table {
         let of = |came: &[Came]| came.iter().find(|came| came.case == format!("s/{id}")).unwrap().clone();
         let (cold, warm) = (of(&cold), of(&warm));

@@ -98,12 +98,27 @@ def check_sources(sources, asked, said):
 
 
 def bound_name(tree, asked):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+    """A variable that counts when torch is imported, if its name is in the code other than to read it."""
+    nodes = list(ast.walk(tree))
+    only_read = {node for reader in nodes for node in names_read(reader)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)) and node not in only_read:
             name = os.fsencode(node.value) if isinstance(node.value, str) else node.value
             if re.fullmatch(rb"[A-Za-z_][A-Za-z0-9_]*", name) and is_bound(name, asked):
                 return name
     return None
+
+
+def names_read(node):
+    """What `node` only reads by: `environ.get("A")`, `getenv("A")`, `environ["A"]`, `"A" in environ`."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        return node.args[:1] if name in ("get", "getenv") else []
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        return [node.slice]
+    if isinstance(node, ast.Compare) and all(isinstance(operator, (ast.In, ast.NotIn)) for operator in node.ops):
+        return [node.left]
+    return []
 
 
 def imports_torch(node):
