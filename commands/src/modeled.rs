@@ -29,6 +29,7 @@ fn answer(arguments: &BenchArgs) -> Result<i32, Trouble> {
     let variables: Vec<(String, String)> = std::env::vars().filter(|(name, _)| name.starts_with("NCCL_")).collect();
     let settings = Settings::read(variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let settings = settings.map_err(Trouble::usage)?.with_version(arguments.model.nccl);
+    let machine = settings.used(machine);
     let operation = operation(&arguments.operation).map_err(Trouble::usage)?;
     println!("{}", describe(&machine, &settings, operation));
     match &arguments.model.against {

@@ -1,10 +1,10 @@
 //! NCCL's choice and table against what is published of them: figures that a run of the real NCCL printed or measured.
 
 use protocol::datatype::Operation;
-use timing::machine::{Machine, Shape, preset, presets};
-use timing::nccl::channels;
+use timing::machine::{Machine, Shape, Transport, preset, presets};
 use timing::nccl::constants::{NEWEST, OLDEST, constants};
 use timing::nccl::tuner::{self, Algorithm, Choice, Protocol};
+use timing::nccl::{channels, printed};
 use timing::physics::Physics;
 use timing::{Launch, Limit, Settings};
 
@@ -100,7 +100,7 @@ fn variables_change_the_choice_as_they_change_nccl() {
         "NCCL_ALGO: `rings` is none of Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT"
     );
     assert_eq!(read("NCCL_NVLS_ENABLE", "yes").unwrap_err(), "NCCL_NVLS_ENABLE: `yes` is not a number");
-    assert_eq!(read("NCCL_P2P_DISABLE", "1").unwrap().unread, ["NCCL_P2P_DISABLE"]);
+    assert_eq!(read("NCCL_CROSS_NIC", "1").unwrap().unread, ["NCCL_CROSS_NIC"]);
     assert!(read("NCCL_DEBUG", "INFO").unwrap().unread.is_empty() && read("PATH", "x").unwrap().unread.is_empty());
     let none = read("NCCL_ALGO", "PAT").unwrap();
     let physics = Physics::default();
@@ -176,4 +176,51 @@ fn the_limit_is_the_narrowest_link() {
     assert_eq!(limit(&machine("p4d", 4, 8), 1 << 30), Limit::Network);
     assert_eq!(limit(&machine("pcie-box", 1, 4), 1 << 30), Limit::Pcie);
     assert_eq!(machine("pcie-box", 1, 4).shape, Shape::None);
+}
+
+/// The log of NCCL 2.29.7 for two processes that are two nodes to it (`NCCL_HOSTID`), each with a GPU of compute capability 12.0 on PCIe,
+/// joined by sockets with two channels of 1.2 GB/s: of the rates that its search tries the one below 10 Gbit/s, which it takes for an
+/// interface that reports no speed. Of what it turns off it prints the latency,
+/// too.
+#[test]
+fn the_table_is_that_of_a_published_log() {
+    let mut machine = machine("pcie-box", 2, 1);
+    (machine.capability, machine.transport, machine.nics, machine.nic_gbps) = (120, Transport::Sockets, 2, 9.6);
+    let lines = printed::lines(&machine, &version(29));
+    let none = "     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 |";
+    let expected = [
+        "  Algorithm   |                            Tree                  |                            Ring                  |                            NVLS                  |".to_owned(),
+        "  Protocol    |             LL |          LL128 |         Simple |             LL |          LL128 |         Simple |             LL |          LL128 |         Simple |".to_owned(),
+        format!("    Broadcast |{none}     9.3/   1.2 |     0.0/   0.0 |    22.4/   2.4 |{none}"),
+        format!("       Reduce |{none}     9.3/   1.2 |     0.0/   0.0 |    22.4/   2.4 |{none}"),
+        format!("    AllGather |{none}    11.6/   2.4 |     0.0/   0.0 |    22.4/   4.8 |{none}"),
+        format!("ReduceScatter |{none}    11.6/   2.4 |     0.0/   0.0 |    22.4/   4.8 |{none}"),
+        format!("    AllReduce |    16.8/   0.5 |     0.0/   0.0 |    36.4/   1.9 |    16.6/   1.2 |     0.0/   0.0 |    36.4/   2.4 |{none}"),
+        "  Algorithm   |                        NVLSTree                  |".to_owned(),
+    ];
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert_eq!(line, expected);
+    }
+    assert_eq!(lines.len(), 14);
+}
+
+#[test]
+fn variables_leave_a_part_of_the_machine() {
+    let used = |name: &str, value: &str| Settings::read([(name, value)]).unwrap().used(machine("dgx-h100", 2, 8));
+    let whole = machine("dgx-h100", 2, 8);
+    for (name, value) in
+        [("NCCL_P2P_DISABLE", "0"), ("NCCL_P2P_LEVEL", "NVL"), ("NCCL_IB_DISABLE", "0"), ("NCCL_NET", "IB")]
+    {
+        assert_eq!(used(name, value), whole, "{name}={value}");
+    }
+    for (name, value) in [("NCCL_P2P_DISABLE", "1"), ("NCCL_P2P_LEVEL", "LOC")] {
+        assert_eq!(used(name, value).shape, Shape::None, "{name}={value}");
+    }
+    for (name, value) in [("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "Socket")] {
+        assert_eq!(used(name, value).transport, Transport::Sockets, "{name}={value}");
+    }
+    assert!(whole.gpudirect && !used("NCCL_NET_GDR_LEVEL", "LOC").gpudirect);
+    // A plugin is not NCCL's own transport.
+    let plugin = Settings::read([("NCCL_IB_DISABLE", "1")]).unwrap().used(machine("p5", 2, 8));
+    assert_eq!(plugin.transport, Transport::Efa2);
 }

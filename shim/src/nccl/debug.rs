@@ -65,6 +65,11 @@ pub(crate) fn formed(call: &str, communicator: &Communicator, ranks: &Ranks, pla
         });
         info(Subsystem::Init, device, || "Connected all rings, use ring PXN 0 GDR 1".to_owned());
     }
+    if rank == 0 && size > 1 && log::is_on(Subsystem::Tuning) {
+        for line in estimate::table(ranks).unwrap_or_default() {
+            info(Subsystem::Tuning, device, || line);
+        }
+    }
     info(Subsystem::Init, device, || "1 coll channels, 1 collnet channels, 0 nvls channels, 1 p2p channels".to_owned());
     info(Subsystem::Init, device, || format!("{call} {} - Init COMPLETE", about(communicator, rank, size, id)));
 }
@@ -103,11 +108,11 @@ pub(crate) fn operates(communicator: &Communicator, ranks: &Ranks, call: &Call, 
     });
     // What cannot be known is not logged.
     if log::is_on(Subsystem::Tuning)
-        && let Some((bytes, choice)) = estimate::choice(communicator, call)
+        && let Some((bytes, choice, channels)) = estimate::choice(communicator, call)
     {
         info(Subsystem::Tuning, device, || {
             let (algorithm, protocol) = (choice.algorithm.name().to_uppercase(), choice.protocol.name().to_uppercase());
-            let last = choice.channels.saturating_sub(1);
+            let last = channels.saturating_sub(1);
             format!(
                 "{}: {bytes} Bytes -> Algo {algorithm} proto {protocol} channel{{Lo..Hi}}={{0..{last}}}",
                 name(call.operation)

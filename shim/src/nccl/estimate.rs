@@ -13,6 +13,7 @@ use protocol::plan::ClusterPlan;
 use protocol::route;
 use timing::machine::{self, Machine};
 use timing::nccl::tuner::{self, Choice};
+use timing::nccl::{blocks, printed};
 use timing::physics::{Estimate, Physics, Uses};
 use timing::{Launch, Settings};
 
@@ -93,13 +94,25 @@ impl Total {
     }
 }
 
-/// What NCCL would choose for a collective, with its bytes; `None` for anything else, and where the model knows no machine.
-pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, Choice)> {
+/// NCCL's table for a communicator, as it logs it; `None` where the model knows no machine.
+pub(crate) fn table(ranks: &Ranks) -> Option<Vec<String>> {
+    let (machine, settings) = used_by(ranks)?;
+    Some(printed::lines(&machine, settings))
+}
+
+/// The machine as far as the members of a communicator use it, and NCCL's variables.
+fn used_by(ranks: &Ranks) -> Option<(Machine, &'static Settings)> {
     let process = process().ok()?;
     let plan = plan(&process)?;
-    let ranks = communicator.ranks().ok()?;
     let (machine, settings) = described(plan).as_ref().ok()?;
-    let machine = taking_part(machine, &nodes(&process, plan, &ranks))?;
+    Some((taking_part(machine, &nodes(&process, plan, ranks))?, settings))
+}
+
+/// What NCCL would choose for a collective: its bytes, the pair, and how many channels run; `None` for anything else, and where the
+/// model knows no machine.
+pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, Choice, u32)> {
+    let ranks = communicator.ranks().ok()?;
+    let (machine, settings) = used_by(&ranks)?;
     let bytes = route::request_bytes(call.operation, ranks.size(), call.count, call.datatype.size() as u64);
     let chooses = matches!(
         call.operation,
@@ -113,7 +126,9 @@ pub(crate) fn choice(communicator: &Communicator, call: &Call) -> Option<(u64, C
         return None;
     }
     let table = tuner::table(&machine, settings, call.operation);
-    Some((bytes, tuner::choose(&table, &machine, call.operation, bytes)?))
+    let choice = tuner::choose(&table, &machine, call.operation, bytes)?;
+    let channels = blocks::of_kernel(choice.channels, &choice, &machine, settings, bytes);
+    Some((bytes, choice, channels))
 }
 
 /// The cluster: that of the coordinator, which a rank alone has none of.
@@ -135,7 +150,10 @@ fn nodes(process: &Process, plan: &ClusterPlan, ranks: &Ranks) -> Vec<Option<usi
 /// The machine of the cluster file and NCCL's variables, which NCCL reads once.
 fn described(plan: &ClusterPlan) -> &'static Result<(Machine, Settings), String> {
     static DESCRIBED: OnceLock<Result<(Machine, Settings), String>> = OnceLock::new();
-    DESCRIBED.get_or_init(|| machine::of_node(plan).and_then(|machine| Ok((machine, settings()?))))
+    DESCRIBED.get_or_init(|| {
+        let settings = settings()?;
+        Ok((settings.used(machine::of_node(plan)?), settings))
+    })
 }
 
 /// NCCL's variables, and the version that this library says it is.

@@ -53,7 +53,7 @@ fn name(communicator: &Communicator, calls: &[Call]) -> String {
         "SendRecv" => "SendRecv".to_owned(),
         moves @ ("AllGather" | "Broadcast") => format!("{moves}_RING_LL"),
         reduces => {
-            let is_tree = || estimate::choice(communicator, first).map(|(_, choice)| choice.algorithm);
+            let is_tree = || estimate::choice(communicator, first).map(|(_, choice, _)| choice.algorithm);
             let shape = if is_tree() == Some(Algorithm::Tree) { "TREE" } else { "RING" };
             format!("{reduces}_Sum_{}_{shape}_LL", suffix(first.datatype))
         }

@@ -51,7 +51,9 @@ pub fn ring(machine: &Machine, constants: &Constants) -> Channels {
 /// Channels of trees: those of the rings, faster inside the nodes of a pair where NVLink allows it.
 pub fn tree(machine: &Machine, constants: &Constants) -> Channels {
     let mut channels = ring(machine, constants);
-    if machine.nodes == 2 && machine.shape != Shape::None {
+    if machine.nodes == 2 && machine.gpus_per_node == 1 {
+        channels.intra = 2.0 * channels.inter;
+    } else if machine.nodes == 2 && machine.shape != Shape::None {
         // A tree's chain loads a link less than a ring does, so that more fits.
         const CHAIN: f64 = 1.2;
         channels.intra = (2.0 * channels.inter).min(CHAIN * machine.nvlink_gbytes() / f64::from(channels.count));

@@ -3,5 +3,6 @@
 pub mod blocks;
 pub mod channels;
 pub mod constants;
+pub mod printed;
 pub mod settings;
 pub mod tuner;

@@ -2,6 +2,7 @@
 
 use protocol::datatype::Operation;
 
+use crate::machine::{Machine, Shape, Transport};
 use crate::nccl::tuner::{Algorithm, Protocol};
 
 /// What the program's environment says. The default says nothing.
@@ -19,8 +20,23 @@ pub struct Settings {
     pub min_channels: Option<u32>,
     /// `NCCL_MAX_NCHANNELS` or `NCCL_MAX_CTAS`.
     pub max_channels: Option<u32>,
+    /// `NCCL_P2P_DISABLE=1` or `NCCL_P2P_LEVEL=LOC`: GPUs of a node do not reach each other's memory, by NVLink or PCIe.
+    peers_off: bool,
+    /// `NCCL_NET_GDR_LEVEL=LOC`: NICs do not reach the memory of GPUs.
+    gpudirect_off: bool,
+    /// `NCCL_NET=Socket` or `NCCL_IB_DISABLE=1`: TCP carries what InfiniBand or RoCE would.
+    sockets: Option<Sockets>,
     /// Variables of NCCL that were given and change nothing here, though they may change NCCL.
     pub unread: Vec<String>,
+}
+
+/// What gives way to sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sockets {
+    /// NCCL's own verbs transport: plugins stay.
+    ForVerbs,
+    /// Whatever there is.
+    ForAll,
 }
 
 /// One part of a list such as `allreduce:tree,ring;broadcast:^ring`.
@@ -55,6 +71,16 @@ impl Settings {
                 "NCCL_NVLS_ENABLE" => settings.nvls_off = number(name, value)? == 0,
                 "NCCL_MIN_NCHANNELS" | "NCCL_MIN_CTAS" => settings.min_channels = Some(number(name, value)?),
                 "NCCL_MAX_NCHANNELS" | "NCCL_MAX_CTAS" => settings.max_channels = Some(number(name, value)?),
+                "NCCL_P2P_DISABLE" => settings.peers_off |= number(name, value)? != 0,
+                // Of the other levels some leave NVLink and take PCIe, which one rate stands for here.
+                "NCCL_P2P_LEVEL" if is_local(value) => settings.peers_off = true,
+                "NCCL_NET_GDR_LEVEL" if is_local(value) => settings.gpudirect_off = true,
+                "NCCL_NET" if value.trim().eq_ignore_ascii_case("socket") => settings.sockets = Some(Sockets::ForAll),
+                "NCCL_IB_DISABLE" => {
+                    if number(name, value)? != 0 {
+                        settings.sockets = settings.sockets.or(Some(Sockets::ForVerbs));
+                    }
+                }
                 // What is logged changes no time.
                 _ if name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG") => {
                     settings.unread.push(name.to_owned())
@@ -72,6 +98,21 @@ impl Settings {
         self
     }
 
+    /// The part of a machine that NCCL uses with these variables.
+    #[must_use]
+    pub fn used(&self, mut machine: Machine) -> Machine {
+        if self.peers_off {
+            // Through the host's memory, at the rate of PCIe.
+            machine.shape = Shape::None;
+        }
+        machine.gpudirect &= !self.gpudirect_off;
+        let is_verbs = matches!(machine.transport, Transport::InfiniBand | Transport::Roce);
+        if self.sockets.is_some_and(|sockets| is_verbs || sockets == Sockets::ForAll) {
+            machine.transport = Transport::Sockets;
+        }
+        machine
+    }
+
     /// Whether an algorithm may be chosen for an operation.
     pub fn allows_algorithm(&self, operation: Operation, algorithm: Algorithm) -> bool {
         let nvls = matches!(algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
@@ -82,6 +123,11 @@ impl Settings {
     pub fn allows_protocol(&self, operation: Operation, protocol: Protocol) -> bool {
         allows(&self.protocols, operation, protocol.name())
     }
+}
+
+/// Whether a level of NCCL's topology is the nearest, which no pair of devices is at: by its name, or by its number before 2.5.
+fn is_local(level: &str) -> bool {
+    matches!(level.trim(), "LOC" | "loc" | "0")
 }
 
 fn allows(rules: &[Rule], operation: Operation, name: &str) -> bool {

@@ -213,24 +213,43 @@ impl Tuner<'_> {
         };
         let (steps, over_network) = self.steps();
         let ranks = f64::from(self.machine.ranks());
-        let step = self.inside(1, protocol).max(self.posting(protocol));
-        let latency = self.constants.base[1][protocol as usize]
-            + (steps - over_network) * step
-            + over_network * self.network(1, protocol);
+        let latency = match self.operation {
+            Operation::Broadcast | Operation::Reduce => self.pipeline(protocol),
+            _ => {
+                let step = self.inside(1, protocol).max(self.posting(protocol));
+                (steps - over_network) * step + over_network * self.network(1, protocol)
+            }
+        };
         Choice {
             algorithm: Algorithm::Ring,
             protocol,
             channels: channels.count,
-            latency_us: latency,
+            latency_us: self.constants.base[1][protocol as usize] + latency,
             gbytes: rate * ranks / steps.max(1.0),
         }
+    }
+
+    /// What NCCL takes for the latency of a broadcast or reduce, us: one step if all rings have the same order, which those of a switch,
+    /// a bus and a network have, else one for each rank, which for Simple is a tree's.
+    fn pipeline(&self, protocol: Protocol) -> f64 {
+        let machine = self.machine;
+        let step = |column: usize| match machine.nodes {
+            1 => self.inside(column, protocol),
+            _ => self.constants.network[column][protocol as usize],
+        };
+        if machine.shape != Shape::Direct {
+            return step(1);
+        }
+        f64::from(machine.ranks()) * step(if protocol == Protocol::Simple { 0 } else { 1 })
     }
 
     fn tree(&self, channels: &Channels, protocol: Protocol) -> Choice {
         let count = f64::from(channels.count);
         let (row, column) = (self.row(), self.column());
         let bus = count * self.per_channel(channels);
-        let mut rate = (0.92 * bus).min(count * self.constants.tree[row][column]);
+        // A node of one GPU has no chain that could be balanced.
+        let plain = if self.machine.gpus_per_node == 1 { 0.85 } else { 1.0 };
+        let mut rate = plain * (0.92 * bus).min(count * self.constants.tree[row][column]);
         match protocol {
             Protocol::Ll => rate = (rate / 3.8).min(self.ll_cap()),
             Protocol::Ll128 => {

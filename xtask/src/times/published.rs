@@ -81,6 +81,7 @@ fn case(entry: &Value) -> Result<Case, String> {
     let published = entry.get("hardware").ok_or_else(|| format!("{id}: `hardware` is missing"))?;
     let machine = hardware::machine(published).map_err(|mistake| format!("{id}: {mistake}"))?;
     let settings = hardware::settings(published).map_err(|mistake| format!("{id}: {mistake}"))?;
+    let machine = settings.used(machine);
     let launch = hardware::launch(&text(published, "launch"));
     let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_f64);
     let mut rows = Vec::new();
