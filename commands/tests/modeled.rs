@@ -42,8 +42,11 @@ fn the_columns_are_those_of_nccl_tests_and_the_choice() {
 fn variables_of_nccl_count_and_wrong_ones_are_named() {
     let ring = modeled(&["-b", "1G", "-e", "1G"], &[("NCCL_ALGO", "Ring")], &[]);
     assert!(text(&ring.stdout).contains(" Ring "), "{}", text(&ring.stdout));
-    let unread = modeled(&["-e", "8"], &[("NCCL_P2P_DISABLE", "1")], &[]);
-    assert!(text(&unread.stdout).contains("# set, and not modeled: NCCL_P2P_DISABLE\n"), "{}", text(&unread.stdout));
+    let unread = modeled(&["-e", "8"], &[("NCCL_CROSS_NIC", "1"), ("NCCL_P2P_LEVEL", "PHB")], &[]);
+    let said = "# set, and not modeled: NCCL_CROSS_NIC, NCCL_P2P_LEVEL\n";
+    assert!(text(&unread.stdout).contains(said), "{}", text(&unread.stdout));
+    let alone = modeled(&["-e", "8"], &[("NCCL_P2P_DISABLE", "1")], &[]);
+    assert!(text(&alone.stdout).contains("; PCIe "), "{}", text(&alone.stdout));
     let wrong = modeled(&[], &[("NCCL_ALGO", "Rings")], &[]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("NCCL_ALGO: `rings` is none of Tree, Ring"), "{}", text(&wrong.stderr));
