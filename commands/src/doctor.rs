@@ -16,12 +16,17 @@ use runner::host::machine::{self, describe};
 use runner::host::{output, plain_path, surroundings};
 use runner::verdict::exit_code::ExitCode;
 
+use crate::package;
+
 /// Arguments of `ftest doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct DoctorArgs {
     /// Do not check whether the package index can be reached
     #[arg(long)]
     pub offline: bool,
+    /// Instead, say for which GPUs this installed Python package has kernels that ftest executes
+    #[arg(long, value_name = "NAME", conflicts_with = "offline")]
+    pub package: Option<String>,
 }
 
 /// The state of a thing.
@@ -66,6 +71,9 @@ fn missing(thing: &'static str, text: impl Into<String>) -> Diagnosis {
 
 /// Runs the command; returns [`ExitCode::CouldNotRun`] if no case could run.
 pub fn run(arguments: &DoctorArgs) -> ExitCode {
+    if let Some(name) = &arguments.package {
+        return package::run(name);
+    }
     let mut found = vec![
         parts(&Install::find()),
         cpus(machine::cpus()),

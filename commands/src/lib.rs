@@ -28,6 +28,7 @@ pub mod manual;
 pub mod modeled;
 pub mod new;
 mod one_run;
+mod package;
 pub mod preflight;
 pub mod profiles;
 mod pytest;

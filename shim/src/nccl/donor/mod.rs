@@ -146,6 +146,9 @@ impl Exchange {
         for Sent { name, address, bytes, is_known } in &self.sent {
             let content = if *bytes > protocol::skip::MOVED {
                 Content::Large
+            } else if *bytes == 0 {
+                // Of an empty tensor, which has no address.
+                Content::Bytes([].into())
             } else if *is_known {
                 // SAFETY: the send buffer of an operation, which the program leaves alone until it is done.
                 Content::Bytes(unsafe { std::slice::from_raw_parts(*address as *const u8, *bytes) }.into())
@@ -158,7 +161,7 @@ impl Exchange {
 
     /// Called when the operations are done.
     pub(super) fn deliver(&self) {
-        for (address, bytes) in &self.delivered {
+        for (address, bytes) in self.delivered.iter().filter(|(_, bytes)| !bytes.is_empty()) {
             // SAFETY: the receive buffer of an operation, which has this size and is the operation's until the stream goes on.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *address as *mut u8, bytes.len()) };
         }
@@ -193,7 +196,7 @@ pub(crate) unsafe fn name_communicator(id: *const u8, name: *const c_char, ranks
 /// `name` ends with 0, and `data` has `bytes`.
 pub(crate) unsafe fn send(name: *const c_char, data: *const u8, bytes: usize) {
     // SAFETY: the caller's promise.
-    let (name, data) = unsafe { (text(name), std::slice::from_raw_parts(data, bytes)) };
+    let (name, data) = unsafe { (text(name), if bytes == 0 { &[] } else { std::slice::from_raw_parts(data, bytes) }) };
     record::write(&name, if unknown_reads::decide() { Content::Unknown } else { Content::Bytes(data.into()) });
 }
 

@@ -42,8 +42,9 @@ impl Tensor {
 /// # Safety
 /// There are as many bytes.
 pub(super) unsafe fn hash(address: usize, bytes: usize) -> u64 {
+    // An empty tensor may have no address.
     // SAFETY: the caller's promise.
-    xxh64(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }, 0)
+    xxh64(if bytes == 0 { &[] } else { unsafe { std::slice::from_raw_parts(address as *const u8, bytes) } }, 0)
 }
 
 /// A step of an optimizer, as one group of ranks shares it.

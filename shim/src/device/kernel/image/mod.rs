@@ -3,11 +3,13 @@
 
 mod cubin;
 mod fat_binary;
+mod pointer;
 mod ptx;
-mod select;
 
-pub(crate) use fat_binary::linked;
-pub(crate) use select::{Code, Unusable, for_device, of_file, of_pointer, runs_on};
+pub(crate) use device_code::container::linked;
+use device_code::container::{self, Kind};
+pub(crate) use device_code::select::{Code, Unusable, of_file, runs_on};
+pub(crate) use pointer::{for_device, of_pointer};
 
 /// The initial value of a variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,13 +41,13 @@ pub(crate) unsafe fn initial(wrapper: usize, name: &str) -> Result<Initial, Stri
 }
 
 fn initial_in(image: &[u8], name: &str) -> Result<Initial, String> {
-    let entries = fat_binary::entries(image)?;
+    let entries = container::entries(image)?;
     let mut reason = "no device code".to_owned();
     // The same for every architecture; a cubin says it in bytes.
-    for kind in [fat_binary::Kind::Cubin, fat_binary::Kind::Ptx] {
+    for kind in [Kind::Cubin, Kind::Ptx] {
         for entry in entries.iter().filter(|entry| entry.kind == kind) {
             let found = entry.data().and_then(|data| match kind {
-                fat_binary::Kind::Cubin => cubin::initial(&data, name),
+                Kind::Cubin => cubin::initial(&data, name),
                 _ => ptx::initial(&data, name),
             });
             match found {

@@ -2,15 +2,15 @@
 //! device's.
 
 use std::borrow::Cow;
-use std::ffi::{CStr, c_char, c_void};
 
-use super::fat_binary::{self, CONTAINER, Kind, WRAPPER};
+use crate::container::{self, CONTAINER, Kind};
 
-const ELF: [u8; 4] = *b"\x7fELF";
+/// How an ELF file begins.
+pub const ELF: [u8; 4] = *b"\x7fELF";
 
 /// The code for a device in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// PTX that it runs: one text, or several that were linked.
     Ptx(Vec<String>),
     /// Only machine code, or machine code with PTX that is too new: hardware may run it, but we do not.
@@ -24,7 +24,7 @@ pub(crate) enum Code {
 
 /// Why something is not a valid image, in a few words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unusable(pub(crate) String);
+pub struct Unusable(pub String);
 
 impl From<String> for Unusable {
     fn from(why: String) -> Self {
@@ -32,21 +32,12 @@ impl From<String> for Unusable {
     }
 }
 
-/// The code for a device of this compute capability in the argument of `__cudaRegisterFatBinary`.
-///
-/// # Errors
-/// Why it cannot be read.
-///
-/// # Safety
-/// `wrapper` is null or was made by the compiler.
-pub(crate) unsafe fn for_device(wrapper: usize, capability: (i32, i32)) -> Result<Code, Unusable> {
-    // SAFETY: passed on.
-    choose_linked(&unsafe { fat_binary::of_wrapper(wrapper) }?, capability)
-}
-
 /// The code of a device linker's output is the PTX of everything it linked. If one part has none for the device (NVIDIA's own
 /// device runtime), code that needs it does not link.
-fn choose_linked(containers: &[&[u8]], capability: (i32, i32)) -> Result<Code, Unusable> {
+///
+/// # Errors
+/// As [`of_file`].
+pub fn choose_linked(containers: &[&[u8]], capability: (i32, i32)) -> Result<Code, Unusable> {
     let [whole, parts @ ..] = containers else { return Ok(Code::Nothing) };
     let mut all = Vec::new();
     for part in parts {
@@ -57,39 +48,11 @@ fn choose_linked(containers: &[&[u8]], capability: (i32, i32)) -> Result<Code, U
     if all.is_empty() { choose(whole, capability) } else { Ok(Code::Ptx(all)) }
 }
 
-/// The same for the argument of `cuModuleLoadData`: a fat binary with or without its wrapper, a cubin, or PTX that ends
-/// with NUL.
+/// The code for a device of this compute capability in a file: a fat binary, a cubin, or PTX that may end with NUL.
 ///
 /// # Errors
-/// As [`for_device`].
-///
-/// # Safety
-/// `image` points to one of these.
-pub(crate) unsafe fn of_pointer(image: *const c_void, capability: (i32, i32)) -> Result<Code, Unusable> {
-    let begins = |bytes: [u8; 4]| {
-        // SAFETY: an image has a first byte, and another one behind each that was as expected: none of these has a zero.
-        (0..4).all(|at| unsafe { *image.cast::<u8>().add(at) } == bytes[at])
-    };
-    if begins(WRAPPER.to_le_bytes()) {
-        // SAFETY: the caller's promise.
-        return unsafe { for_device(image as usize, capability) };
-    }
-    if begins(CONTAINER.to_le_bytes()) {
-        // SAFETY: as above.
-        return choose(unsafe { fat_binary::of_container(image.cast()) }?, capability);
-    }
-    if begins(ELF) {
-        return Ok(Code::Machine { ptx_from: None });
-    }
-    // SAFETY: what is left is a text of C.
-    text(unsafe { CStr::from_ptr(image.cast::<c_char>()) }.to_bytes())
-}
-
-/// The same for the content of a file.
-///
-/// # Errors
-/// As [`for_device`].
-pub(crate) fn of_file(bytes: &[u8], capability: (i32, i32)) -> Result<Code, Unusable> {
+/// Why it cannot be read.
+pub fn of_file(bytes: &[u8], capability: (i32, i32)) -> Result<Code, Unusable> {
     if bytes.starts_with(&CONTAINER.to_le_bytes()) {
         return choose(bytes, capability);
     }
@@ -100,15 +63,22 @@ pub(crate) fn of_file(bytes: &[u8], capability: (i32, i32)) -> Result<Code, Unus
 }
 
 /// Text is PTX if it states its version; the parser reports errors in it.
-fn text(bytes: &[u8]) -> Result<Code, Unusable> {
+///
+/// # Errors
+/// If it is none.
+pub fn text(bytes: &[u8]) -> Result<Code, Unusable> {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.contains(".version") => Ok(Code::Ptx(vec![text.to_owned()])),
         _ => Err(Unusable("neither PTX nor a fat binary nor a cubin".to_owned())),
     }
 }
 
-fn choose(container: &[u8], capability: (i32, i32)) -> Result<Code, Unusable> {
-    let entries = fat_binary::entries(container)?;
+/// The code for a device in a container.
+///
+/// # Errors
+/// As [`of_file`].
+pub fn choose(image: &[u8], capability: (i32, i32)) -> Result<Code, Unusable> {
+    let entries = container::entries(image)?;
     let linked = entries.iter().filter(|entry| entry.kind == Kind::Linked);
     let linked = linked.map(|entry| Ok(ptx_of(&entry.data()?)?.to_owned())).collect::<Result<Vec<_>, Unusable>>()?;
     if !linked.is_empty() {
@@ -151,7 +121,7 @@ fn target(text: &str) -> &str {
 
 /// Whether PTX for this target runs on a device: on its own version and every later one; with `a` only on its own, with `f`
 /// on its family, which is its major version from its minor version on (PTX ISA, `.target`).
-pub(crate) fn runs_on(target: &str, (major, minor): (i32, i32)) -> bool {
+pub fn runs_on(target: &str, (major, minor): (i32, i32)) -> bool {
     let digits: String = target.chars().filter(char::is_ascii_digit).collect();
     let Ok(of) = digits.parse::<i32>() else { return true };
     match target.chars().last() {
@@ -164,8 +134,14 @@ pub(crate) fn runs_on(target: &str, (major, minor): (i32, i32)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::kernel::image::linked;
-    use crate::device::kernel::image::tests::IMAGES;
+    use crate::container::linked;
+
+    const IMAGES: [(&str, &[u8]); 4] = [
+        ("cubin and zstd", include_bytes!("../../shim/tests/images/default.fatbin")),
+        ("zstd alone", include_bytes!("../../shim/tests/images/ptx-zstd.fatbin")),
+        ("lz4 alone", include_bytes!("../../shim/tests/images/ptx-lz4.fatbin")),
+        ("text alone", include_bytes!("../../shim/tests/images/ptx-text.fatbin")),
+    ];
 
     #[test]
     fn the_ptx_of_a_fat_binary_is_that_of_its_source() {
@@ -176,9 +152,6 @@ mod tests {
                 assert!(text.contains(".target sm_80") && text.contains(".entry _Z6kernelPi"), "{way}: {text}");
             }
             assert_eq!(of_file(image, (7, 5)), Ok(Code::Nothing), "{way}");
-            // SAFETY: a container in memory.
-            let found = unsafe { of_pointer(image.as_ptr().cast(), (8, 0)) };
-            assert!(matches!(found, Ok(Code::Ptx(_))), "{way}: {found:?}");
         }
     }
 
@@ -235,16 +208,6 @@ mod tests {
         assert!(texts.len() == 2 && texts[0].contains("first") && texts[1].contains("second"), "{texts:?}");
         assert_eq!(chosen(&[&machine, &machine]), Code::Machine { ptx_from: None }, "no part has PTX");
         assert_eq!(chosen(&[&empty]), Code::Nothing);
-        let [wrapped, null] = [first.as_ptr(), std::ptr::null()];
-        let list = [wrapped, second.as_ptr(), null];
-        let wrapper = (WRAPPER, 2u32, empty.as_ptr(), list.as_ptr());
-        // SAFETY: a wrapper with its list, as crt/link.stub lays them out: two words, two pointers.
-        let found = unsafe { for_device(lay_out(&wrapper).as_ptr() as usize, (8, 0)) };
-        assert!(matches!(found, Ok(Code::Ptx(texts)) if texts.len() == 2));
-    }
-
-    fn lay_out((magic, version, data, list): &(u32, u32, *const u8, *const *const u8)) -> [usize; 3] {
-        [usize::try_from(u64::from(*version) << 32 | u64::from(*magic)).unwrap(), *data as usize, *list as usize]
     }
 
     #[test]
@@ -261,11 +224,5 @@ mod tests {
         assert!(of_file(b".version 8.0 \xff", (8, 0)).is_err());
         assert_eq!(of_file(b".version 8.0\0\xff", (8, 0)), Ok(Code::Ptx(vec![".version 8.0".to_owned()])));
         assert_eq!(of_file(b"\x7fELF\x02", (8, 0)), Ok(Code::Machine { ptx_from: None }));
-        // SAFETY: C texts.
-        unsafe {
-            assert!(of_pointer(c"".as_ptr().cast(), (8, 0)).is_err());
-            assert!(of_pointer(c"P".as_ptr().cast(), (8, 0)).is_err());
-            assert_eq!(of_pointer(c"\x7fELF".as_ptr().cast(), (8, 0)), Ok(Code::Machine { ptx_from: None }));
-        }
     }
 }
