@@ -1,6 +1,7 @@
 //! The transport through memory that all ranks of a communicator map.
 
 mod collectives;
+mod combined;
 mod mapping;
 mod one_sided;
 mod reach;
