@@ -179,9 +179,14 @@ impl Segment {
         unsafe { &*self.arena.base().add(offset).cast::<RankBlock>() }
     }
 
+    /// The number of `rank`'s slot for `sequence`: those of one collective are side by side, in the order in which they are read.
+    fn place(&self, rank: u32, sequence: u64) -> usize {
+        (sequence % 2) as usize * self.size as usize + rank as usize
+    }
+
     fn slot(&self, rank: u32, sequence: u64) -> &CallSlot {
         assert!(rank < self.size);
-        let index = rank as usize * 2 + (sequence % 2) as usize;
+        let index = self.place(rank, sequence);
         let offset = size_of::<Header>() + self.size as usize * size_of::<RankBlock>() + index * size_of::<CallSlot>();
         // SAFETY: as for the header.
         unsafe { &*self.arena.base().add(offset).cast::<CallSlot>() }
@@ -238,7 +243,7 @@ impl Segment {
             return self.slot(rank, sequence).payload.0.get().cast();
         }
         assert!(rank < self.size);
-        let index = rank as usize * 2 + (sequence % 2) as usize;
+        let index = self.place(rank, sequence);
         // SAFETY: as for the header.
         unsafe { self.arena.base().add(Self::payloads_start(self.size as usize) + index * INLINE_BYTES) }
     }
