@@ -31,9 +31,14 @@ use crate::report::left;
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
 
-/// While a stream's waiters do its work, its thread is not woken for every task: it checks this often whether one is
-/// left over.
+/// While a stream's waiters do its work, its thread is not woken for every task: it checks now and then whether one is left over,
+/// at most this often.
 const DOZE: Duration = Duration::from_micros(200);
+/// And at least this often.
+const LONGEST_DOZE: Duration = Duration::from_millis(200);
+/// Tasks that waiters do, for each time that it checks: with many ranks on few processors a task takes long, and a thread that wakes
+/// for each would double the wake-ups of the machine.
+const HELPED: u32 = 4;
 
 /// If a device's list has this many streams or more, it is cleaned up whenever one is added.
 const LISTED: usize = 64;
@@ -93,8 +98,8 @@ struct Queue {
     has_worker: bool,
     /// Whether the worker sleeps until it is woken.
     is_parked: bool,
-    /// Whether a waiting thread did a task since the worker last looked.
-    was_helped: bool,
+    /// Number of tasks that waiting threads did since the worker last looked.
+    helped: u32,
     /// The smallest number of done items that a sleeping thread waits for: no wake-up comes earlier.
     awaited: Option<u64>,
     /// On the modeled clock, when the last items ended: their number and the place after them.
@@ -177,7 +182,7 @@ impl Point {
             if !queue.is_busy
                 && let Some(item) = queue.items.pop_front()
             {
-                queue.was_helped |= matches!(item, Item::Task(_));
+                queue.helped += u32::from(matches!(item, Item::Task(_)));
                 queue = stream.perform(queue, item);
                 continue;
             }
@@ -411,19 +416,23 @@ impl Stream {
 
     fn work(self: &Arc<Self>) {
         let mut queue = self.lock();
+        let mut doze = DOZE;
         loop {
             let wanted = queue.has_task() || queue.destroyed;
             if !queue.is_busy
                 && wanted
                 && let Some(item) = queue.items.pop_front()
             {
+                // Nobody waited for it.
+                doze = DOZE;
                 queue = self.perform(queue, item);
             } else if queue.destroyed && queue.items.is_empty() {
                 queue.has_worker = false;
                 return;
-            } else if std::mem::take(&mut queue.was_helped) {
+            } else if queue.helped > 0 || (queue.is_busy && doze < LONGEST_DOZE) {
                 self.hand_over(&mut queue);
-                queue = self.work.wait_timeout(queue, DOZE);
+                queue = self.work.wait_timeout(queue, doze);
+                doze = next_doze(doze, std::mem::take(&mut queue.helped));
             } else {
                 self.hand_over(&mut queue);
                 queue.is_parked = true;
@@ -464,6 +473,11 @@ impl Stream {
         let stream = Arc::clone(self);
         with_signals_blocked(|| threads::start("fakegpu-stream", move || stream.work()).map(drop))
     }
+}
+
+/// How long a worker sleeps after it slept for `doze`, while waiters did `helped` tasks.
+fn next_doze(doze: Duration, helped: u32) -> Duration {
+    (doze * HELPED / helped.max(1)).clamp(DOZE, LONGEST_DOZE)
 }
 
 /// Submits `task` to the stream's thread, after everything that the stream is ordered after. Never runs it in the
