@@ -2,8 +2,8 @@
 //!
 //! `ftest exec --profile a100 --device-count RANKS -- fixture-many-ranks all_reduce|ring|all_to_all RANKS CALLS`: one element for
 //! each rank or peer. Rank 0 prints one line: the ranks, seconds until all had formed, operations per second; for each rank and
-//! operation, us of wall clock, processor time of the rank and of the whole machine, context switches, page faults; and MiB
-//! resident in a rank, in the mean. Every result is checked.
+//! operation, us of wall clock, processor time of the rank and of the whole machine, context switches, page faults; and, in the mean,
+//! MiB resident in a rank, with and without its share of what other processes map as well (Rss, Pss). Every result is checked.
 #![expect(unsafe_code, reason = "asks the kernel what the process used")]
 
 use std::process::{Child, Command, ExitCode};
@@ -73,21 +73,21 @@ fn play(world: &World, operation: &str, calls: usize, started_ns: u64) -> Outcom
     let stream = cuda.stream(true)?;
     // A real NCCL would want one of ncclGetUniqueId.
     let communicator = nccl.init(world.size, UniqueId([7; 128]), world.rank)?;
-    let sums = Buffer::new(&[0; 5 * 8])?;
-    let totals = |mine: [u64; 5]| -> Outcome<[u64; 5]> {
+    let sums = Buffer::new(&[0; 6 * 8])?;
+    let totals = |mine: [u64; 6]| -> Outcome<[u64; 6]> {
         let bytes: Vec<u8> = mine.iter().flat_map(|number| number.to_ne_bytes()).collect();
         let at = sums.address_at(0);
         ensure!(
             cuda.memcpy(at, bytes.as_ptr().cast(), bytes.len(), fixtures::cuda::Copy::HostToDevice) == SUCCESS,
             "memcpy"
         );
-        let code = communicator.all_reduce(at, at, 5, datatype("uint64")?.code, SUM.code, stream);
+        let code = communicator.all_reduce(at, at, 6, datatype("uint64")?.code, SUM.code, stream);
         ensure!(code == SUCCESS && cuda.stream_synchronize(stream) == SUCCESS, "the sum of what was used");
         let words = sums.read()?;
         let word = |at: usize| u64::from_ne_bytes(words[at * 8..at * 8 + 8].try_into().expect("eight bytes"));
         Ok(std::array::from_fn(word))
     };
-    totals([0; 5])?;
+    totals([0; 6])?;
     let formed = Duration::from_nanos(monotonic_ns() - started_ns).as_secs_f64();
     let round = Round::new(world, operation)?;
     let once = || -> Outcome {
@@ -102,12 +102,13 @@ fn play(world: &World, operation: &str, calls: usize, started_ns: u64) -> Outcom
     (0..calls).try_for_each(|_| once())?;
     let after = Used::now()?;
     round.check()?;
-    let resident = field("/proc/self/smaps_rollup", "Rss:")?;
-    let [processor, switches, faults, resident_kib, ranks] = totals([
+    let [resident, own] = ["Rss:", "Pss:"].map(|name| field("/proc/self/smaps_rollup", name));
+    let [processor, switches, faults, resident_kib, own_kib, ranks] = totals([
         after.processor_us - before.processor_us,
         after.switches - before.switches,
         after.faults - before.faults,
-        resident,
+        resident?,
+        own?,
         1,
     ])?;
     ensure!(ranks == world.size as u64, "{ranks} ranks counted");
@@ -116,7 +117,7 @@ fn play(world: &World, operation: &str, calls: usize, started_ns: u64) -> Outcom
     if world.rank == 0 {
         say(&format!(
             "{operation} ranks {} up {formed:.2} s, {:.1} op/s; each rank and operation: wall {:.1} us, processor {:.1} us, \
-             machine {:.1} us, switches {:.2}, faults {:.2}; resident {:.1} MiB",
+             machine {:.1} us, switches {:.2}, faults {:.2}; resident {:.1} MiB, its own {:.1} MiB",
             world.size,
             calls as f64 / seconds,
             seconds * 1e6 / (world.size * calls) as f64,
@@ -125,6 +126,7 @@ fn play(world: &World, operation: &str, calls: usize, started_ns: u64) -> Outcom
             each(switches),
             each(faults),
             resident_kib as f64 / 1024.0 / world.size as f64,
+            own_kib as f64 / 1024.0 / world.size as f64,
         ));
     }
     communicator.destroy()?;
