@@ -1,7 +1,7 @@
 //! What one small operation costs in a job of many ranks, each a process that waits for its stream after every call.
 //!
-//! `ftest exec --profile a100 --device-count RANKS -- fixture-many-ranks all_reduce|ring|all_to_all RANKS CALLS`: one element for
-//! each rank or peer. Rank 0 prints one line: the ranks, seconds until all had formed, operations per second; for each rank and
+//! `ftest exec --profile a100 --device-count RANKS -- fixture-many-ranks all_reduce|ring|all_to_all RANKS CALLS [POLLING]`: one
+//! element for each rank or peer. The first POLLING ranks, none by default, do not wait but ask every 0.1 ms. Rank 0 prints one line: the ranks, seconds until all had formed, operations per second; for each rank and
 //! operation, us of wall clock, processor time of the rank and of the whole machine, context switches, page faults; and, in the mean,
 //! MiB resident in a rank, with and without its share of what other processes map as well (Rss, Pss). Every result is checked.
 #![expect(unsafe_code, reason = "asks the kernel what the process used")]
@@ -12,30 +12,33 @@ use std::{env, fs};
 
 use fixtures::cuda::{Address, Buffer, SUCCESS, cuda};
 use fixtures::elements::datatype;
-use fixtures::nccl::{Communicator, SUM, UniqueId, nccl};
+use fixtures::nccl::{Communicator, NOT_READY, SUM, UniqueId, nccl};
 use fixtures::world::World;
 use fixtures::{Outcome, ensure, run, say};
 
-const USAGE: &str = "usage: fixture-many-ranks all_reduce|ring|all_to_all RANKS CALLS";
+const USAGE: &str = "usage: fixture-many-ranks all_reduce|ring|all_to_all RANKS CALLS [POLLING]";
 /// When the first rank was started, ns of the monotonic clock.
 const STARTED: &str = "FTEST_MANY_STARTED";
 /// Calls before those that are measured.
 const WARM_UP: usize = 5;
+/// How long a rank that polls sleeps between two questions.
+const PAUSE: Duration = Duration::from_micros(100);
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
-    let number = |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok()).filter(|number| *number > 0);
+    let number = |at: usize| words.get(at).map_or(Some(0), |word| word.parse::<usize>().ok());
     let operation = words.first().map_or("", String::as_str);
-    let (Some(ranks), Some(calls), true) =
-        (number(1), number(2), ["all_reduce", "ring", "all_to_all"].contains(&operation))
+    let (Some(ranks @ 1..), Some(calls @ 1..), Some(polling), true) =
+        (number(1), number(2), number(3), ["all_reduce", "ring", "all_to_all"].contains(&operation))
     else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     match env::var(STARTED) {
-        Ok(started) => {
-            run(|world| play(world, operation, calls, started.parse().map_err(|_| format!("{STARTED}={started}"))?))
-        }
+        Ok(started) => run(|world| {
+            let started_ns = started.parse().map_err(|_| format!("{STARTED}={started}"))?;
+            play(world, operation, calls, world.rank < polling, started_ns)
+        }),
         Err(_) => lead(&words, ranks),
     }
 }
@@ -67,7 +70,7 @@ struct Used {
     machine_us: u64,
 }
 
-fn play(world: &World, operation: &str, calls: usize, started_ns: u64) -> Outcome<String> {
+fn play(world: &World, operation: &str, calls: usize, polls: bool, started_ns: u64) -> Outcome<String> {
     let (cuda, nccl) = (cuda()?, nccl()?);
     ensure!(cuda.set_device(world.local_rank as i32) == SUCCESS, "no device {}", world.local_rank);
     let stream = cuda.stream(true)?;
@@ -93,6 +96,9 @@ fn play(world: &World, operation: &str, calls: usize, started_ns: u64) -> Outcom
     let once = || -> Outcome {
         let code = round.issue(&communicator, stream)?;
         ensure!(code == SUCCESS, "{operation} answered {code}");
+        while polls && cuda.stream_query(stream) == NOT_READY {
+            std::thread::sleep(PAUSE);
+        }
         let code = cuda.stream_synchronize(stream);
         ensure!(code == SUCCESS, "cudaStreamSynchronize answered {code}");
         Ok(())
