@@ -7,6 +7,7 @@ pub(crate) mod attribute;
 mod defaults;
 mod sharing;
 mod times;
+mod worker;
 
 pub(crate) use defaults::{default_of, legacy, per_thread, per_thread_default};
 pub(crate) use sharing::Reached;
@@ -30,15 +31,7 @@ use crate::process::python::guarded;
 use crate::report::left;
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
-
-/// While a stream's waiters do its work, its thread is not woken for every task: it checks now and then whether one is left over,
-/// at most this often.
-const DOZE: Duration = Duration::from_micros(200);
-/// And at least this often.
-const LONGEST_DOZE: Duration = Duration::from_millis(200);
-/// Tasks that waiters do, for each time that it checks: with many ranks on few processors a task takes long, and a thread that wakes
-/// for each would double the wake-ups of the machine.
-const HELPED: u32 = 4;
+use worker::{DOZE, LONGEST_DOZE, next_doze, with_signals_blocked};
 
 /// If a device's list has this many streams or more, it is cleaned up whenever one is added.
 const LISTED: usize = 64;
@@ -475,11 +468,6 @@ impl Stream {
     }
 }
 
-/// How long a worker sleeps after it slept for `doze`, while waiters did `helped` tasks.
-fn next_doze(doze: Duration, helped: u32) -> Duration {
-    (doze * HELPED / helped.max(1)).clamp(DOZE, LONGEST_DOZE)
-}
-
 /// Submits `task` to the stream's thread, after everything that the stream is ordered after. Never runs it in the
 /// caller, unless no thread can be started.
 pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
@@ -504,22 +492,6 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
 /// Makes later work of `stream` wait until `point` is reached.
 pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
     stream.push(&mut stream.lock(), Item::After(point));
-}
-
-/// Signals go to the program's own threads, never to ours.
-fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
-    let before = unsafe {
-        let mut every = std::mem::zeroed();
-        let mut before = std::mem::zeroed();
-        libc::sigfillset(&mut every);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &every, &mut before);
-        before
-    };
-    let value = body();
-    // SAFETY: `before` is the mask that the thread had.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    value
 }
 
 impl Streams {
