@@ -15,8 +15,8 @@ use super::exec::{self, ExecPlan, TransportName, Trouble};
 /// Arguments of `ftest bench`.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// Number of ranks, one GPU each
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=32))]
+    /// Number of ranks, one GPU each, at most 1024
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub ranks: u32,
     /// The cluster to simulate; without one, a single node with a GPU of --profile for each rank
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]

@@ -13,8 +13,8 @@ Chores of the repository:
   cargo xtask check             formatting, clippy and the documentation of the code, as CI checks them
   cargo xtask ci [STEP]...      everything that has to pass before a change lands: .ci/run; the step `release`, which
                                 builds what users have, runs only when it is named
-  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, torch, compute, kernels,
-                                records, tls, overhead, runner, warm
+  cargo xtask bench [NAME]...   the benchmarks of docs/speed.md: all_reduce, nccl, ranks, torch, compute,
+                                kernels, records, tls, overhead, runner, warm
   cargo xtask drill             the reliability drill: 15 minutes, rewrites docs/reliability.md; --quick, --long, --only NAME, --list
   cargo xtask pictures          run docs/example and redraw docs/terminal.svg and docs/report.png
   cargo xtask tutorial          follow docs/tutorial.md and compare what its commands print
@@ -28,6 +28,12 @@ const CHECKS: [&str; 3] = ["format", "clippy", "rustdoc"];
 const BENCHES: &[(&str, &str)] = &[
     ("all_reduce", "cargo build --release -p coordinator && cargo bench -p shim --bench all_reduce"),
     ("nccl", "./ftest bench"),
+    (
+        "ranks",
+        "for operation in all_reduce ring all_to_all; do for ranks in 2 4 8 32 128 512 1024; do \
+         ./ftest exec --profile a100 --device-count $ranks -- fixture-many-ranks $operation $ranks $((51200 / ranks)) \
+         | grep op/s || exit 1; done; done",
+    ),
     ("torch", "./ftest exec --profile a100 --device-count 4 -- torchrun --nproc-per-node 4 benches/collectives.py"),
     ("compute", "./ftest exec --profile a100 -- python benches/compute.py"),
     (

@@ -70,6 +70,15 @@ impl Format {
         }
     }
 
+    /// Whether a number of a result is not finite, as far as [`Inputs`] looks for such.
+    ///
+    /// # Safety
+    /// As [`Format::count`].
+    pub(crate) unsafe fn has_any(datatype: Datatype, address: usize, bytes: usize) -> bool {
+        // SAFETY: by the caller.
+        Self::from_datatype(datatype).is_some_and(|format| unsafe { format.count(address, bytes) }.is_any())
+    }
+
     /// Examines the numbers in `bytes` bytes.
     ///
     /// # Safety

@@ -26,26 +26,39 @@ pub fn watch(report: Report) {
     let _ = REPORT.set(report);
 }
 
+/// Whether someone wants to know.
+pub(crate) fn is_watched() -> bool {
+    REPORT.get().is_some()
+}
+
 /// Reports the first rank of whose contribution nothing is in the sum of `count` elements, before the sum replaces one of them.
 ///
 /// # Safety
 /// Every pointer is valid for `count` elements of the call's datatype, which do not change in the meantime.
 pub(crate) unsafe fn examine(call: &Call, contributions: &[*const u8], count: usize) {
     let Some(report) = REPORT.get() else { return };
+    // SAFETY: by the caller.
+    if let Some(lost) = unsafe { first(call, contributions, count) } {
+        report(call, lost);
+    }
+}
+
+/// What [`examine`] reports.
+///
+/// # Safety
+/// As [`examine`].
+pub(crate) unsafe fn first(call: &Call, contributions: &[*const u8], count: usize) -> Option<Lost> {
     // A factor of its own makes a contribution small on purpose.
     if !matches!(call.reduction, Some(ReductionOp::Sum | ReductionOp::Avg)) {
-        return;
+        return None;
     }
     // SAFETY: by the caller.
-    let lost = unsafe {
+    unsafe {
         match call.datatype {
             Datatype::Float16 => find(contributions, count, |bits| f16::from_bits(bits).to_f64(), round_half),
             Datatype::Bfloat16 => find(contributions, count, |bits| bf16::from_bits(bits).to_f64(), round_bfloat),
             _ => None,
         }
-    };
-    if let Some(lost) = lost {
-        report(call, lost);
     }
 }
 
@@ -69,9 +82,11 @@ unsafe fn find(
 ) -> Option<Lost> {
     // SAFETY: by the caller; NCCL takes odd addresses.
     let element = |rank: usize, at: usize| value(unsafe { contributions[rank].cast::<u16>().add(at).read_unaligned() });
-    let is_lost = |at: usize, own: f64| {
+    // Each rank asks for the sum of its first element at least.
+    let mut sums: Vec<Option<f64>> = vec![None; count];
+    let mut is_lost = |at: usize, own: f64| {
         // Exact: it has 53 bits for sums of numbers with 8 or 11.
-        let sum: f64 = (0..contributions.len()).map(|rank| element(rank, at)).sum();
+        let sum = *sums[at].get_or_insert_with(|| (0..contributions.len()).map(|rank| element(rank, at)).sum());
         let (with, without) = (round(sum), sum - own);
         sum.is_finite() && with == round(without) && (with - sum).abs() > (with - without).abs()
     };

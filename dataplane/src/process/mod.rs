@@ -313,7 +313,11 @@ impl Process {
 
     /// The node of each member; empty if a member is on no node.
     fn nodes_of(&self, members: &[Member]) -> Vec<String> {
-        let node = |member: &Member| Some(self.cluster()?.node_of(member.global_rank)?.1.id.clone());
+        let Some(plan) = self.cluster() else { return Vec::new() };
+        // One search for all: with a thousand ranks, each looks for a thousand members.
+        let node_of: BTreeMap<Rank, &str> =
+            plan.nodes.iter().flat_map(|node| node.ranks.iter().map(|rank| (*rank, &*node.id))).collect();
+        let node = |member: &Member| node_of.get(&member.global_rank).map(|node| (*node).to_owned());
         members.iter().map(node).collect::<Option<_>>().unwrap_or_default()
     }
 

@@ -1,5 +1,6 @@
 //! Collectives through memory that all ranks map: descriptors meet at a barrier, then every rank reads the others' buffers where
-//! they are and writes its part of the result, and a second barrier lets the buffers go. If a rank gives up before the first
+//! they are and writes its part of the result, and a second barrier lets the buffers go. What is small travels with the descriptors,
+//! and the rank that comes last combines it for all ([`combined`]). If a rank gives up before the first
 //! barrier, no rank takes part. A rank past the first barrier is waited for at the second, whatever it learns in the meantime.
 
 use std::time::Instant;
@@ -9,15 +10,16 @@ use protocol::datatype::Operation;
 use crate::arena::Arena;
 use crate::call::{Call, Place};
 use crate::failure::Failure;
-use crate::kernels::streaming;
+use crate::kernels::{lost, streaming};
 use crate::operation::collective::{overlaps, pull, reduce, share};
 use crate::operation::context::OpContext;
 use crate::operation::descriptor;
 use crate::operation::descriptor::Descriptor;
 use crate::operation::timing::{Timing, timing};
+use crate::shared::combined;
 use crate::shared::mapping::Mappings;
 use crate::shared::reach::reach;
-use crate::shared::segment::{Arrival, INLINE_BYTES, Segment};
+use crate::shared::segment::{Arrival, INLINE_BYTES, Outcome, Segment};
 
 /// State that collectives keep from one to the next.
 pub(crate) struct Collectives {
@@ -48,19 +50,32 @@ impl Collectives {
         if !beside {
             self.place_buffers(context, call, &mut descriptor, &mut own)?;
         }
+        if lost::is_watched() {
+            segment.watch_losses();
+        }
         // SAFETY: this is the only running operation of this rank; the send buffer is the caller's promise. Everybody has passed
         // the barrier of the previous collective, hence is done with the one before it.
         unsafe { segment.publish(rank, descriptor, call.send.address, if beside { contributed } else { 0 }) };
-        self.barrier(segment, context, call.operation)?;
+        self.barriers += 1;
+        segment.arrive_and(rank, self.barriers, || {
+            let outcome = if beside { combined::work_out(segment, context, call) } else { Outcome::Each };
+            segment.conclude(context.sequence, outcome);
+        });
+        let awaited = beside.then_some(context.sequence);
+        let arrival = segment.wait(rank, self.barriers, awaited, context.deadline);
+        concluded(segment, context, call.operation, arrival)?;
         let met = Instant::now();
-        let calls: Vec<(Descriptor, *const u8)> =
-            (0..size).map(|other| segment.published(other, context.sequence)).collect();
-        let descriptors: Vec<Descriptor> = calls.iter().map(|(descriptor, _)| *descriptor).collect();
+        if let Some(Outcome::Ready { latest_ns }) = awaited.and_then(|sequence| segment.outcome(sequence)) {
+            // SAFETY: the receive buffer is the caller's promise.
+            unsafe { combined::take(segment, context, call) };
+            return Ok(timing(start, met, 0).after(latest_ns));
+        }
+        let descriptors = combined::calls(segment, context);
         descriptor::compare(context, &descriptors)?;
         let scalars: Vec<[u8; 8]> = descriptors.iter().map(|call| call.scalar).collect();
         if beside {
-            let sends: Vec<*const u8> = calls.iter().map(|(_, payload)| *payload).collect();
-            // SAFETY: each payload is in its slot; the receive buffer is the caller's promise.
+            let sends = combined::payloads(segment, context, call);
+            // SAFETY: each payload is in its place; the receive buffer is the caller's promise.
             unsafe { pull(call, rank, size, &sends, &scalars, call.receive.address) };
         } else {
             let moved = self.move_bytes(context, call, &descriptors, &scalars, &own);
@@ -75,12 +90,6 @@ impl Collectives {
             }
         }
         Ok(timing(start, met, 0).after(descriptor::latest(&descriptors)))
-    }
-
-    fn barrier(&mut self, segment: &Segment, context: &OpContext, operation: Operation) -> Result<(), Failure> {
-        self.barriers += 1;
-        segment.arrive(context.rank, self.barriers);
-        concluded(segment, context, operation, segment.wait(context.rank, self.barriers, context.deadline))
     }
 
     /// Gives every buffer that others must access a place in a memory file.
@@ -332,7 +341,7 @@ mod tests {
                     let other = scope
                         .spawn(move || Collectives::new().run(segment, &stage.context(1, timeout), call).map(drop));
                     let later = Instant::now() + Duration::from_secs(20);
-                    assert_eq!(segment.wait(0, 1, later), Arrival::All);
+                    assert_eq!(segment.wait(0, 1, None, later), Arrival::All);
                     segment.lose(0, stopped, "rank 0 stopped");
                     if comes {
                         assert_eq!(segment.settle(0, 2, true, later), Arrival::All);
@@ -342,6 +351,63 @@ mod tests {
                 let expected = other.err().map(|failure| failure.code);
                 assert_eq!(expected, (!comes).then_some(ErrorCode::TimeoutWaitingForCollective));
             }
+        }
+    }
+
+    /// The rank that came last ends before it has worked anything out for the others.
+    #[test]
+    fn ranks_work_it_out_themselves_if_the_one_that_came_last_is_gone_or_stuck() {
+        for is_gone in [true, false] {
+            let (segment, stage) = (segment(3), Stage::new(3));
+            let mut buffers = [vec![1f32], vec![2f32], vec![4f32]];
+            let calls = buffers.each_mut().map(|buffer| reduce(buffer));
+            std::thread::scope(|scope| {
+                let (segment, stage) = (&segment, &stage);
+                for rank in 0..2 {
+                    let call = calls[rank as usize];
+                    let timeout = if is_gone { Duration::from_secs(20) } else { SOON };
+                    scope.spawn(move || Collectives::new().run(segment, &stage.context(rank, timeout), &call).unwrap());
+                }
+                // SAFETY: the contribution is readable.
+                unsafe { segment.publish(2, Descriptor::new(&calls[2], 1), calls[2].send.address, 4) };
+                while !segment.has_come(0, 1) || !segment.has_come(1, 1) {
+                    std::thread::yield_now();
+                }
+                segment.arrive_and(2, 1, || {
+                    if is_gone {
+                        segment.lose(2, ErrorCode::RankLost, "rank 2 is gone");
+                    }
+                });
+            });
+            assert_eq!(buffers, [[7.0], [7.0], [4.0]]);
+        }
+    }
+
+    /// What one operation costs a rank does not grow with their number: the calls of all are read once, not once by each. Nobody
+    /// sleeps until the deadline, as a rank would that is not woken.
+    #[test]
+    fn a_rank_looks_at_one_call_for_each_operation_however_many_ranks_there_are() {
+        const LATER: Duration = Duration::from_secs(60);
+        for (ranks, calls) in [(2u32, 4000), (16, 500), (64, 100)] {
+            let (segment, stage) = (segment(ranks), Stage::new(ranks));
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                for rank in 0..ranks {
+                    let (segment, stage) = (&segment, &stage);
+                    scope.spawn(move || {
+                        let mut collectives = Collectives::new();
+                        for sequence in 1..=calls {
+                            let mut buffer = [rank as f32];
+                            let call = reduce(&mut buffer);
+                            let context = OpContext { sequence, ..stage.context(rank, LATER) };
+                            collectives.run(segment, &context, &call).unwrap();
+                            assert_eq!(buffer, [(ranks * (ranks - 1) / 2) as f32]);
+                        }
+                    });
+                }
+            });
+            assert!(start.elapsed() < LATER, "a rank was not woken");
+            assert_eq!(segment.looked(), u64::from(ranks) * calls, "{ranks} ranks");
         }
     }
 }

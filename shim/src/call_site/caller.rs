@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use dataplane::lock::RwLock;
 use dataplane::site;
-use object::{Object, ObjectKind, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectKind, ObjectSymbol, ReadCache, SymbolKind};
 use protocol::ids::SiteId;
 use protocol::site::CallSite;
 
@@ -242,12 +242,12 @@ fn in_symbol_table(path: &str, address: usize, offset: usize) -> Option<String> 
     if length > LARGEST {
         return None;
     }
-    let bytes = std::fs::read(path).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
+    // Its headers and its symbols are read, not its code and debug information: every rank does this.
+    let parts = ReadCache::new(std::fs::File::open(path).ok()?);
+    let file = object::File::parse(&parts).ok()?;
     let at = if file.kind() == ObjectKind::Executable { address } else { offset } as u64;
-    let around = |symbol: &object::Symbol<'_, '_>| {
+    let symbol = file.symbols().find(|symbol| {
         symbol.kind() == SymbolKind::Text && (symbol.address()..symbol.address() + symbol.size()).contains(&at)
-    };
-    let symbol = file.symbols().find(around)?;
+    })?;
     Some(demangled(symbol.name_bytes().ok()?))
 }

@@ -31,6 +31,10 @@ pub(crate) fn begins(call: &str, communicator: &Communicator, rank: u32, size: u
 
 /// Logs that the communicator is formed.
 pub(crate) fn formed(call: &str, communicator: &Communicator, ranks: &Ranks, plan: Option<&ClusterPlan>, id: &[u8]) {
+    // Who is where takes a search for each rank.
+    if !log::is_on(Subsystem::Init) && !log::is_on(Subsystem::Graph) {
+        return;
+    }
     let (device, rank, size) = (communicator.device.ordinal, ranks.rank(), ranks.size());
     let place = |rank: u32| {
         let global = ranks.members()[rank as usize].global_rank;

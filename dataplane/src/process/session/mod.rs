@@ -32,8 +32,11 @@ use crate::threads;
 
 /// A batch of this many records is sent at once.
 const BATCH: usize = 256;
-/// A smaller batch is sent this long after its first record.
+/// A smaller batch is sent this long after its first record in a job of up to [`FEW_RANKS`], and later in a larger one: the
+/// coordinator then gets no more messages a second, however many ranks there are.
 const LINGER: Duration = Duration::from_millis(50);
+/// The most ranks that send their batches so early.
+const FEW_RANKS: u32 = 32;
 /// The coordinator itself answers a late rendezvous, with the names of the missing ranks. This much later we stop waiting for it.
 const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 /// How long a coordinator may take to welcome us.
@@ -69,6 +72,8 @@ pub(crate) struct Session {
     cluster: OnceLock<ClusterPlan>,
     notices: OnceLock<Notices>,
     name: String,
+    /// How long a batch of records waits for more.
+    linger: Duration,
     /// Places that the coordinator knows, one bit for each.
     placed: [AtomicU64; PLACE_WORDS],
 }
@@ -162,6 +167,7 @@ impl Session {
             cluster,
             notices: OnceLock::new(),
             name,
+            linger: linger(launcher.world_size),
             placed: [const { AtomicU64::new(0) }; PLACE_WORDS],
         });
         let (reading, flushing) = (Arc::clone(&session), Arc::clone(&session));
@@ -317,7 +323,7 @@ impl Session {
                     pending = self.filled.wait(pending);
                 }
             }
-            std::thread::sleep(LINGER);
+            std::thread::sleep(self.linger);
             self.line.wait_for_room();
             self.flush();
         }
@@ -401,6 +407,11 @@ impl Session {
         // SAFETY: no preconditions.
         unsafe { libc::_exit(ORPHAN_EXIT) }
     }
+}
+
+/// See [`LINGER`].
+fn linger(world_size: Option<u32>) -> Duration {
+    LINGER * world_size.unwrap_or(1).div_ceil(FEW_RANKS).max(1)
 }
 
 /// None if the system has no randomness. The session then cannot return after a reset.

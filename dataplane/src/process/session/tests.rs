@@ -182,3 +182,14 @@ fn a_rank_that_was_pushed_out_before_it_was_heard_comes_again() {
     std::fs::remove_file(path).unwrap();
     assert_eq!(answer.unwrap(), ToRank::ShuttingDown);
 }
+
+/// What the coordinator gets does not grow with the number of ranks.
+#[test]
+fn the_batches_of_all_ranks_together_are_no_more_in_a_large_job() {
+    assert_eq!(linger(None), LINGER);
+    assert_eq!(linger(Some(FEW_RANKS)), LINGER);
+    let batches_a_second = |ranks: u32| f64::from(ranks) / linger(Some(ranks)).as_secs_f64();
+    for ranks in [2, 8, 31, 33, 100, 512, 1000, 1024, 4096] {
+        assert!(batches_a_second(ranks) <= batches_a_second(FEW_RANKS), "{ranks}");
+    }
+}

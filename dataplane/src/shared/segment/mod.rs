@@ -4,6 +4,7 @@
 
 mod barrier;
 mod board;
+mod outcome;
 mod ring;
 
 use std::cell::UnsafeCell;
@@ -17,13 +18,17 @@ use crate::failure::{code_of, number_of};
 use crate::futex;
 use crate::operation::descriptor::Descriptor;
 use crate::shared::segment::board::Board;
+use crate::shared::segment::outcome::OutcomeWords;
 
 pub(crate) use crate::shared::segment::barrier::Arrival;
+pub(crate) use crate::shared::segment::outcome::Outcome;
 pub(crate) use crate::shared::segment::ring::{Message, RING_SLOTS, Ring};
 pub(crate) use board::WINDOWS;
 
 /// Contributions up to this many bytes travel in the descriptor's slot and cost one barrier instead of two.
 pub(crate) const INLINE_BYTES: usize = 4096;
+/// Those up to this many bytes lie right behind the descriptor, so that reading the calls of all ranks touches few pages.
+const CLOSE_BYTES: usize = 128;
 const DETAIL_BYTES: usize = 400;
 const MAGIC: u32 = 0x6674_6373;
 
@@ -33,6 +38,8 @@ struct Header {
     size: AtomicU32,
     /// The last barrier that someone tried to shut.
     shut_at: AtomicU64,
+    /// How often [`Segment::lose`] was called: while it is 0, no rank looks for lost ones.
+    losses: AtomicU32,
     /// Changes whenever a barrier completes or a rank is lost.
     bell: Line<AtomicU32>,
     /// Number of ranks that sleep until the bell changes. A rank that died asleep stays counted, which costs an
@@ -41,6 +48,7 @@ struct Header {
     /// Arrivals at all barriers so far, over all ranks (`COUNT`), and whether barrier `shut_at` is shut, and by which rank. It
     /// is a single word, so that a barrier is complete either for all ranks or for none.
     arrivals: Line<AtomicU64>,
+    outcome: Line<OutcomeWords>,
 }
 
 /// A value on its own cache line.
@@ -55,7 +63,7 @@ struct RankBlock {
     /// 0, or why it will not come again ([`number_of`]).
     status: Line<AtomicU32>,
     /// Changes whenever something happens that this rank may be waiting for in a send or recv.
-    bell: Line<AtomicU32>,
+    bell: Line<Bell>,
     /// 1 once it moves no more bytes because it ended or failed. A rank that aborted or revoked may still be moving
     /// bytes.
     gone: AtomicU32,
@@ -63,21 +71,34 @@ struct RankBlock {
     detail: UnsafeCell<[u8; DETAIL_BYTES]>,
 }
 
+/// What wakes a rank that waits for a send or recv.
+#[repr(C)]
+struct Bell {
+    rung: AtomicU32,
+    /// Number of threads that sleep until it is rung. One that died asleep stays counted, as in [`Header::sleepers`].
+    sleepers: AtomicU32,
+}
+
 /// One rank's call, for one of two alternating collectives.
 #[repr(C, align(128))]
 struct CallSlot {
     descriptor: UnsafeCell<Descriptor>,
-    payload: Line<UnsafeCell<[u8; INLINE_BYTES]>>,
+    payload: Line<UnsafeCell<[u8; CLOSE_BYTES]>>,
 }
 
-const _: () = assert!(size_of::<Header>() == 512 && size_of::<CallSlot>() == 128 + INLINE_BYTES);
+const _: () = assert!(size_of::<Header>() == 640 && size_of::<CallSlot>() == 128 + CLOSE_BYTES);
 const _: () = assert!(size_of::<RankBlock>().is_multiple_of(128));
+/// Payloads and results begin on pages.
+const PAGE: usize = 4096;
 
 /// A mapped control segment.
 pub(crate) struct Segment {
     arena: Arena,
     size: u32,
     spins: u32,
+    /// How often the state or call of a single rank was looked at.
+    #[cfg(test)]
+    looked: AtomicU64,
 }
 
 impl Segment {
@@ -87,10 +108,17 @@ impl Segment {
         Self::rings_end(size) + Board::bytes(size)
     }
 
+    /// Where the payloads are that do not fit into the slots: two for each rank, then the results of [`Outcome::Ready`].
+    fn payloads_start(size: usize) -> usize {
+        (size_of::<Header>() + size * (size_of::<RankBlock>() + 2 * size_of::<CallSlot>())).next_multiple_of(PAGE)
+    }
+
+    fn rings_start(size: usize) -> usize {
+        Self::payloads_start(size) + 3 * size * INLINE_BYTES
+    }
+
     fn rings_end(size: usize) -> usize {
-        size_of::<Header>()
-            + size * (size_of::<RankBlock>() + 2 * size_of::<CallSlot>())
-            + size * size * size_of::<Ring>()
+        Self::rings_start(size) + size * size * size_of::<Ring>()
     }
 
     /// Windows and signals, located after the rings.
@@ -130,7 +158,13 @@ impl Segment {
         assert!(arena.length() >= Self::bytes(size), "the control segment's file is too short");
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spins = if cores >= size as usize { 200 } else { 0 };
-        Self { arena, size, spins }
+        Self {
+            arena,
+            size,
+            spins,
+            #[cfg(test)]
+            looked: AtomicU64::new(0),
+        }
     }
 
     fn header(&self) -> &Header {
@@ -145,9 +179,14 @@ impl Segment {
         unsafe { &*self.arena.base().add(offset).cast::<RankBlock>() }
     }
 
+    /// The number of `rank`'s slot for `sequence`: those of one collective are side by side, in the order in which they are read.
+    fn place(&self, rank: u32, sequence: u64) -> usize {
+        (sequence % 2) as usize * self.size as usize + rank as usize
+    }
+
     fn slot(&self, rank: u32, sequence: u64) -> &CallSlot {
         assert!(rank < self.size);
-        let index = rank as usize * 2 + (sequence % 2) as usize;
+        let index = self.place(rank, sequence);
         let offset = size_of::<Header>() + self.size as usize * size_of::<RankBlock>() + index * size_of::<CallSlot>();
         // SAFETY: as for the header.
         unsafe { &*self.arena.base().add(offset).cast::<CallSlot>() }
@@ -157,9 +196,7 @@ impl Segment {
     pub(crate) fn ring(&self, source: u32, destination: u32) -> &Ring {
         assert!(source < self.size && destination < self.size);
         let size = self.size as usize;
-        let offset = size_of::<Header>()
-            + size * (size_of::<RankBlock>() + 2 * size_of::<CallSlot>())
-            + (source as usize * size + destination as usize) * size_of::<Ring>();
+        let offset = Self::rings_start(size) + (source as usize * size + destination as usize) * size_of::<Ring>();
         // SAFETY: as for the header.
         unsafe { &*self.arena.base().add(offset).cast::<Ring>() }
     }
@@ -175,16 +212,40 @@ impl Segment {
         unsafe {
             slot.descriptor.get().write(descriptor);
             if bytes > 0 {
-                std::ptr::copy_nonoverlapping(payload, slot.payload.0.get().cast::<u8>(), bytes);
+                let place = self.payload(rank, descriptor.sequence, bytes);
+                std::ptr::copy_nonoverlapping(payload, place, bytes);
             }
         }
     }
 
-    /// What `rank` published for `sequence`. Valid between the barrier after publishing and two collectives later.
-    pub(crate) fn published(&self, rank: u32, sequence: u64) -> (Descriptor, *const u8) {
-        let slot = self.slot(rank, sequence);
+    /// How often the state or call of a single rank was looked at, in tests.
+    fn count_look(&self) {
+        #[cfg(test)]
+        self.looked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    #[cfg(test)]
+    pub(crate) fn looked(&self) -> u64 {
+        self.looked.load(Ordering::Relaxed)
+    }
+
+    /// The call that `rank` published for `sequence`. Valid between the barrier after publishing and two collectives later.
+    pub(crate) fn published(&self, rank: u32, sequence: u64) -> Descriptor {
+        self.count_look();
         // SAFETY: its owner wrote it before the barrier that we passed and leaves it alone until we pass another.
-        (unsafe { slot.descriptor.get().read() }, slot.payload.0.get().cast::<u8>().cast_const())
+        unsafe { self.slot(rank, sequence).descriptor.get().read() }
+    }
+
+    /// Where the `bytes` are that `rank` published beside its call. Valid as long as [`Self::published`].
+    pub(crate) fn payload(&self, rank: u32, sequence: u64, bytes: usize) -> *mut u8 {
+        if bytes <= CLOSE_BYTES {
+            return self.slot(rank, sequence).payload.0.get().cast();
+        }
+        assert!(rank < self.size);
+        let index = self.place(rank, sequence);
+        // SAFETY: as for the header.
+        unsafe { self.arena.base().add(Self::payloads_start(self.size as usize) + index * INLINE_BYTES) }
     }
 
     /// Why `rank` will not come again, once that is known.
@@ -229,33 +290,45 @@ impl Segment {
         if !matches!(code, ErrorCode::Aborted | ErrorCode::Revoked) {
             block.gone.store(1, Ordering::Release);
         }
+        // Before the bell, so that who sleeps since the bell changed has seen it.
+        self.header().losses.fetch_add(1, Ordering::SeqCst);
         self.wake_waiters();
         for other in 0..self.size {
             self.ring_bell(other);
         }
     }
 
+    /// True once any rank will not come again.
+    fn has_losses(&self) -> bool {
+        self.header().losses.load(Ordering::SeqCst) != 0
+    }
+
     /// Makes `rank` check its sends and recvs again.
     pub(crate) fn ring_bell(&self, rank: u32) {
         let bell = &self.block(rank).bell.0;
-        bell.fetch_add(1, Ordering::AcqRel);
-        futex::wake_all(bell);
+        // Sequentially consistent with the sleepers, as in `wake_waiters`.
+        bell.rung.fetch_add(1, Ordering::SeqCst);
+        if bell.sleepers.load(Ordering::SeqCst) > 0 {
+            futex::wake_all(&bell.rung);
+        }
     }
 
     /// State of `rank`'s bell, to be passed to [`Self::wait_bell`] after checking for work.
     pub(crate) fn bell(&self, rank: u32) -> u32 {
-        self.block(rank).bell.0.load(Ordering::Acquire)
+        self.block(rank).bell.0.rung.load(Ordering::Acquire)
     }
 
     /// Sleeps until `rank`'s bell differs from `seen`, or until `deadline`.
     pub(crate) fn wait_bell(&self, rank: u32, seen: u32, deadline: Instant) {
         let bell = &self.block(rank).bell.0;
         for _ in 0..self.spins {
-            if bell.load(Ordering::Acquire) != seen {
+            if bell.rung.load(Ordering::Acquire) != seen {
                 return;
             }
             std::hint::spin_loop();
         }
-        futex::wait(bell, seen, deadline);
+        bell.sleepers.fetch_add(1, Ordering::SeqCst);
+        futex::wait(&bell.rung, seen, deadline);
+        bell.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 }

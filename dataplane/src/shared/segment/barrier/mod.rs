@@ -38,14 +38,24 @@ enum Gate {
 impl Segment {
     /// Arrives at barrier number `target` (from 1, one after the other).
     pub(crate) fn arrive(&self, rank: u32, target: u64) {
-        self.block(rank).progress.store(target, Ordering::Release);
-        self.count_arrival(target);
+        self.arrive_and(rank, target, || {});
     }
 
-    fn count_arrival(&self, target: u64) {
+    /// As [`Self::arrive`]. The rank that comes last also does `last`, before the others wake.
+    pub(crate) fn arrive_and(&self, rank: u32, target: u64, last: impl FnOnce()) {
+        self.block(rank).progress.store(target, Ordering::Release);
+        self.count_arrival(target, last);
+    }
+
+    fn count_arrival(&self, target: u64, last: impl FnOnce()) {
         let arrivals = self.header().arrivals.0.fetch_add(1, Ordering::AcqRel) + 1;
+        let is_shut = arrivals & SHUT != 0;
+        let is_complete = !is_shut && arrivals >= target * u64::from(self.size);
+        if is_complete {
+            last();
+        }
         // The rank that shut a barrier waits until the others are there.
-        if arrivals & SHUT != 0 || arrivals >= target * u64::from(self.size) {
+        if is_shut || is_complete {
             self.wake_waiters();
         }
     }
@@ -92,10 +102,15 @@ impl Segment {
         self.gate(target) != Gate::Complete
     }
 
-    /// True once everybody has arrived at barrier `target`; polls a few times if there are enough processors.
-    fn completes_soon(&self, target: u64) -> bool {
+    /// True once everybody has arrived at barrier `target`, and the outcome is there that it brings, if one is awaited.
+    fn is_past(&self, target: u64, outcome: Option<u64>) -> bool {
+        self.gate(target) == Gate::Complete && outcome.is_none_or(|sequence| self.outcome(sequence).is_some())
+    }
+
+    /// [`Self::is_past`]; polls a few times if there are enough processors.
+    fn is_past_soon(&self, target: u64, outcome: Option<u64>) -> bool {
         for _ in 0..self.spins {
-            if self.gate(target) == Gate::Complete {
+            if self.is_past(target, outcome) {
                 return true;
             }
             std::hint::spin_loop();
@@ -104,41 +119,56 @@ impl Segment {
     }
 
     fn missing(&self, target: u64) -> Vec<u32> {
-        (0..self.size).filter(|rank| self.block(*rank).progress.load(Ordering::Acquire) < target).collect()
+        (0..self.size).filter(|rank| !self.has_come(*rank, target)).collect()
+    }
+
+    /// Whether `rank` has arrived at barrier `target`.
+    pub(crate) fn has_come(&self, rank: u32, target: u64) -> bool {
+        self.count_look();
+        self.block(rank).progress.load(Ordering::Acquire) >= target
     }
 
     /// Waits until all ranks have arrived at barrier `target`, or until `leaves` returns a reason to go; it is called
-    /// with the state of the barrier and the missing ranks whenever something changed. The barrier is then shut, unless
-    /// everybody has arrived in the meantime.
+    /// with the state of the barrier and the missing ranks whenever something changed that could be one. The barrier is then shut,
+    /// unless everybody has arrived in the meantime. Waits for the `outcome` of a collective, too, unless the rank that works it
+    /// out may be gone, or takes too long.
     fn pass(
         &self,
         rank: u32,
         target: u64,
+        outcome: Option<u64>,
         deadline: Instant,
         leaves: impl Fn(Gate, Vec<u32>) -> Option<Arrival>,
     ) -> Arrival {
-        if self.completes_soon(target) {
+        if self.is_past_soon(target, outcome) {
             return Arrival::All;
         }
         loop {
             let bell = self.header().bell.0.load(Ordering::Acquire);
-            let gate = self.gate(target);
-            if gate == Gate::Complete {
+            if self.is_past(target, outcome) {
                 return Arrival::All;
             }
-            match leaves(gate, self.missing(target)) {
-                Some(why) if self.shut(rank, target) => return why,
-                // Everybody came since we looked.
-                Some(_) => return Arrival::All,
-                None => self.sleep(bell, deadline),
+            // Nobody was lost, left or shut the barrier: there is no need to look at every rank.
+            let may_leave = self.has_losses() || Instant::now() >= deadline;
+            match self.gate(target) {
+                Gate::Complete if may_leave => return Arrival::All,
+                Gate::Complete => self.sleep(bell, deadline),
+                Gate::Open if !may_leave => self.sleep(bell, deadline),
+                gate => match leaves(gate, self.missing(target)) {
+                    Some(why) if self.shut(rank, target) => return why,
+                    // Everybody came since we looked.
+                    Some(_) => return Arrival::All,
+                    None => self.sleep(bell, deadline),
+                },
             }
         }
     }
 
     /// Waits until all ranks have arrived at barrier `target`, after which an operation begins. `rank` is the waiter: once it is
-    /// itself lost (aborted), it stops. If one rank stops here, the operation begins for none.
-    pub(crate) fn wait(&self, rank: u32, target: u64, deadline: Instant) -> Arrival {
-        self.pass(rank, target, deadline, |gate, missing| {
+    /// itself lost (aborted), it stops. If one rank stops here, the operation begins for none. `outcome` is the collective whose
+    /// [`Outcome`](crate::shared::segment::Outcome) is awaited as well, if there is one; it may be missing nevertheless.
+    pub(crate) fn wait(&self, rank: u32, target: u64, outcome: Option<u64>, deadline: Instant) -> Arrival {
+        self.pass(rank, target, outcome, deadline, |gate, missing| {
             if self.status(rank).is_some() {
                 return Some(Arrival::Lost(vec![rank]));
             }
@@ -165,7 +195,7 @@ impl Segment {
             self.shut(rank, target);
         }
         self.arrive(rank, target);
-        self.pass(rank, target, deadline, |gate, missing| {
+        self.pass(rank, target, None, deadline, |gate, missing| {
             let split = |missing: Vec<u32>| missing.into_iter().partition(|other| self.is_gone(*other));
             let (mut gone, mut moving): (Vec<u32>, Vec<u32>) = split(missing);
             if !gone.is_empty() && gate == Gate::Open {
@@ -205,8 +235,7 @@ impl Segment {
     /// Those of `missing` that are lost and did not arrive at barrier `target`. Checked in this order, because a rank may have
     /// arrived and left since it was found missing.
     fn lost_among(&self, missing: &[u32], target: u64) -> Vec<u32> {
-        let is_lost =
-            |rank: &u32| self.absence(*rank).is_some() && self.block(*rank).progress.load(Ordering::Acquire) < target;
+        let is_lost = |rank: &u32| self.absence(*rank).is_some() && !self.has_come(*rank, target);
         missing.iter().copied().filter(is_lost).collect()
     }
 }

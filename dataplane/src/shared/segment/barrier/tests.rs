@@ -14,13 +14,13 @@ fn a_barrier_lets_nobody_through_early_and_names_the_missing() {
     segment.arrive(0, 1);
     segment.arrive(2, 1);
     let soon = Instant::now() + Duration::from_millis(20);
-    assert_eq!(segment.wait(0, 1, soon), Arrival::Missing(vec![1]));
+    assert_eq!(segment.wait(0, 1, None, soon), Arrival::Missing(vec![1]));
     // What rank 0 gave up does not begin for the others.
     segment.arrive(1, 1);
-    assert_eq!(segment.wait(1, 1, soon), Arrival::Missing(vec![0]));
+    assert_eq!(segment.wait(1, 1, None, soon), Arrival::Missing(vec![0]));
     segment.lose(0, ErrorCode::TimeoutWaitingForCollective, "rank 0 waited 20 ms");
     for rank in [1, 2] {
-        assert_eq!(segment.wait(rank, 1, Instant::now() + Duration::from_secs(20)), Arrival::Lost(vec![0]));
+        assert_eq!(segment.wait(rank, 1, None, Instant::now() + Duration::from_secs(20)), Arrival::Lost(vec![0]));
     }
 }
 
@@ -35,14 +35,14 @@ fn the_last_rank_completes_a_barrier_and_wakes_the_others() {
         let segment = Arc::clone(&segment);
         std::thread::spawn(move || {
             segment.arrive(1, 1);
-            segment.wait(1, 1, Instant::now() + Duration::from_secs(20))
+            segment.wait(1, 1, None, Instant::now() + Duration::from_secs(20))
         })
     };
     let bell = segment.header().bell.0.load(Ordering::Acquire);
-    segment.count_arrival(1);
+    segment.count_arrival(1, || {});
     assert_eq!(waiter.join().unwrap(), Arrival::All);
     assert_ne!(segment.header().bell.0.load(Ordering::Acquire), bell);
-    assert_eq!(segment.wait(2, 1, late), Arrival::All);
+    assert_eq!(segment.wait(2, 1, None, late), Arrival::All);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_rank_that_dies_before_it_is_counted_holds_nobody() {
             segment.settle(0, 1, true, later)
         } else {
             segment.arrive(0, 1);
-            segment.wait(0, 1, later)
+            segment.wait(0, 1, None, later)
         };
         assert_eq!(arrival, Arrival::Lost(vec![1]));
     }
@@ -80,7 +80,7 @@ fn a_lost_rank_wakes_the_ranks_that_need_it_and_only_them() {
     segment.arrive(0, 1);
     let waiter = {
         let segment = Arc::clone(&segment);
-        std::thread::spawn(move || segment.wait(0, 1, Instant::now() + Duration::from_secs(20)))
+        std::thread::spawn(move || segment.wait(0, 1, None, Instant::now() + Duration::from_secs(20)))
     };
     segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
     assert_eq!(waiter.join().unwrap(), Arrival::Lost(vec![1]));
@@ -90,7 +90,7 @@ fn a_lost_rank_wakes_the_ranks_that_need_it_and_only_them() {
     segment.arrive(1, 1);
     segment.lose(1, ErrorCode::RankLost, "rank 1 is gone");
     segment.arrive(0, 1);
-    assert_eq!(segment.wait(0, 1, Instant::now()), Arrival::All);
+    assert_eq!(segment.wait(0, 1, None, Instant::now()), Arrival::All);
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn a_rank_that_stops_in_a_barrier_wakes_the_ranks_that_wait_there() {
     segment.arrive(1, 1);
     segment.lose(1, ErrorCode::Aborted, "rank 1 aborted the communicator");
     let later = Instant::now() + Duration::from_secs(20);
-    assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![1]));
+    assert_eq!(segment.wait(0, 1, None, later), Arrival::Lost(vec![1]));
     // Whoever comes now does not begin what the others gave up.
     segment.arrive(2, 1);
-    assert_eq!(segment.wait(2, 1, later), Arrival::Lost(vec![1]));
-    assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![1]));
+    assert_eq!(segment.wait(2, 1, None, later), Arrival::Lost(vec![1]));
+    assert_eq!(segment.wait(0, 1, None, later), Arrival::Lost(vec![1]));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_rank_that_stops_once_everybody_came_takes_part() {
     for code in [ErrorCode::Revoked, ErrorCode::Aborted] {
         segment.lose(0, code, "rank 0 stopped");
         for rank in 0..2 {
-            assert_eq!(segment.wait(rank, 1, later), Arrival::All);
+            assert_eq!(segment.wait(rank, 1, None, later), Arrival::All);
         }
     }
     // Rank 0 is known to have aborted and still moves bytes: rank 1 waits for it, as long as it waits for anyone.
@@ -128,9 +128,9 @@ fn ranks_that_give_up_at_the_deadline_all_blame_the_one_that_did_not_come() {
     let segment = segment(3);
     segment.arrive(0, 1);
     segment.arrive(1, 1);
-    assert_eq!(segment.wait(0, 1, Instant::now()), Arrival::Missing(vec![2]));
+    assert_eq!(segment.wait(0, 1, None, Instant::now()), Arrival::Missing(vec![2]));
     segment.lose(0, ErrorCode::TimeoutWaitingForCollective, "rank 0 waited 0 ms");
-    assert_eq!(segment.wait(1, 1, Instant::now()), Arrival::Missing(vec![2]));
+    assert_eq!(segment.wait(1, 1, None, Instant::now()), Arrival::Missing(vec![2]));
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn a_rank_that_revoked_is_waited_for_until_the_deadline() {
     segment.arrive(0, 1);
     segment.lose(0, ErrorCode::Revoked, "rank 0 revoked the communicator");
     let later = Instant::now() + Duration::from_secs(20);
-    assert_eq!(segment.wait(0, 1, later), Arrival::Lost(vec![0]));
+    assert_eq!(segment.wait(0, 1, None, later), Arrival::Lost(vec![0]));
     segment.arrive(1, 1);
-    assert_eq!(segment.wait(1, 1, Instant::now()), Arrival::Missing(vec![0]));
+    assert_eq!(segment.wait(1, 1, None, Instant::now()), Arrival::Missing(vec![0]));
 }
 
 #[test]

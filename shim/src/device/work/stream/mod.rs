@@ -7,6 +7,7 @@ pub(crate) mod attribute;
 mod defaults;
 mod sharing;
 mod times;
+mod worker;
 
 pub(crate) use defaults::{default_of, legacy, per_thread, per_thread_default};
 pub(crate) use sharing::Reached;
@@ -30,10 +31,7 @@ use crate::process::python::guarded;
 use crate::report::left;
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
-
-/// While a stream's waiters do its work, its thread is not woken for every task: it checks this often whether one is
-/// left over.
-const DOZE: Duration = Duration::from_micros(200);
+use worker::{DOZE, LONGEST_DOZE, next_doze, with_signals_blocked};
 
 /// If a device's list has this many streams or more, it is cleaned up whenever one is added.
 const LISTED: usize = 64;
@@ -93,8 +91,8 @@ struct Queue {
     has_worker: bool,
     /// Whether the worker sleeps until it is woken.
     is_parked: bool,
-    /// Whether a waiting thread did a task since the worker last looked.
-    was_helped: bool,
+    /// Number of tasks that waiting threads did since the worker last looked.
+    helped: u32,
     /// The smallest number of done items that a sleeping thread waits for: no wake-up comes earlier.
     awaited: Option<u64>,
     /// On the modeled clock, when the last items ended: their number and the place after them.
@@ -177,7 +175,7 @@ impl Point {
             if !queue.is_busy
                 && let Some(item) = queue.items.pop_front()
             {
-                queue.was_helped |= matches!(item, Item::Task(_));
+                queue.helped += u32::from(matches!(item, Item::Task(_)));
                 queue = stream.perform(queue, item);
                 continue;
             }
@@ -411,19 +409,23 @@ impl Stream {
 
     fn work(self: &Arc<Self>) {
         let mut queue = self.lock();
+        let mut doze = DOZE;
         loop {
             let wanted = queue.has_task() || queue.destroyed;
             if !queue.is_busy
                 && wanted
                 && let Some(item) = queue.items.pop_front()
             {
+                // Nobody waited for it.
+                doze = DOZE;
                 queue = self.perform(queue, item);
             } else if queue.destroyed && queue.items.is_empty() {
                 queue.has_worker = false;
                 return;
-            } else if std::mem::take(&mut queue.was_helped) {
+            } else if queue.helped > 0 || (queue.is_busy && doze < LONGEST_DOZE) {
                 self.hand_over(&mut queue);
-                queue = self.work.wait_timeout(queue, DOZE);
+                queue = self.work.wait_timeout(queue, doze);
+                doze = next_doze(doze, std::mem::take(&mut queue.helped));
             } else {
                 self.hand_over(&mut queue);
                 queue.is_parked = true;
@@ -490,22 +492,6 @@ pub(crate) fn enqueue(stream: &Arc<Stream>, task: Task) {
 /// Makes later work of `stream` wait until `point` is reached.
 pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
     stream.push(&mut stream.lock(), Item::After(point));
-}
-
-/// Signals go to the program's own threads, never to ours.
-fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
-    let before = unsafe {
-        let mut every = std::mem::zeroed();
-        let mut before = std::mem::zeroed();
-        libc::sigfillset(&mut every);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &every, &mut before);
-        before
-    };
-    let value = body();
-    // SAFETY: `before` is the mask that the thread had.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    value
 }
 
 impl Streams {

@@ -165,3 +165,30 @@ fn a_thread_that_ends_has_the_default_stream_instead_of_its_own() {
     .unwrap();
     assert_eq!(receiver.recv_timeout(DEADLINE), Ok(Kind::Legacy));
 }
+
+#[test]
+fn a_worker_sleeps_as_long_as_a_few_tasks_of_waiters_take() {
+    let us = Duration::from_micros;
+    // A task takes 0.2 ms.
+    assert_eq!(next_doze(us(4000), 20), us(800));
+    assert_eq!(next_doze(us(800), 4), us(800));
+    // No task ended in that time: they are longer.
+    assert_eq!(next_doze(us(800), 0), us(3200));
+    assert_eq!(next_doze(us(200), 1000), DOZE);
+    assert_eq!(next_doze(LONGEST_DOZE, 0), LONGEST_DOZE);
+}
+
+/// Its worker sleeps because others did all its work; nobody wakes it for this task.
+#[test]
+fn a_task_that_nobody_waits_for_is_done_after_many_that_waiters_did() {
+    let stream = stream(device(3), Kind::NonBlocking);
+    for round in 0..20 {
+        for _ in 0..50 {
+            enqueue(&stream, Box::new(|| std::thread::sleep(Duration::from_micros(50))));
+            stream.synchronize();
+        }
+        let (done, is_done) = mpsc::channel();
+        enqueue(&stream, Box::new(move || done.send(round).unwrap()));
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(20)), Ok(round));
+    }
+}
