@@ -39,9 +39,9 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "report-schema",
-        files: &["schema/cluster_report.v1.json"],
-        from: "the types of protocol/src/report",
-        tests: &["-p", "model", "--test", "cluster", "report_schema::"],
+        files: &["schema/cluster_report.v1.json", "schema/operations.v1.json"],
+        from: "the types of protocol/src/report and protocol/src/operations.rs",
+        tests: &["-p", "model", "--test", "cluster", "_schema::"],
         programs: false,
     },
     Group {

@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
+use protocol::operations::StreamOrder;
+use timing::streams::{Loss, Reached};
 use timing::work::{Demand, Gpu, Load};
 
-use super::sharing::{Loss, Reached};
 use super::{Item, Kind, Stream, streams};
 use crate::device::work::clock;
+use crate::report::operations::StreamKey;
 use crate::report::time;
 
 /// A stream on the modeled clock.
@@ -24,6 +26,16 @@ pub(crate) struct Times {
 }
 
 impl Times {
+    /// The stream in the log of operations.
+    pub(crate) fn key(&self) -> StreamKey {
+        let order = match self.kind {
+            Kind::Legacy => StreamOrder::Legacy,
+            Kind::Blocking => StreamOrder::Blocking,
+            Kind::NonBlocking => StreamOrder::NonBlocking,
+        };
+        (self.id, self.device, order)
+    }
+
     /// When all work that it did so far ends, ns.
     pub(super) fn ends_ns(&self) -> u64 {
         self.ends_ns.load(Ordering::Acquire)
