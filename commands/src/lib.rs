@@ -47,3 +47,4 @@ mod signals;
 mod suites;
 pub mod top;
 mod watch;
+pub mod what_if;

@@ -94,7 +94,9 @@ impl<'a> Meetings<'a> {
         let logged = &log.communicators[position];
         let size = logged.ranks.len();
         let grows = self.cluster.grows(size);
-        let place = (logged.id, if grows { 0 } else { replica });
+        // Ranks that ran alone have communicators of their own, whose numbers say nothing to others.
+        let apart = if log.is_alone { log.rank.0 } else { replica };
+        let place = (logged.id, if grows { 0 } else { apart });
         let present = if log.is_alone { 1 } else { self.present[&logged.id] };
         let cluster = self.cluster;
         let nodes = self.nodes.entry(place).or_insert_with(|| nodes(cluster, &logged.ranks, replica));
