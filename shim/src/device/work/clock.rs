@@ -125,8 +125,8 @@ pub(crate) fn sees(act: impl FnOnce(&mut Log) -> Act, ends_ns: impl FnOnce() -> 
     let (ends_ns, now_ns) = (ends_ns(), host_ns());
     let mut asked = ASKED.lock();
     if ends_ns <= now_ns {
-        // Who had asked for it before has waited.
-        if asked.0 == ends_ns && ends_ns > 0 {
+        // Who asked for it and did nothing else has waited.
+        if *asked == (ends_ns, now_ns) && ends_ns > 0 {
             operations::act(act);
         }
         return true;
