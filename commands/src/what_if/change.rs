@@ -212,3 +212,74 @@ pub(super) fn grow(plan: &mut ClusterPlan, ranks: u32) {
         next += count;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> ClusterPlan {
+        let none =
+            settings::DeviceArguments { profile: Some("h100".into()), device_count: Some("2".into()), devices: None };
+        none.single_node().unwrap()
+    }
+
+    fn set(text: &str) -> Result<(ClusterPlan, Vec<String>), String> {
+        let mut plan = plan();
+        let notes = text.parse::<Setting>()?.apply(&mut plan)?.collect();
+        Ok((plan, notes))
+    }
+
+    #[test]
+    fn a_value_is_where_modeled_times_look() {
+        for (text, is_set) in [
+            ("machine.nic_gbps=200", (|machine| machine.nic_gbps == Some(200.0)) as fn(&MachinePlan) -> bool),
+            ("machine.nics=4", |machine| machine.nics == Some(4)),
+            ("machine.nvlinks=0", |machine| machine.nvlinks == Some(0)),
+            ("machine.preset=dgx-b200", |machine| machine.preset.as_deref() == Some("dgx-b200")),
+            ("machine.transport=roce", |machine| machine.transport.as_deref() == Some("roce")),
+            ("machine.gpudirect=false", |machine| machine.gpudirect == Some(false)),
+        ] {
+            let (plan, notes) = set(text).unwrap();
+            assert!(plan.machine.as_deref().is_some_and(is_set), "{text}");
+            assert_eq!(notes, [""; 0]);
+        }
+        assert_eq!(set("gpu=b200").unwrap().0.nodes[0].gpus, ["b200", "b200"]);
+        let (plan, notes) = set("fabric.inter_node.bandwidth_gbps=100").unwrap();
+        assert_eq!(plan.machine.unwrap().nic_gbps, Some(100.0));
+        assert_eq!(notes, ["fabric.inter_node.bandwidth_gbps is the rate of each NIC (machine.nic_gbps)"]);
+    }
+
+    #[test]
+    fn a_mistake_names_the_path_and_what_is_near() {
+        for (text, said) in [
+            (
+                "machine.nic_gbp=1",
+                "`machine.nic_gbp` is nothing that modeled times depend on; did you mean `machine.nic_gbps`?",
+            ),
+            ("machine.nics", "write PATH=VALUE, such as machine.nic_gbps=200"),
+            ("machine.nics=0", "machine.nics=0: expected a whole number from 1 to 1024"),
+            ("machine.nic_gbps=fast", "machine.nic_gbps=fast: expected Gbit/s above 0"),
+            ("machine.gpudirect=2", "machine.gpudirect=2: expected true or false"),
+        ] {
+            assert_eq!(set(text).unwrap_err(), said);
+        }
+        assert!(set("gpu=h1000").unwrap_err().ends_with("did you mean `h100`?"));
+        assert!(set("machine.preset=dgx-h10").unwrap_err().ends_with("did you mean `dgx-h100`?"));
+        assert_eq!("machine.nics=1,,2".parse::<Sweep>().unwrap_err(), "`machine.nics`: a value is empty");
+        assert_eq!("dp=5000".parse::<Scale>().unwrap_err(), "dp=5000: write a whole number from 1 to 4096");
+        assert_eq!("tp=8".parse::<Scale>().unwrap_err(), "write dp=N; only data-parallel jobs can be scaled");
+        assert_eq!(
+            Scale { ranks: 10 }.replicas(4).unwrap_err(),
+            "--scale dp=10: not a multiple of the 4 ranks that ran"
+        );
+    }
+
+    #[test]
+    fn a_cluster_grows_by_nodes_like_its_last() {
+        let mut plan = plan();
+        grow(&mut plan, 7);
+        assert_eq!((plan.nodes.len(), plan.world_size()), (4, 8));
+        let ranks: Vec<u32> = plan.nodes.iter().flat_map(|node| &node.ranks).map(|rank| rank.0).collect();
+        assert_eq!(ranks, (0..8).collect::<Vec<_>>());
+    }
+}

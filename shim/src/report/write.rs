@@ -155,7 +155,7 @@ fn make(settings: &Settings) -> DeviceReport {
 fn logged_devices(settings: &Settings) -> Vec<LoggedDevice> {
     let device = |visible: &Visible| LoggedDevice {
         profile: visible.gpu.profile.id.clone(),
-        nvlink_gbytes: settings.nvlink_gbytes(&visible.gpu),
+        nvlink_gbytes: settings.nvlink_gbytes(visible.gpu),
     };
     visible::gpus().iter().map(device).collect()
 }

@@ -23,6 +23,9 @@ pub(super) enum Key {
 /// A communicator: its number, and the replica of the job, unless it spans all.
 pub(super) type Place = (CommunicatorId, u32);
 
+/// A group of a communicator, without transfers.
+type GroupKey = (Place, Vec<GroupPart>);
+
 /// What a rank is in a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -65,7 +68,7 @@ pub(super) struct Meetings<'a> {
     present: HashMap<CommunicatorId, u32>,
     nodes: HashMap<Place, std::rc::Rc<[Option<usize>]>>,
     meetings: HashMap<Key, Meeting>,
-    costs: HashMap<(Place, Vec<GroupPart>), Option<(f64, Uses)>>,
+    costs: HashMap<GroupKey, Option<(f64, Uses)>>,
     traffic: HashMap<(Place, Operation, u64), (u64, u64)>,
     total: (u64, u64),
     met: Vec<usize>,

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use protocol::operations::LoggedWork;
+use protocol::operations::{LoggedWork, WorkKind};
 use timing::physics::Uses;
 use timing::work::{Cost, Gpu, host};
 
@@ -30,8 +30,8 @@ pub(crate) fn of_collective(device: u32, us: f64, uses: &Uses) -> Cost {
 
 /// What a piece of work costs. A collective's cost is that of `nccl`.
 pub(super) fn on_device(device: u32, work: &LoggedWork) -> Cost {
-    let nvlink_gbytes = || settings::get().map_or(0.0, |settings| settings.nvlink_gbytes(&all()[device as usize].gpu));
-    let is_copy = matches!(work.kind, protocol::operations::WorkKind::Copy(..));
+    let nvlink_gbytes = || settings::get().map_or(0.0, |settings| settings.nvlink_gbytes(all()[device as usize].gpu));
+    let is_copy = matches!(work.kind, WorkKind::Copy(..));
     Cost::of_work(gpu(device), if is_copy { nvlink_gbytes() } else { 0.0 }, work)
 }
 
