@@ -39,9 +39,16 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "report-schema",
-        files: &["schema/cluster_report.v1.json", "schema/operations.v1.json"],
-        from: "the types of protocol/src/report and protocol/src/operations.rs",
-        tests: &["-p", "model", "--test", "cluster", "_schema::"],
+        files: &["schema/cluster_report.v1.json"],
+        from: "the types of protocol/src/report",
+        tests: &["-p", "model", "--test", "cluster", "report_schema::"],
+        programs: false,
+    },
+    Group {
+        name: "operations-schema",
+        files: &["schema/operations.v1.json"],
+        from: "the types of protocol/src/operations.rs",
+        tests: &["-p", "model", "--test", "cluster", "operations_schema::"],
         programs: false,
     },
     Group {

@@ -1,6 +1,7 @@
 //! `ftest what-if`: the times of a run with `clock: modeled` again, for another cluster, without its program.
 
 mod change;
+mod figures;
 mod page;
 mod source;
 mod table;
@@ -10,12 +11,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use protocol::operations::OperationLog;
 use protocol::plan::ClusterPlan;
-use serde::Serialize;
 use timing::replay::{Replayed, replay};
 
 use super::exec::{self, Trouble};
 use crate::reports::RunsArgs;
 use change::{Scale, Setting, Sweep};
+use figures::{Comparison, figures};
 
 const PROGRAM: &str = "ftest what-if";
 
@@ -55,45 +56,6 @@ pub enum Format {
     Table,
     /// For programs.
     Json,
-}
-
-/// The figures of one replay.
-#[derive(Clone, Debug, Serialize)]
-struct Figures {
-    /// What it is: `before`, `after`, or a value of the sweep.
-    name: String,
-    ranks: u32,
-    /// The longest median step of a rank, us; of a program without steps, the whole run.
-    step_us: f64,
-    has_steps: bool,
-    /// In the step of the rank that decides, us.
-    computing_us: Option<f64>,
-    communication_us: Option<f64>,
-    exposed_communication_us: Option<f64>,
-    collective_wait_us: Option<f64>,
-    launch_bound_us: Option<f64>,
-    /// Bytes of the whole run inside of nodes and between them, over rings.
-    inside_bytes: u64,
-    between_bytes: u64,
-    /// Kernels whose time is not known, of all ranks.
-    unknown_kernels: u64,
-    is_calibrated: bool,
-    /// Of the slowest rank's second step.
-    critical_path: Vec<protocol::report::PathSegment>,
-    /// Of each rank, as in the cluster report.
-    steps: Vec<protocol::report::DeviceSteps>,
-}
-
-/// The comparison.
-#[derive(Clone, Debug, Serialize)]
-struct Comparison {
-    version: u32,
-    /// What differs, in words.
-    changes: Vec<String>,
-    /// What was assumed.
-    assumed: Vec<String>,
-    before: Figures,
-    after: Vec<Figures>,
 }
 
 /// Runs the command; returns 0, 2 for wrong usage, 3 if the operations cannot be read or computed.
@@ -167,31 +129,4 @@ fn compute(logs: &[OperationLog], plan: &ClusterPlan, replicas: u32) -> Result<R
     // A cluster without a machine would silently have no times of collectives.
     timing::machine::of_node(plan).map_err(Trouble::usage)?;
     replay(logs, plan, replicas).map_err(Trouble::infra)
-}
-
-fn figures(name: &str, replayed: &Replayed, ranks: u32) -> Figures {
-    let time = &replayed.time;
-    // The rank whose step is the longest decides; of equal ones, the first.
-    let median = |steps: &&protocol::report::DeviceSteps| steps.median.as_ref().map(|step| step.duration_ns);
-    let longest = time.steps.iter().rev().filter(|steps| steps.median.is_some()).max_by_key(median);
-    let step = longest.and_then(|steps| steps.median.as_ref());
-    let us = |ns: fn(&protocol::report::StepTime) -> u64| step.map(|step| ns(step) as f64 / 1e3);
-    let slowest = time.steps.iter().find(|steps| steps.rank == time.slowest_rank);
-    Figures {
-        name: name.to_owned(),
-        ranks,
-        step_us: time.step_us.unwrap_or(replayed.end_ns as f64 / 1e3),
-        has_steps: time.step_us.is_some(),
-        computing_us: us(|step| step.computing_ns),
-        communication_us: us(|step| step.communication_ns),
-        exposed_communication_us: us(|step| step.exposed_communication_ns),
-        collective_wait_us: us(|step| step.collective_wait_ns),
-        launch_bound_us: us(|step| step.launch_bound_ns),
-        inside_bytes: replayed.inside_bytes,
-        between_bytes: replayed.between_bytes,
-        unknown_kernels: replayed.unknown.values().sum(),
-        is_calibrated: time.is_calibrated,
-        critical_path: slowest.map(|steps| steps.critical_path.clone()).unwrap_or_default(),
-        steps: time.steps.clone(),
-    }
 }

@@ -1,7 +1,7 @@
 //! The comparison as a page: a table and a bar for each step, in one file without scripts.
 
+use super::figures::{Comparison, Figures};
 use super::table::{ROWS, described, difference, us};
-use super::{Comparison, Figures};
 
 pub(super) fn html(comparison: &Comparison) -> String {
     let Comparison { changes, assumed, before, after, .. } = comparison;

@@ -3,7 +3,7 @@
 use protocol::report::{PathKind, PathSegment};
 use runner::report::words;
 
-use super::{Comparison, Figures};
+use super::figures::{Comparison, Figures};
 
 /// A row of the comparison: its name, and the figure in us.
 type Row = (&'static str, fn(&Figures) -> Option<f64>);

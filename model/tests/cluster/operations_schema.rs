@@ -30,7 +30,7 @@ static COMMITTED: LazyLock<Value> = LazyLock::new(|| {
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         text == generated,
-        "schema/operations.v1.json is not the schema of protocol/src/operations.rs; run `cargo xtask regen report-schema`"
+        "schema/operations.v1.json is not the schema of protocol/src/operations.rs; run `cargo xtask regen operations-schema`"
     );
     serde_json::from_str(&text).unwrap()
 });

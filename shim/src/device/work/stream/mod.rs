@@ -8,7 +8,7 @@ mod defaults;
 mod times;
 
 pub(crate) use defaults::{default_of, legacy, per_thread, per_thread_default};
-pub(crate) use times::{Times, hold_until};
+pub(crate) use times::{Times, follow, hold_until, log_after};
 pub(crate) use timing::streams::Reached;
 
 use std::collections::VecDeque;
@@ -21,14 +21,13 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::handle::Handles;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::threads;
-use protocol::operations::Act;
 use timing::streams::Sharing;
 
 use super::clock;
 use crate::device::{Device, all, current, state::context};
 use crate::process::delay::{self, Moment};
 use crate::process::python::guarded;
-use crate::report::{left, operations};
+use crate::report::left;
 use crate::sanitizer::lane;
 use crate::sanitizer::races::{self, Lane, Order};
 
@@ -261,7 +260,7 @@ impl Stream {
 
     /// The program has waited for everything in it.
     pub(crate) fn host_waited(&self) {
-        clock::host_waits(|log| Act::Stream(log.stream(self.times.key())), || self.times.ends_in_order_ns());
+        self.times.host_waited();
     }
 
     /// Everything issued to it so far.
@@ -493,17 +492,6 @@ pub(crate) fn hold_up(stream: &Arc<Stream>, point: Point) {
     stream.push(&mut stream.lock(), Item::After(point));
 }
 
-/// Makes later work of `stream` wait for everything that was submitted to `other` so far.
-pub(crate) fn follow(stream: &Arc<Stream>, other: &Arc<Stream>) {
-    log_after(stream, other);
-    hold_up(stream, other.tail());
-}
-
-/// Says so in the log of operations alone.
-pub(crate) fn log_after(stream: &Stream, other: &Stream) {
-    operations::act(|log| Act::After(log.stream(stream.times.key()), log.stream(other.times.key())));
-}
-
 /// Signals go to the program's own threads, never to ours.
 fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are initialized by the calls before they are read; the mask is put back below.
@@ -604,7 +592,7 @@ pub(crate) fn synchronize_device(device: &Device) {
             stream.tail().wait();
         }
     }
-    clock::host_waits(|_| Act::Device(device.ordinal), || times::settle(device.ordinal));
+    times::host_waited(device.ordinal);
     device.synchronized();
 }
 
