@@ -154,6 +154,7 @@ fn run_ranks(arguments: &BenchArgs) -> Result<i32, Trouble> {
         plan: &plan,
         transport: arguments.transport,
         clock: None,
+        operations: None,
         report: arguments.report.as_deref(),
         command: &arguments.command(program),
         ranks: Some(arguments.ranks),

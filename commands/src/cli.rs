@@ -31,6 +31,7 @@ use crate::select_args::SelectArgs;
 use crate::show::ShowArgs;
 use crate::suites;
 use crate::top::TopArgs;
+use crate::what_if::WhatIfArgs;
 
 /// Runs distributed GPU programs on simulated clusters and checks their results. No GPU is needed.
 ///
@@ -91,6 +92,8 @@ pub enum Command {
     Cluster(ClusterArgs),
     /// Run one command on a simulated cluster
     Exec(ExecArgs),
+    /// Compute the times of a run with `clock: modeled` again for another cluster, without its program
+    WhatIf(WhatIfArgs),
     /// Bring this machine into a run of another one that waits for machines (`ftest run --machines`)
     Agent(AgentArgs),
     /// Show the clusters running on this machine, live

@@ -69,6 +69,7 @@ fn topology(plan: &ClusterPlan) -> Result<i32, Trouble> {
         plan,
         transport: TransportName::Unix,
         clock: None,
+        operations: None,
         report: None,
         command: &command,
         ranks: None,

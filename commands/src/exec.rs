@@ -69,6 +69,9 @@ pub struct ExecArgs {
     /// What tells the time: this machine, or the time model of the simulated GPUs
     #[arg(long, value_name = "CLOCK", value_parser = clap::builder::PossibleValuesParser::new(clock::WORDS))]
     pub clock: Option<String>,
+    /// With --clock modeled, where each process that ends normally leaves its operations, for `ftest what-if`: a directory without others
+    #[arg(long, value_name = "DIR", requires = "clock")]
+    pub operations: Option<PathBuf>,
     /// Let gaps (`libcublas.*`) or findings (`rank_lost`) of this kind pass; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub allow: Vec<String>,
@@ -138,6 +141,7 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         plan: &plan,
         transport: arguments.transport,
         clock: arguments.clock.as_deref(),
+        operations: operations(arguments)?.as_deref(),
         report: arguments.report.as_deref(),
         command: &arguments.command,
         ranks: None,
@@ -148,6 +152,21 @@ fn run_one(arguments: &ExecArgs) -> Result<i32, Trouble> {
         alone: alone.as_ref(),
         alone_report: file.as_deref(),
     })
+}
+
+/// The directory for operations, absolute.
+pub(super) fn operations(arguments: &ExecArgs) -> Result<Option<PathBuf>, Trouble> {
+    let Some(directory) = &arguments.operations else { return Ok(None) };
+    let refused = |why: &dyn std::fmt::Display| Trouble::usage(format!("--operations {}: {why}", directory.display()));
+    if arguments.clock.as_deref() != Some(clock::MODELED) {
+        return Err(refused(&"operations are kept with `--clock modeled` alone"));
+    }
+    std::fs::create_dir_all(directory).map_err(|error| refused(&error))?;
+    let has_some = std::fs::read_dir(directory).map_err(|error| refused(&error))?.next().is_some();
+    if has_some {
+        return Err(refused(&"has files already; name a directory that is empty or not there"));
+    }
+    std::path::absolute(directory).map(Some).map_err(|error| refused(&error))
 }
 
 /// What the time model has not been compared with, of the GPUs of a cluster.
@@ -166,6 +185,8 @@ pub(super) struct ExecPlan<'a> {
     pub(super) transport: TransportName,
     /// The clock of the program; that of the environment if absent.
     pub(super) clock: Option<&'a str>,
+    /// The directory for operations under the modeled clock.
+    pub(super) operations: Option<&'a Path>,
     pub(super) report: Option<&'a Path>,
     pub(super) command: &'a [OsString],
     /// If set, runs the command once for each of this many ranks, each on its own GPU. Only rank 0 writes to stdout.
@@ -249,6 +270,9 @@ async fn execute(arguments: &ExecPlan<'_>) -> Result<i32, Trouble> {
     set_faults(&mut environment, arguments.faults);
     if let Some(clock) = arguments.clock {
         environment.set(env::CLOCK.name, clock);
+    }
+    if let Some(directory) = arguments.operations {
+        environment.set(env::OPERATIONS.name, directory);
     }
     if let Some(words) = arguments.sanitize {
         environment.set(env::SANITIZE.name, words);

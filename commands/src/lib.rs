@@ -48,3 +48,4 @@ mod signals;
 mod suites;
 pub mod top;
 mod watch;
+pub mod what_if;

@@ -9,7 +9,7 @@ use commands::cli::{Cli, Color, Command, RunArgs};
 use commands::ending;
 use commands::{
     self, agent, bench, check, cluster, docs, doctor, env, exec, explain, fmt, init, man, modeled, new, preflight,
-    profiles, relations, replay, review, runs, schema, top,
+    profiles, relations, replay, review, runs, schema, top, what_if,
 };
 use runner::execute;
 use runner::execute::run::guard;
@@ -62,6 +62,7 @@ fn run() -> ExitCode {
         Command::Cluster(arguments) => cluster::run(arguments),
         Command::Exec(arguments) if arguments.preflight.preflight => preflight::run(arguments),
         Command::Exec(arguments) => exec::run(arguments),
+        Command::WhatIf(arguments) => what_if::run(arguments),
         Command::Agent(arguments) => agent::run(arguments) as i32,
         Command::Top(arguments) => top::run(arguments) as i32,
         Command::Bench(arguments) if arguments.model.modeled => modeled::run(arguments),

@@ -214,6 +214,8 @@ variables! {
         "Where each rank records parameters, gradients and optimizer state in a few numbers after each optimizer step, for `compared: {tensors: ...}`.", Scope::Ours;
     STEPS = "FTEST_STEPS", "a directory, set by ftest", "-",
         "Where each rank records the steps of its optimizers and the indices of their samples, for `compared: {steps: ...}` and `batch: same`.", Scope::Ours;
+    OPERATIONS = "FTEST_OPERATIONS", "a directory", "set by ftest in cases with `clock: modeled`",
+        "Where each process that ends normally leaves the operations that it submitted under the modeled clock, for [`ftest what-if`](what-if.md).", Scope::Key("the operations of a case are kept with `clock: modeled`");
     RELATION = "FTEST_RELATION", "`workers` or `bucket-size`, set by ftest", "-",
         "What a [relation](suites.md#holds_under) changes in a program that uses PyTorch: how many processes load data, or how large the buckets of DistributedDataParallel are.", Scope::Ours;
     AFTER_TORCH = "FTEST_AFTER_TORCH", "directories, set by ftest exec", "-",

@@ -11,6 +11,7 @@
 //! - [`route`] knows how many bytes each collective moves between which ranks.
 //! - [`secrecy`] derives keys and proofs from the token of a run.
 //! - [`report`] is the cluster report, [`device_report`] the report of one process.
+//! - [`operations`] has what a process submitted under the modeled clock.
 //! - [`sampling`] has the samples that ranks take.
 //! - [`step_record`] has the tensors of a training step, for relations between runs.
 //!
@@ -58,6 +59,7 @@ pub mod limit;
 pub mod machine;
 pub mod market;
 pub mod message;
+pub mod operations;
 pub mod plan;
 pub mod profile;
 pub mod real_cuda;

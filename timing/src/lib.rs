@@ -17,10 +17,13 @@
 #![warn(missing_docs)]
 
 pub mod against;
+pub mod group;
 pub mod machine;
 pub mod nccl;
 pub mod physics;
+pub mod replay;
 pub mod steps;
+pub mod streams;
 pub mod work;
 
 pub use nccl::settings::Settings;

@@ -45,6 +45,13 @@ const GROUPS: &[Group] = &[
         programs: false,
     },
     Group {
+        name: "operations-schema",
+        files: &["schema/operations.v1.json"],
+        from: "the types of protocol/src/operations.rs",
+        tests: &["-p", "model", "--test", "cluster", "operations_schema::"],
+        programs: false,
+    },
+    Group {
         name: "model-scripts",
         files: &["model/tests/scripts"],
         from: "what the cluster model answers",

@@ -15,6 +15,7 @@ mod table;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+use std::path::PathBuf;
 
 use protocol::clock;
 use protocol::plan::ClusterPlan;
@@ -64,7 +65,8 @@ fn plan(arguments: &ExecArgs) -> Result<i32, Trouble> {
         }
     }
     let ranks = Ranks::from_arguments(&arguments.alone, options, &base).map_err(Trouble::usage)?;
-    let mut session = Session { arguments, base, ranks, probes, runs: Vec::new() };
+    let operations = exec::operations(arguments)?;
+    let mut session = Session { arguments, base, ranks, probes, operations, runs: Vec::new() };
     if let Some(code) = session.ask(&targets)? {
         return Ok(code);
     }
@@ -94,6 +96,8 @@ struct Session<'a> {
     base: ClusterPlan,
     /// The ranks that are run one after the other; if `None`, the command starts them all.
     ranks: Option<Ranks>,
+    /// Where the operations of the first run are kept.
+    operations: Option<PathBuf>,
     probes: Vec<Probe>,
     runs: Vec<(Run, Observed)>,
 }
@@ -218,6 +222,7 @@ impl Session<'_> {
             plan,
             transport: self.arguments.transport,
             clock: self.arguments.clock.as_deref(),
+            operations: self.operations.as_deref().filter(|_| is_first),
             report: None,
             command: &command,
             ranks: None,

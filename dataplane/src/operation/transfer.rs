@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 
 /// Messages up to this many bytes are buffered: their sender does not wait for the receiver.
-pub(crate) const EAGER_BYTES: usize = 32 * 1024;
+pub(crate) const EAGER_BYTES: usize = protocol::operations::EAGER_BYTES as usize;
 
 /// One side of a transfer, as seen by the other side.
 #[derive(Clone, Copy, Debug)]

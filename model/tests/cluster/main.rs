@@ -8,6 +8,7 @@ mod faults;
 mod hang;
 mod harness;
 mod model_v1;
+mod operations_schema;
 mod order;
 mod paths;
 mod properties;

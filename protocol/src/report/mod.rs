@@ -28,7 +28,7 @@ macro_rules! report {
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant,)* }
 
@@ -40,6 +40,8 @@ macro_rules! words {
         }
     )*};
 }
+
+pub(crate) use {report, words};
 
 mod failure;
 mod measured;

@@ -30,6 +30,8 @@ pub struct Observation {
     pub report_file: Option<Arc<File>>,
     /// The device reports, by rank, then pid.
     pub device_reports: Vec<Value>,
+    /// The operations of its processes under the modeled clock: name and size of each file, and the file.
+    pub operations: Vec<(String, u64, Arc<File>)>,
     /// Uses of unimplemented features, from the device reports and the cluster report.
     pub gaps: Vec<Gap>,
     /// Findings of processes, if there is no cluster report that contains them.

@@ -13,9 +13,11 @@ use serde_json::Value;
 use super::keep::{self, Room, Shortened};
 use super::log::{LOCK, LOG};
 use crate::case::Case;
+use crate::execute::collect::operations;
 use crate::execute::coordinator;
 use crate::execute::run::scratch;
 use crate::host::secrets::Secrets;
+use crate::observation::Observation;
 use crate::record::event::{Attempt, Stream};
 use crate::verdict::conclusion::Outcome;
 
@@ -68,9 +70,34 @@ impl ArtifactStore {
             self.keep_report(file, &target.join(&report))?;
             attempt.cluster_report = Some(relative.join(&report));
         }
+        self.keep_operations(observation, &target, attempt)?;
         if !observation.device_reports.is_empty() {
             self.write(&target.join(DEVICES), &Value::Array(observation.device_reports.clone()))?;
             attempt.device_reports = Some(relative.join(DEVICES));
+        }
+        Ok(())
+    }
+
+    /// Keeps the operations of an attempt, if they are not there with its other files.
+    fn keep_operations(&self, observation: &Observation, target: &Path, attempt: &mut Attempt) -> io::Result<()> {
+        let directory = target.join(operations::DIRECTORY);
+        if observation.operations.is_empty() || directory.exists() {
+            return Ok(());
+        }
+        fs::create_dir(&directory)?;
+        let sizes = observation.operations.iter().map(|(name, bytes, _)| (*bytes, PathBuf::from(name)));
+        let shortened = self.room.take(&sizes.collect::<Vec<_>>());
+        for (name, _, file) in &observation.operations {
+            if shortened.gone.iter().all(|(gone, _)| gone != Path::new(name)) {
+                self.keep_report(file, &directory.join(name))?;
+            }
+        }
+        let gone = named_largest(&shortened.gone);
+        if !gone.is_empty() {
+            let (gone, all, variable) = (gone.join(", "), self.room.whole(), KEEP_SIZE.name);
+            attempt
+                .notes
+                .push(format!("not kept: {gone}: the kept runs may have {all} bytes (--keep-size, {variable})"));
         }
         Ok(())
     }

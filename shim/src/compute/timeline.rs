@@ -9,7 +9,7 @@ use super::products::{self, Flops, Products};
 use super::value::Value;
 use super::{current, object};
 use crate::device::work::stream::Stream;
-use crate::device::work::timeline::{self, Element, Kind as WorkKind, Place, Running, Work};
+use crate::device::work::timeline::{self, Element, Kind as WorkKind, Place, Running, Work, product_kernel};
 
 /// An operator under way that somebody asks about.
 pub(super) struct Timed {
@@ -98,7 +98,7 @@ fn describe(
     let first = tensors.iter().find(|(tensor, _)| is_on_gpu(*tensor));
     let element = first.and_then(|(tensor, _)| element(tensor.data_type()));
     let name = match (products::is_gemm(base), element) {
-        (true, Some(element)) => element.gemm().to_owned(),
+        (true, Some(element)) => product_kernel(element).to_owned(),
         _ => {
             let named = first.map_or(String::new(), |(tensor, _)| format!("<{}>", type_name(tensor.data_type())));
             format!("at::native::{base}{named}")

@@ -26,8 +26,10 @@ use crate::call_site;
 use crate::device::graph::capture::{self, Capture};
 use crate::device::graph::structure::{Operation as Recordable, Work};
 use crate::device::work::stream::{self, Stream};
+use crate::device::work::timeline::Submitted;
 use crate::device::work::{clock, running, timeline};
 use crate::process::delay::{self, Moment};
+use crate::report::operations;
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::known::{self, Origin};
 use crate::sanitizer::races::{self, Access, Lane};
@@ -388,6 +390,12 @@ impl Launch {
             })
             .flatten();
         let submitted = kernel::submit(streams.first().map(|stream| &**stream), &communicator, &ranks, &calls);
+        if let Some(number) = submitted.as_ref().and_then(Submitted::logged) {
+            estimate::place_operations();
+            let members = || ranks.members().iter().map(|member| member.global_rank).collect();
+            let parts = calls.iter().map(estimate::part).collect();
+            operations::in_group(number, (ranks.id(), ranks.rank()), members, parts);
+        }
         let ticket = ranks.ticket();
         communicator.begin();
         let task = {
@@ -529,6 +537,7 @@ fn is_barrier(call: &Call, rank: u32, size: u32) -> bool {
 /// Runs `task` in `first` once all streams have arrived here, and holds the others until it is done.
 fn meet(first: &Arc<Stream>, others: &[Arc<Stream>], task: impl FnOnce() + Send + 'static) {
     for other in others {
+        stream::log_after(first, other);
         // Not only its own tail: it may be ordered after streams that `first` is not.
         for point in other.pending() {
             stream::hold_up(first, point);
@@ -536,6 +545,6 @@ fn meet(first: &Arc<Stream>, others: &[Arc<Stream>], task: impl FnOnce() + Send 
     }
     stream::enqueue(first, Box::new(task));
     for other in others {
-        stream::hold_up(other, first.tail());
+        stream::follow(other, first);
     }
 }

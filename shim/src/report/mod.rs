@@ -5,6 +5,7 @@ pub(crate) mod finding;
 pub(crate) mod gaps;
 pub(crate) mod journal;
 pub(crate) mod left;
+pub(crate) mod operations;
 pub(crate) mod operators;
 pub(crate) mod time;
 pub(crate) mod unknown_reads;

@@ -11,10 +11,11 @@ use protocol::device_report::{
     Tally,
 };
 
+use protocol::operations::LoggedDevice;
 use timing::work::Gpu;
 
 use super::counters::{self, Counters};
-use super::{finding, gaps, left, operators, time, unknown_reads};
+use super::{finding, gaps, left, operations, operators, time, unknown_reads};
 use crate::process::{at_exit, rank};
 use crate::settings::visible::{self, Visible};
 use crate::settings::{self, GapPolicy, Settings};
@@ -53,6 +54,7 @@ fn write(status: i32) {
             eprintln!("fakegpu: {sentence}");
         }
     }
+    operations::write(settings, logged_devices(settings));
     if matches!(settings.gap_policy, GapPolicy::Warn | GapPolicy::Stop) {
         gaps::print_totals();
         let findings = if settings.journal.is_none() { finding::count() } else { 0 };
@@ -148,6 +150,14 @@ fn make(settings: &Settings) -> DeviceReport {
         backing_gpus: Vec::new(),
         measured: measured(),
     }
+}
+
+fn logged_devices(settings: &Settings) -> Vec<LoggedDevice> {
+    let device = |visible: &Visible| LoggedDevice {
+        profile: visible.gpu.profile.id.clone(),
+        nvlink_gbytes: settings.nvlink_gbytes(visible.gpu),
+    };
+    visible::gpus().iter().map(device).collect()
 }
 
 fn entry(ordinal: usize, (visible, counters): (&Visible, &Counters)) -> DeviceEntry {

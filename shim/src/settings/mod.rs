@@ -167,6 +167,8 @@ pub(crate) struct Settings {
     pub(crate) tensors: Option<String>,
     /// The directory for optimizer steps and their samples.
     pub(crate) steps: Option<String>,
+    /// The directory for the operations under the modeled clock.
+    pub(crate) operations: Option<String>,
     /// Where the ranks of a job that are run one after the other record what they send.
     pub(crate) sent: Option<Sent>,
     /// Print a summary at exit.
@@ -192,6 +194,12 @@ impl Settings {
             }
             _ => nvlink.links,
         }
+    }
+
+    /// NVLink of a GPU in one direction, GB/s as its data sheet counts.
+    pub(crate) fn nvlink_gbytes(&self, gpu: &Gpu) -> f64 {
+        let each = gpu.profile.nvlink.as_ref().map_or(0.0, |nvlink| nvlink.gigabytes_per_second_per_link);
+        f64::from(self.links(gpu)) * each
     }
 }
 
@@ -328,6 +336,7 @@ fn read(lookup: Lookup<'_>) -> Result<Settings, BadValue> {
         },
         tensors: given(&names::TENSORS),
         steps: given(&names::STEPS),
+        operations: given(&names::OPERATIONS),
         sent: given(&names::SENT)
             .map(|directory| Ok(Sent { directory: directory.into(), one_of: one_of(given(&names::AS_RANK))? }))
             .transpose()?,

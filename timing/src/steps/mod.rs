@@ -4,6 +4,7 @@
 mod exposed;
 mod intervals;
 mod path;
+mod recorder;
 mod summary;
 
 use protocol::report::{StepMark, StepTime};
@@ -12,6 +13,7 @@ pub use exposed::exposed;
 use intervals::Coverage;
 pub use intervals::{Interval, Intervals, only};
 pub use path::{LOST, Piece, critical_path};
+pub use recorder::{Part, Ran, Recorder, is_sampled};
 pub use summary::{device_steps, run_time};
 
 /// The most segments of a critical path, and the most exposed collectives, that are told.

@@ -10,6 +10,7 @@
 //! ```
 
 mod copy;
+mod cost;
 mod gpu;
 pub mod host;
 mod load;
@@ -17,6 +18,7 @@ mod product;
 mod sharing;
 
 pub use copy::{Path, copy_us};
+pub use cost::{Cost, is_for_tensor_cores};
 pub use gpu::{Gpu, Number};
 pub use load::Load;
 pub use product::{Product, product, product_us};
@@ -68,3 +70,8 @@ pub fn attention_share(gpu: &Gpu, sequence: u64, head: u64, is_backward: bool) -
 /// The share of the peak that a convolution of cuDNN reaches. Assumed, from 2470 images/s of ResNet-50 with mixed precision on an A100
 /// (NVIDIA's DeepLearningExamples) are 2470 x 24.6 GFLOP = 61 TFLOP/s over the whole step, which computes about half of its time.
 pub const CONVOLUTION_SHARE: f64 = 0.40;
+
+/// Microseconds in nanoseconds, rounded.
+pub fn nanoseconds(us: f64) -> u64 {
+    (us * 1e3).round() as u64
+}

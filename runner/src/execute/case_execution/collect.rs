@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{CaseExecution, Ended};
 use crate::check::need::Need;
 use crate::execute::collect::journal::Journal;
-use crate::execute::collect::{faults, gaps, loader, reports, shared_memory, time};
+use crate::execute::collect::{faults, gaps, loader, operations, reports, shared_memory, time};
 use crate::execute::network::Network;
 use crate::execute::run::clock::Instant;
 use crate::execute::{coordinator, warm};
@@ -88,6 +88,7 @@ impl CaseExecution<'_> {
             self.observation.report_file = Some(Arc::new(file));
         }
         self.observation.device_reports = devices.unwrap_or_default();
+        self.observation.operations = operations::files(&self.scratch);
         self.observation.refused = reports::refusals(&self.scratch);
         self.note_surroundings();
         self.observation.gaps =

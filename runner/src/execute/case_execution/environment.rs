@@ -9,7 +9,7 @@ use crate::case::Case;
 use crate::case::python::PythonNeed;
 use crate::case::variables::SHARED_PATHS;
 use crate::check::{steps, tensors};
-use crate::execute::collect::reports;
+use crate::execute::collect::{operations, reports};
 use crate::execute::launch::builder::{EnvironmentBuilder, EnvironmentError};
 use crate::execute::launch::environment::{Endpoint, Environment, SCRATCH, changed};
 use crate::execute::machines;
@@ -57,6 +57,7 @@ impl CaseExecution<'_> {
         }
         if case.is_clock_modeled {
             environment.set(protocol::env::CLOCK.name, protocol::clock::MODELED);
+            environment.set(protocol::env::OPERATIONS.name, operations::directory(&self.scratch));
         } else if case.has_other_clock {
             environment.set(protocol::env::CLOCK.name, protocol::clock::FAST);
         }

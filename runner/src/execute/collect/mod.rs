@@ -5,6 +5,7 @@ pub mod gaps;
 pub mod journal;
 mod lean_report;
 pub(super) mod loader;
+pub mod operations;
 pub mod reports;
 pub mod shared_memory;
 pub mod time;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use abi::argument::Out;
 use abi::cuda::{CudaError, CudaResult};
+use protocol::operations::Act;
 
 use crate::boundary::calls::{self, Wait, WaitKind};
 use crate::boundary::guard;
@@ -63,7 +64,9 @@ pub(crate) fn query(handle: usize) -> CudaResult {
     context::enter()?;
     let stream = stream::resolve(handle)?;
     capture::host_waits(&stream)?;
-    if !stream.is_idle() || !clock::sees(|| stream.times().ends_in_order_ns()) {
+    if !stream.is_idle()
+        || !clock::sees(|log| Act::SawStream(log.stream(stream.times().key())), || stream.times().ends_in_order_ns())
+    {
         return Err(CudaError::NOT_READY);
     }
     races::host_waited_for(stream.lane());
@@ -210,7 +213,7 @@ pub(crate) fn event_query(handle: usize) -> CudaResult {
     let event = event::resolve(handle)?;
     capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
-    if !event.is_reached() || !clock::sees(|| event.moment_ns()) {
+    if !event.is_reached() || !clock::sees(|_| Act::SawEvent(event.latest().1), || event.moment_ns()) {
         return Err(CudaError::NOT_READY);
     }
     races::host_waited(&event.knowledge());
@@ -225,7 +228,7 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
     let latest = || Some(event.latest());
     calls::waits(|| Wait { kind: WaitKind::Event, device: event.device(), context: 0, stream: None, event: latest() });
     event.synchronize();
-    clock::host_waits(|| event.moment_ns());
+    clock::host_waits(|_| Act::Event(event.latest().1), || event.moment_ns());
     races::host_waited(&event.knowledge());
     delay::wait(Moment::Wake);
     Ok(())

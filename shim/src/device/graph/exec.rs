@@ -281,7 +281,7 @@ impl Exec {
 /// From now on, work of `stream` comes after everything submitted to `other`.
 fn follow(stream: &Arc<Stream>, other: &Arc<Stream>) {
     races::wait(stream.lane(), &races::point(other.lane()));
-    stream::hold_up(stream, other.tail());
+    stream::follow(stream, other);
 }
 
 fn update(own: &Graph, new: &Graph) -> Result<(), Difference> {

@@ -7,9 +7,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dataplane::lock::Mutex;
+use protocol::operations::Act;
 use timing::work::host;
+pub(crate) use timing::work::nanoseconds;
 
 use crate::process::{program_clock, time_module};
+use crate::report::operations::{self, Log};
 use crate::report::time;
 use crate::settings::{self, Clock};
 
@@ -66,6 +69,7 @@ pub(crate) fn program_ns(id: libc::clockid_t) -> u64 {
     static STARTS: [OnceLock<u64>; 2] = [const { OnceLock::new() }; 2];
     let start = STARTS[usize::from(id != libc::CLOCK_REALTIME)]
         .get_or_init(|| real_ns(id).saturating_sub(HOST.load(Ordering::Acquire)).next_multiple_of(SECOND));
+    operations::spent(READ_NS);
     start + HOST.fetch_add(READ_NS, Ordering::AcqRel)
 }
 
@@ -87,6 +91,7 @@ fn real_ns(id: libc::clockid_t) -> u64 {
 
 /// The program has slept for so long.
 pub(crate) fn slept(ns: u64) {
+    operations::spent(ns);
     HOST.fetch_add(ns, Ordering::AcqRel);
 }
 
@@ -94,12 +99,14 @@ pub(crate) fn slept(ns: u64) {
 pub(crate) fn spend(us: f64) -> u64 {
     TAKES_PART.set(true);
     let ns = nanoseconds(us);
+    operations::spent(ns);
     HOST.fetch_add(ns, Ordering::AcqRel) + ns
 }
 
 /// The program waits for what ends at a moment.
-pub(crate) fn host_waits(ends_ns: impl FnOnce() -> u64) {
+pub(crate) fn host_waits(act: impl FnOnce(&mut Log) -> Act, ends_ns: impl FnOnce() -> u64) {
     if is_modeled() {
+        operations::act(act);
         let ends_ns = ends_ns();
         let came_ns = HOST.fetch_max(ends_ns, Ordering::AcqRel);
         if came_ns < ends_ns {
@@ -111,21 +118,20 @@ pub(crate) fn host_waits(ends_ns: impl FnOnce() -> u64) {
 
 /// Whether the program, which asks without waiting, sees what ends at a moment as done. Who asks again and again, and does nothing
 /// else, spends time, and so gets there; a single question is free, because what it finds may depend on this machine.
-pub(crate) fn sees(ends_ns: impl FnOnce() -> u64) -> bool {
+pub(crate) fn sees(act: impl FnOnce(&mut Log) -> Act, ends_ns: impl FnOnce() -> u64) -> bool {
     if !is_modeled() || !TAKES_PART.get() {
         return true;
     }
     let (ends_ns, now_ns) = (ends_ns(), host_ns());
+    let mut asked = ASKED.lock();
     if ends_ns <= now_ns {
+        // Who asked for it and did nothing else has waited.
+        if *asked == (ends_ns, now_ns) && ends_ns > 0 {
+            operations::act(act);
+        }
         return true;
     }
-    let mut asked = ASKED.lock();
     let now_ns = if *asked == (ends_ns, now_ns) { spend(host::QUERY_US) } else { now_ns };
     *asked = (ends_ns, now_ns);
     false
-}
-
-/// Microseconds in nanoseconds, rounded.
-pub(crate) fn nanoseconds(us: f64) -> u64 {
-    (us * 1e3).round() as u64
 }

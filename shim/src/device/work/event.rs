@@ -9,6 +9,7 @@ use abi::handle::Handles;
 use abi::library::Library;
 use dataplane::lock::Mutex;
 
+use protocol::operations::Act;
 use timing::work::host;
 
 use super::captured::Captured;
@@ -19,7 +20,7 @@ use super::unrecorded::Waits;
 use crate::boundary::gap;
 use crate::device::{Device, all};
 use crate::process::at_exit::at_exit;
-use crate::report::left;
+use crate::report::{left, operations};
 use crate::sanitizer::races::{self, Clock};
 use crate::settings::{self, EventClock};
 
@@ -158,6 +159,7 @@ impl Event {
             (state.recorded, Arc::clone(&state.moment))
         };
         let recorded_ns = if clock::is_modeled() { clock::spend(host::EVENT_US) } else { 0 };
+        operations::act(|log| Act::Record(log.stream(stream.times().key()), latest));
         let (event, reached) = (Arc::clone(self), Arc::clone(stream));
         let submitted = timeline::submit(stream, || Work::event(self.id, latest));
         stream.run(move || {
@@ -263,7 +265,11 @@ impl Event {
         }
         if clock::is_modeled() {
             clock::spend(host::EVENT_US);
-            let moment = Arc::clone(&self.lock().moment);
+            let (moment, record) = {
+                let state = self.lock();
+                (Arc::clone(&state.moment), state.latest)
+            };
+            operations::act(|log| Act::Wait(log.stream(stream.times().key()), record));
             stream::hold_until(stream, moment);
         }
     }

@@ -17,7 +17,7 @@ use crate::device::graph::submit::submit;
 use crate::device::memory::address::{self, Known};
 use crate::device::work::running;
 use crate::device::work::stream::{self, Stream};
-use crate::device::work::timeline::{self, Element as Arithmetic, Form, Work};
+use crate::device::work::timeline::{self, Element as Arithmetic, Form, Work, product_kernel};
 use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
@@ -204,7 +204,7 @@ impl Job {
         });
         // A multiply-add of complex numbers is four.
         let flops = operations.saturating_mul(if element.is_complex() { 8 } else { 2 });
-        let name = arithmetic.filter(|_| !element.is_complex()).map_or(self.name, Arithmetic::gemm);
+        let name = arithmetic.filter(|_| !element.is_complex()).map_or(self.name, product_kernel);
         let batch = self.batch as u64;
         let form = self.extents.map(|[m, n, k]| Form::Product { batch, m: m as u64, n: n as u64, k: k as u64 });
         self.work = Work { element: arithmetic, flops, form: form.unwrap_or_default(), ..Work::library(name) };

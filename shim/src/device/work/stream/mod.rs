@@ -5,13 +5,12 @@
 
 pub(crate) mod attribute;
 mod defaults;
-mod sharing;
 mod times;
 mod worker;
 
 pub(crate) use defaults::{default_of, legacy, per_thread, per_thread_default};
-pub(crate) use sharing::Reached;
-pub(crate) use times::{Times, hold_until};
+pub(crate) use times::{Times, follow, hold_until, log_after};
+pub(crate) use timing::streams::Reached;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +22,7 @@ use abi::cuda::{CudaError, CudaResult};
 use abi::handle::Handles;
 use dataplane::lock::{Condvar, Mutex};
 use dataplane::threads;
+use timing::streams::Sharing;
 
 use super::clock;
 use crate::device::{Device, all, current, state::context};
@@ -127,7 +127,7 @@ struct Streams {
     /// When all work of the device ends on the modeled clock, ns, and that of its blocking streams.
     ends_ns: AtomicU64,
     blocking_ends_ns: AtomicU64,
-    sharing: Mutex<sharing::Sharing<Times>>,
+    sharing: Mutex<Sharing<Times>>,
     /// Number of unfinished tasks in the queues of all its streams.
     unfinished: AtomicUsize,
     legacy: OnceLock<Arc<Stream>>,
@@ -258,7 +258,7 @@ impl Stream {
 
     /// The program has waited for everything in it.
     pub(crate) fn host_waited(&self) {
-        clock::host_waits(|| self.times.ends_in_order_ns());
+        self.times.host_waited();
     }
 
     /// Everything issued to it so far.
@@ -578,7 +578,7 @@ pub(crate) fn synchronize_device(device: &Device) {
             stream.tail().wait();
         }
     }
-    clock::host_waits(|| times::settle(device.ordinal));
+    times::host_waited(device.ordinal);
     device.synchronized();
 }
 

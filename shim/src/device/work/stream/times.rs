@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
+use protocol::operations::{Act, StreamOrder};
+use timing::streams::{Loss, Reached};
 use timing::work::{Demand, Gpu, Load};
 
-use super::sharing::{Loss, Reached};
-use super::{Item, Kind, Stream, streams};
+use super::{Item, Kind, Stream, hold_up, streams};
 use crate::device::work::clock;
+use crate::report::operations::{self, StreamKey};
 use crate::report::time;
 
 /// A stream on the modeled clock.
@@ -24,6 +26,16 @@ pub(crate) struct Times {
 }
 
 impl Times {
+    /// The stream in the log of operations.
+    pub(crate) fn key(&self) -> StreamKey {
+        let order = match self.kind {
+            Kind::Legacy => StreamOrder::Legacy,
+            Kind::Blocking => StreamOrder::Blocking,
+            Kind::NonBlocking => StreamOrder::NonBlocking,
+        };
+        (self.id, self.device, order)
+    }
+
     /// When all work that it did so far ends, ns.
     pub(super) fn ends_ns(&self) -> u64 {
         self.ends_ns.load(Ordering::Acquire)
@@ -66,6 +78,11 @@ impl Times {
         streams(self.device).sharing.lock().moment(self.id, ns)
     }
 
+    /// The host has waited for everything in it.
+    pub(super) fn host_waited(&self) {
+        clock::host_waits(|log| Act::Stream(log.stream(self.key())), || self.ends_in_order_ns());
+    }
+
     /// What follows begins no earlier than a place in another stream.
     pub(super) fn follow(&self, moment: &Reached) {
         if !clock::is_modeled() {
@@ -106,8 +123,24 @@ pub(crate) fn hold_until(stream: &Arc<Stream>, moment: Arc<OnceLock<Reached>>) {
     }
 }
 
+/// Makes later work of `stream` wait for everything that was submitted to `other` so far.
+pub(crate) fn follow(stream: &Arc<Stream>, other: &Arc<Stream>) {
+    log_after(stream, other);
+    hold_up(stream, other.tail());
+}
+
+/// Says so in the log of operations alone.
+pub(crate) fn log_after(stream: &Stream, other: &Stream) {
+    operations::act(|log| Act::After(log.stream(stream.times.key()), log.stream(other.times.key())));
+}
+
+/// The host has waited for all streams of a device.
+pub(super) fn host_waited(device: u32) {
+    clock::host_waits(|_| Act::Device(device), || settle(device));
+}
+
 /// The host waits for all streams of a device: what each lost beside the others is known. Returns when all ends, ns.
-pub(super) fn settle(device: u32) -> u64 {
+fn settle(device: u32) -> u64 {
     let streams = streams(device);
     let losses = streams.sharing.lock().settle();
     losses.into_iter().for_each(|(times, loss)| times.lose(loss));

@@ -16,9 +16,10 @@ use crate::boundary::calls::{self, Origin};
 
 pub(crate) use crate::boundary::calls::Node;
 
-pub(crate) use cost::{Cost, of_collective};
+pub(crate) use cost::of_collective;
 pub(crate) use modeled::{Modeled, Within};
-pub(crate) use work::{Element, Form, Grid, Kind, Part, Place, Work};
+pub(crate) use timing::work::Cost;
+pub(crate) use work::{Element, Form, Grid, Kind, Part, Place, Work, product_kernel};
 
 /// Work that was submitted to a stream and has not begun.
 #[derive(Clone, Debug)]
@@ -54,6 +55,13 @@ pub(crate) struct Done {
     pub(crate) end_ns: u64,
     /// The same on the modeled clock, if that tells the time.
     pub(crate) modeled: Option<Modeled>,
+}
+
+impl Submitted {
+    /// Its number in the log of operations.
+    pub(crate) fn logged(&self) -> Option<usize> {
+        self.modeled.as_ref()?.logged
+    }
 }
 
 /// Who may subscribe.

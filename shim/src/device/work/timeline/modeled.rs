@@ -5,16 +5,17 @@ use std::cell::Cell;
 use dataplane::site;
 use protocol::ids::SiteId;
 use protocol::report::PathKind;
-use timing::work::{self as model, Demand, host};
+use timing::streams::Start;
+use timing::work::{Cost, is_for_tensor_cores};
 
 use super::Done;
-use super::cost::{self, Cost};
+use super::cost;
 use super::work::{Kind, Work};
 use crate::boundary::calls::Origin;
 use crate::call_site;
 use crate::device::work::clock;
 use crate::device::work::stream::{Stream, Times};
-use crate::report::time;
+use crate::report::{operations, time};
 
 /// When a piece of work ran on the modeled clock, ns from the start of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub(super) struct Submitted {
     marked: usize,
     /// The line of the program, of work that is looked at closely.
     site: Option<SiteId>,
+    /// Its number in the log of operations.
+    pub(super) logged: Option<usize>,
 }
 
 /// Work that has begun.
@@ -54,12 +57,11 @@ pub(super) struct Running {
     marked: usize,
     site: Option<SiteId>,
     at_ns: u64,
-    after_ns: u64,
     lost_ns: u64,
-    gap_ns: u64,
-    could_ns: u64,
-    ready_ns: u64,
+    is_node: bool,
+    start: Start,
     begin_ns: u64,
+    logged: Option<usize>,
     /// What it costs, if that was said.
     cost: Option<Cost>,
 }
@@ -98,28 +100,26 @@ pub(super) fn submit(stream: &Stream, work: &Work, origin: &Origin) -> Option<Su
     let at_ns = clock::spend(cost::host_us(work, is_node));
     let marked = time::marked();
     let site = time::is_sampled(marked).then(call_site::of_python).flatten();
-    Some(Submitted { times: stream.times().clone(), at_ns, is_node, marked, site })
+    let logged = operations::submit(stream.times().key(), site);
+    Some(Submitted { times: stream.times().clone(), at_ns, is_node, marked, site, logged })
 }
 
 impl Submitted {
     /// The device begins it as soon as it can. Everything before it in its stream is done.
     pub(super) fn begin(self) -> Running {
-        let gap_us = if self.is_node { model::GRAPH_GAP_US } else { model::GAP_US };
-        let Self { times, at_ns, marked, site, .. } = self;
+        let Self { times, at_ns, marked, site, is_node, logged } = self;
         let after_ns = times.ends_in_order_ns();
         let lost_ns = times.lost_ns(after_ns);
-        let gap_ns = clock::nanoseconds(gap_us);
-        let could_ns = if after_ns == 0 { 0 } else { after_ns + gap_ns };
-        let ready_ns = could_ns.max(at_ns + clock::nanoseconds(host::SUBMISSION_US));
-        let begin_ns = ready_ns;
-        Running { times, marked, site, at_ns, after_ns, lost_ns, gap_ns, could_ns, ready_ns, begin_ns, cost: None }
+        let start = Start::new(after_ns, at_ns, is_node);
+        let begin_ns = start.ready_ns;
+        Running { times, marked, site, at_ns, lost_ns, is_node, start, begin_ns, logged, cost: None }
     }
 }
 
 impl Running {
     /// When this rank is ready for it.
     pub(super) fn ready_ns(&self) -> u64 {
-        self.ready_ns
+        self.start.ready_ns
     }
 
     /// It began when the last of its ranks was ready, and costs that.
@@ -130,19 +130,28 @@ impl Running {
 
     /// It is over.
     pub(super) fn end(self, device: u32, work: &Work) -> Modeled {
-        let Cost { mut us, demand, is_known } = self.cost.unwrap_or_else(|| cost::on_device(device, work));
-        if cost::is_for_tensor_cores(work) {
-            us = self.times.stretched_us(cost::gpu(device), self.begin_ns, us);
+        let shape = work.shape(self.is_node);
+        let mut cost = self.cost.unwrap_or_else(|| cost::on_device(device, &shape));
+        if is_for_tensor_cores(&shape) {
+            cost.us = self.times.stretched_us(cost::gpu(device), self.begin_ns, cost.us);
         }
-        let Self { times, marked, site, at_ns, after_ns, lost_ns, gap_ns, could_ns, ready_ns, begin_ns, .. } = self;
-        let end_ns = begin_ns + clock::nanoseconds(us);
-        if demand.is_collective && ready_ns < begin_ns {
-            // Its blocks have their SMs while they wait for other ranks.
-            let waiting = Demand { sms: demand.sms, is_collective: true, ..Demand::default() };
-            times.ran((ready_ns, begin_ns), gap_ns, marked, waiting);
+        let Self { times, marked, site, at_ns, lost_ns, start, begin_ns, logged, .. } = self;
+        let (end_ns, pieces) = start.pieces(begin_ns, &cost);
+        pieces.for_each(|(interval, demand)| times.ran(interval, start.gap_ns, marked, demand));
+        logged.into_iter().for_each(|number| operations::ended(number, &work.name, shape));
+        let Start { after_ns, could_ns, ready_ns, .. } = start;
+        Modeled {
+            begin_ns,
+            end_ns,
+            could_ns,
+            ready_ns,
+            marked,
+            site,
+            at_ns,
+            after_ns,
+            lost_ns,
+            is_known: cost.is_known,
         }
-        times.ran((begin_ns, end_ns), gap_ns, marked, demand);
-        Modeled { begin_ns, end_ns, could_ns, ready_ns, marked, site, at_ns, after_ns, lost_ns, is_known }
     }
 }
 
@@ -156,8 +165,8 @@ pub(super) fn add(done: &Done) {
     };
     let unknown = (!modeled.is_known).then_some(&*done.work.name);
     let Modeled { begin_ns, end_ns, could_ns, ready_ns, marked, .. } = modeled;
-    let piece = time::Piece { device: done.device, part, marked, could_ns, ready_ns, begin_ns, end_ns };
-    time::add(piece, unknown, || time::Detail {
+    let ran = time::Ran { device: done.device, part, marked, could_ns, ready_ns, begin_ns, end_ns };
+    time::add(ran, unknown, || time::Detail {
         name: done.work.name.to_string(),
         kind: match done.work.kind {
             Kind::Collective { .. } => PathKind::Collective,

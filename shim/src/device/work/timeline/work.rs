@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use protocol::datatype::{Datatype, Operation};
+pub(crate) use protocol::operations::{Element, Form, Place};
+use protocol::operations::{LoggedWork, WorkKind};
 use protocol::route;
 
 /// A piece of work.
@@ -18,32 +20,6 @@ pub(crate) struct Work {
     pub(crate) form: Form,
     /// Bytes read and written; 0 for kernels of the program, whose accesses are not known.
     pub(crate) bytes: u64,
-}
-
-/// What decides how long a kernel takes, besides bytes and operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Nothing that is known.
-    #[default]
-    Other,
-    /// Products of `m` x `k` and `k` x `n`.
-    Product {
-        batch: u64,
-        m: u64,
-        n: u64,
-        k: u64,
-    },
-    /// Attention over so many keys, with heads of this width.
-    Attention {
-        sequence: u64,
-        head: u64,
-        is_backward: bool,
-    },
-    Convolution,
-    /// Instructions that the busiest scheduler of the GPU issues.
-    Instructions {
-        per_scheduler: u64,
-    },
 }
 
 /// The kinds of work.
@@ -92,52 +68,16 @@ impl Part {
     }
 }
 
-/// Where memory is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Host memory that CUDA does not know.
-    Pageable,
-    /// Host memory that CUDA allocated or registered.
-    Pinned,
-    /// Memory of the device with this ordinal.
-    Device(u32),
-}
-
-impl Place {
-    /// The device that has it.
-    pub(crate) fn device(self) -> Option<u32> {
-        match self {
-            Self::Device(device) => Some(device),
-            Self::Pageable | Self::Pinned => None,
-        }
-    }
-}
-
-/// Types that decide the speed of arithmetic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Element {
-    Fp64,
-    Fp32,
-    Tf32,
-    Fp16,
-    Bf16,
-    Fp8,
-    Int8,
-}
-
-impl Element {
-    /// The kernel of a matrix product of this type, without the form of its tiles: which one a GPU's library chooses is not known
-    /// here.
-    pub(crate) fn gemm(self) -> &'static str {
-        match self {
-            Self::Fp64 => "dgemm",
-            Self::Fp32 => "sgemm",
-            Self::Tf32 => "gemm_f32f32_tf32f32_f32",
-            Self::Fp16 => "gemm_f16f16_f16f32_f32",
-            Self::Bf16 => "gemm_bf16bf16_bf16f32_f32",
-            Self::Fp8 => "gemm_f8f8_f32_f32",
-            Self::Int8 => "gemm_s8s8_s32_s32",
-        }
+/// The kernel of a matrix product of this type, without the form of its tiles: which one a GPU's library chooses is not known here.
+pub(crate) fn product_kernel(element: Element) -> &'static str {
+    match element {
+        Element::Fp64 => "dgemm",
+        Element::Fp32 => "sgemm",
+        Element::Tf32 => "gemm_f32f32_tf32f32_f32",
+        Element::Fp16 => "gemm_f16f16_f16f32_f32",
+        Element::Bf16 => "gemm_bf16bf16_bf16f32_f32",
+        Element::Fp8 => "gemm_f8f8_f32_f32",
+        Element::Int8 => "gemm_s8s8_s32_s32",
     }
 }
 
@@ -181,6 +121,20 @@ impl Work {
     /// An event is reached.
     pub(crate) fn event(event: u32, record: u64) -> Self {
         Self { kind: Kind::Event { event, record }, ..Self::library("event") }
+    }
+
+    /// What decides how long it takes, without its name.
+    pub(super) fn shape(&self, is_node: bool) -> LoggedWork {
+        let kind = match &self.kind {
+            Kind::Kernel(grid) => WorkKind::Kernel(grid.grid.iter().map(|extent| u64::from(*extent)).product()),
+            Kind::Operator { .. } | Kind::Library => WorkKind::Operator,
+            Kind::Copy { from, to, bytes } => WorkKind::Copy(*from, *to, *bytes),
+            Kind::Fill { .. } => WorkKind::Fill,
+            Kind::Collective { .. } => WorkKind::Collective,
+            Kind::Event { .. } | Kind::HostFunction => WorkKind::HostFunction,
+        };
+        let Self { element, flops, form, bytes, .. } = *self;
+        LoggedWork { name: 0, kind, element, flops, form, bytes, is_node }
     }
 
     /// A function of the program.

@@ -5,21 +5,53 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use timing::work::{Demand, Piece, delay_ns};
+use crate::work::{Cost, Demand, GAP_US, GRAPH_GAP_US, Piece, delay_ns, host, nanoseconds};
 
 /// Pieces of one stream that are compared with those of another at a time: the last ones.
 const COMPARED: usize = 1 << 16;
 /// Pieces that a stream keeps. Far more than are compared: who compares may come late.
 const KEPT: usize = 1 << 20;
 
+/// When a piece of work can begin. All times in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// When what is before it had ended; 0 for nothing.
+    pub after_ns: u64,
+    /// From there to when the stream could begin it.
+    pub gap_ns: u64,
+    /// When its stream could have begun it.
+    pub could_ns: u64,
+    /// When the host had submitted it as well.
+    pub ready_ns: u64,
+}
+
+impl Start {
+    /// Of work that the host had submitted at `at_ns`, when everything before it in its stream is done.
+    pub fn new(after_ns: u64, at_ns: u64, is_node: bool) -> Self {
+        let gap_ns = nanoseconds(if is_node { GRAPH_GAP_US } else { GAP_US });
+        let could_ns = if after_ns == 0 { 0 } else { after_ns + gap_ns };
+        Self { after_ns, gap_ns, could_ns, ready_ns: could_ns.max(at_ns + nanoseconds(host::SUBMISSION_US)) }
+    }
+
+    /// What work that begins at `begin_ns` is to its stream: when it ends, and from when to when it takes what.
+    pub fn pieces(&self, begin_ns: u64, cost: &Cost) -> (u64, impl Iterator<Item = ((u64, u64), Demand)> + use<>) {
+        let (ready_ns, demand, end_ns) = (self.ready_ns, cost.demand, begin_ns + nanoseconds(cost.us));
+        // Its blocks have their SMs while they wait for other ranks.
+        let waits = demand.is_collective && ready_ns < begin_ns;
+        let waiting = Demand { sms: demand.sms, is_collective: true, ..Demand::default() };
+        let waiting = waits.then_some(((ready_ns, begin_ns), waiting));
+        (end_ns, waiting.into_iter().chain([((begin_ns, end_ns), demand)]))
+    }
+}
+
 /// By stream: how many of its pieces have ended.
 type Known = BTreeMap<u64, u64>;
 
 /// A place in a stream on the modeled clock.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reached {
+pub struct Reached {
     /// When, ns.
-    pub(crate) ns: u64,
+    pub ns: u64,
     /// Of that, since the last work before it ended: it would have taken so much longer beside other work, ns.
     lost_ns: u64,
     stream: u64,
@@ -65,20 +97,20 @@ impl<T> Log<T> {
 
 /// What a stream lost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loss {
+pub struct Loss {
     /// When its last work would have ended, ns.
-    pub(super) begin_ns: u64,
+    pub begin_ns: u64,
     /// When it ends.
-    pub(super) end_ns: u64,
+    pub end_ns: u64,
     /// Whether that is a collective.
-    pub(super) is_collective: bool,
+    pub is_collective: bool,
     /// How many marks of steps there were when the host submitted it.
-    pub(super) marked: usize,
+    pub marked: usize,
 }
 
 /// The streams of a device that did something, by their numbers.
 #[derive(Debug)]
-pub(super) struct Sharing<T>(BTreeMap<u64, Log<T>>);
+pub struct Sharing<T>(BTreeMap<u64, Log<T>>);
 
 impl<T> Default for Sharing<T> {
     fn default() -> Self {
@@ -88,7 +120,7 @@ impl<T> Default for Sharing<T> {
 
 impl<T: Clone> Sharing<T> {
     /// Adds a piece of work of a stream, by its number, which begins `gap_ns` after what is before it if nothing else holds it up.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         (id, owner): (u64, &T),
         (begin_ns, end_ns): (u64, u64),
@@ -118,7 +150,7 @@ impl<T: Clone> Sharing<T> {
     }
 
     /// The place that a stream has come to, which ends then.
-    pub(super) fn moment(&self, stream: u64, ns: u64) -> Reached {
+    pub fn moment(&self, stream: u64, ns: u64) -> Reached {
         let Some(log) = self.0.get(&stream) else { return Reached { ns, stream, ..Reached::default() } };
         Reached {
             ns,
@@ -130,13 +162,13 @@ impl<T: Clone> Sharing<T> {
     }
 
     /// How long before this end of a stream its last work ended, if it was delayed, ns.
-    pub(super) fn lost_ns(&self, stream: u64, ends_ns: u64) -> u64 {
+    pub fn lost_ns(&self, stream: u64, ends_ns: u64) -> u64 {
         self.0.get(&stream).filter(|log| log.lost.0 == ends_ns).map_or(0, |log| log.lost.1)
     }
 
     /// The stream waits for a place in another. Returns when that is, as far as it is known now, and what the stream itself lost beside
     /// what it has learned of.
-    pub(super) fn follow(&mut self, (id, owner): (u64, &T), moment: &Reached) -> (u64, Option<Loss>) {
+    pub fn follow(&mut self, (id, owner): (u64, &T), moment: &Reached) -> (u64, Option<Loss>) {
         let place = [(moment.stream, moment.pieces)];
         let log = self.log(id, owner);
         let before = Arc::clone(&log.known);
@@ -189,7 +221,7 @@ impl<T: Clone> Sharing<T> {
     }
 
     /// The host waits for all streams: each knows now what all others did, and what it lost.
-    pub(super) fn settle(&mut self) -> Vec<(T, Loss)> {
+    pub fn settle(&mut self) -> Vec<(T, Loss)> {
         let all: Known = self.0.iter().map(|(stream, log)| (*stream, log.count())).collect();
         let mut losses = Vec::new();
         for stream in all.keys() {
