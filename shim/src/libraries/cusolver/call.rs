@@ -103,7 +103,7 @@ impl Call {
 }
 
 /// One matrix at an address.
-pub(super) fn at(address: usize) -> Base {
+pub(super) fn single(address: usize) -> Base {
     Base::At { address, stride: 0 }
 }
 

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use abi::argument::Out;
 use num_complex::Complex;
 
-use super::call::{Call, Use, at, flag, size, strided, type_of, work, work_bytes};
+use super::call::{Call, Use, flag, single, size, strided, type_of, work, work_bytes};
 use crate::libraries::cublas::number::{Number, with_number};
 use crate::libraries::cublas::operand::Region;
 use crate::libraries::cublas::triangular::symmetric;
@@ -121,7 +121,7 @@ typed! {
     fn sytrd[T](handle: usize, uplo: c_int, n: c_int, a: usize, lda: c_int, diagonal: usize, beside: usize, taus: usize, _work: usize, _size: c_int, info: usize) {
         let mut call = Call::begin(handle)?;
         let (upper, n) = (flag(uplo)?, size(n.into())?);
-        call.half::<T>(at(a), n, upper, lda.into(), Use::Changed)?;
+        call.half::<T>(single(a), n, upper, lda.into(), Use::Changed)?;
         call.vector(diagonal, T::REAL, n, Use::Written);
         call.vector(beside, T::REAL, n.saturating_sub(1), Use::Written);
         call.vector(taus, T::ELEMENT, n.saturating_sub(1), Use::Written);

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use abi::argument::Out;
 
 use super::REFUSALS;
-use super::call::{Call, Use, at, flag, size, type_of, work, work_bytes};
+use super::call::{Call, Use, flag, single, size, type_of, work, work_bytes};
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::number::{Number, with_number};
@@ -60,7 +60,7 @@ fn solve_factored_cholesky<T: Number>(
     call.half::<T>(a, n, upper, lda, Use::Read)?;
     call.matrix::<T>(b, [n, size(rhs)?], ldb, Use::Changed)?;
     // One for all problems: whether an argument was wrong.
-    call.push(at(info), Element::I32, Shape::Vector { n: 1, step: 1 }, Use::Written);
+    call.push(single(info), Element::I32, Shape::Vector { n: 1, step: 1 }, Use::Written);
     call.run(move |_, at| {
         // SAFETY: the arguments are in memory.
         unsafe {
@@ -81,7 +81,7 @@ fn factor_lu<T: Number>(
 ) -> Answer {
     let mut call = Call::begin(handle)?;
     let sizes = [size(rows)?, size(columns)?];
-    call.matrix::<T>(at(a), sizes, lda, Use::Changed)?;
+    call.matrix::<T>(single(a), sizes, lda, Use::Changed)?;
     call.info(info)?;
     if pivots != 0 {
         call.vector(pivots, index, sizes[0].min(sizes[1]), Use::Written);
@@ -102,8 +102,8 @@ fn solve_lu<T: Number>(
     let mut call = Call::begin(handle)?;
     let operation = Transpose::from_code(operation).ok_or(Code(REFUSALS.value))?;
     let n = size(n)?;
-    call.matrix::<T>(at(a), [n, n], lda, Use::Read)?;
-    call.matrix::<T>(at(b), [n, size(rhs)?], ldb, Use::Changed)?;
+    call.matrix::<T>(single(a), [n, n], lda, Use::Read)?;
+    call.matrix::<T>(single(b), [n, size(rhs)?], ldb, Use::Changed)?;
     call.info(info)?;
     if pivots != 0 {
         call.vector(pivots, index, n, Use::Read);
@@ -128,7 +128,7 @@ typed! {
     cusolverDnSpotrf_bufferSize cusolverDnDpotrf_bufferSize cusolverDnCpotrf_bufferSize cusolverDnZpotrf_bufferSize;
 
     fn potrf[T](handle: usize, uplo: c_int, n: c_int, a: usize, lda: c_int, _work: usize, _size: c_int, info: usize) {
-        factor_cholesky::<T>(handle, uplo, n.into(), at(a), lda.into(), info, 1)
+        factor_cholesky::<T>(handle, uplo, n.into(), single(a), lda.into(), info, 1)
     }
     cusolverDnSpotrf cusolverDnDpotrf cusolverDnCpotrf cusolverDnZpotrf;
 
@@ -138,7 +138,7 @@ typed! {
     cusolverDnSpotrfBatched cusolverDnDpotrfBatched cusolverDnCpotrfBatched cusolverDnZpotrfBatched;
 
     fn potrs[T](handle: usize, uplo: c_int, n: c_int, rhs: c_int, a: usize, lda: c_int, b: usize, ldb: c_int, info: usize) {
-        solve_factored_cholesky::<T>(handle, uplo, [n.into(), rhs.into()], (at(a), lda.into()), (at(b), ldb.into()), info, 1)
+        solve_factored_cholesky::<T>(handle, uplo, [n.into(), rhs.into()], (single(a), lda.into()), (single(b), ldb.into()), info, 1)
     }
     cusolverDnSpotrs cusolverDnDpotrs cusolverDnCpotrs cusolverDnZpotrs;
 
@@ -166,9 +166,9 @@ typed! {
         fn cusolverDnXpotrf_bufferSize(handle: usize, parameters: usize, uplo: c_int, n: i64, kind: c_int, a: usize, lda: i64, computed: c_int, device: Out<usize>, host: Out<usize>) =
             |handle, _, _, n, kind, _, _, computed, device, host| work_bytes(handle, type_of(kind, &[computed], None)?, [n, n], device, host);
         fn cusolverDnXpotrf(handle: usize, parameters: usize, uplo: c_int, n: i64, kind: c_int, a: usize, lda: i64, computed: c_int, device: usize, device_bytes: usize, host: usize, host_bytes: usize, info: usize) =
-            |handle, _, uplo, n, kind, a, lda, computed, _, _, _, _, info| with_number!(type_of(kind, &[computed], None)?, T => factor_cholesky::<T>(handle, uplo, n, at(a), lda, info, 1));
+            |handle, _, uplo, n, kind, a, lda, computed, _, _, _, _, info| with_number!(type_of(kind, &[computed], None)?, T => factor_cholesky::<T>(handle, uplo, n, single(a), lda, info, 1));
         fn cusolverDnXpotrs(handle: usize, parameters: usize, uplo: c_int, n: i64, rhs: i64, kind: c_int, a: usize, lda: i64, kind_b: c_int, b: usize, ldb: i64, info: usize) =
-            |handle, _, uplo, n, rhs, kind, a, lda, kind_b, b, ldb, info| with_number!(type_of(kind, &[kind_b], None)?, T => solve_factored_cholesky::<T>(handle, uplo, [n, rhs], (at(a), lda), (at(b), ldb), info, 1));
+            |handle, _, uplo, n, rhs, kind, a, lda, kind_b, b, ldb, info| with_number!(type_of(kind, &[kind_b], None)?, T => solve_factored_cholesky::<T>(handle, uplo, [n, rhs], (single(a), lda), (single(b), ldb), info, 1));
         fn cusolverDnXgetrf_bufferSize(handle: usize, parameters: usize, m: i64, n: i64, kind: c_int, a: usize, lda: i64, computed: c_int, device: Out<usize>, host: Out<usize>) =
             |handle, _, m, n, kind, _, _, computed, device, host| work_bytes(handle, type_of(kind, &[computed], None)?, [m, n], device, host);
         fn cusolverDnXgetrf(handle: usize, parameters: usize, m: i64, n: i64, kind: c_int, a: usize, lda: i64, pivots: usize, computed: c_int, device: usize, device_bytes: usize, host: usize, host_bytes: usize, info: usize) =

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use abi::argument::Out;
 
 use super::REFUSALS;
-use super::call::{Call, Use, at, flag, size, type_of, work, work_bytes};
+use super::call::{Call, Use, flag, single, size, type_of, work, work_bytes};
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::number::{Number, with_number};
 use crate::libraries::lapack::memory::{geqrf as factor, store, store_count, vector};
@@ -17,7 +17,7 @@ use crate::libraries::typed::typed;
 fn factor_qr<T: Number>(handle: usize, [m, n]: [i64; 2], (a, lda): (usize, i64), taus: usize, info: usize) -> Answer {
     let mut call = Call::begin(handle)?;
     let sizes = [size(m)?, size(n)?];
-    call.matrix::<T>(at(a), sizes, lda, Use::Changed)?;
+    call.matrix::<T>(single(a), sizes, lda, Use::Changed)?;
     call.vector(taus, T::ELEMENT, sizes[0].min(sizes[1]), Use::Written);
     call.info(info)?;
     call.run(move |_, at| {
@@ -50,8 +50,8 @@ typed! {
             return REFUSALS.value();
         }
         // Only the columns of reflectors are read, but all are written.
-        call.matrix::<T>(at(a), [m, k], lda.into(), Use::Read)?;
-        call.matrix::<T>(at(a), [m, n], lda.into(), Use::Written)?;
+        call.matrix::<T>(single(a), [m, k], lda.into(), Use::Read)?;
+        call.matrix::<T>(single(a), [m, n], lda.into(), Use::Written)?;
         call.vector(taus, T::ELEMENT, k, Use::Read);
         call.info(info)?;
         call.run(move |_, at| {
@@ -78,9 +78,9 @@ typed! {
         if k > rows || (T::ELEMENT.is_complex() && operation == Transpose::Yes) {
             return REFUSALS.value();
         }
-        call.matrix::<T>(at(a), [rows, k], lda.into(), Use::Read)?;
+        call.matrix::<T>(single(a), [rows, k], lda.into(), Use::Read)?;
         call.vector(taus, T::ELEMENT, k, Use::Read);
-        call.matrix::<T>(at(c), [m, n], ldc.into(), Use::Changed)?;
+        call.matrix::<T>(single(c), [m, n], ldc.into(), Use::Changed)?;
         call.info(info)?;
         call.run(move |_, at| {
             // C Q is the conjugate transpose of Q^H C^H.

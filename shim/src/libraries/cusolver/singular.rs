@@ -7,7 +7,7 @@ use abi::argument::Out;
 use num_complex::Complex;
 
 use super::REFUSALS;
-use super::call::{Call, Use, at, flag, size, strided, type_of, work, work_bytes};
+use super::call::{Call, Use, flag, single, size, strided, type_of, work, work_bytes};
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::number::{Number, with_number};
@@ -160,7 +160,7 @@ fn by_modes<T: Number>(
     info: usize,
 ) -> Answer {
     let columns = columns(jobz, is_thin)?;
-    let [a, u, v] = [a, u, v].map(|(address, leading)| (at(address), leading));
+    let [a, u, v] = [a, u, v].map(|(address, leading)| (single(address), leading));
     let (u, v) = ((columns, u), (columns, v));
     let wanted = Wanted { sizes, a, values: (values, 0), rank: None, u, v, is_v_turned: false, info, batch: 1 };
     decompose::<T>(Call::begin(handle)?, &wanted, None)
@@ -178,7 +178,7 @@ typed! {
     cusolverDnSgesvd_bufferSize cusolverDnDgesvd_bufferSize cusolverDnCgesvd_bufferSize cusolverDnZgesvd_bufferSize;
 
     fn gesvd[T](handle: usize, letter_u: c_char, letter_v: c_char, m: c_int, n: c_int, a: usize, lda: c_int, values: usize, u: usize, ldu: c_int, v: usize, ldv: c_int, _work: usize, _size: c_int, _real_work: usize, info: usize) {
-        let [a, u, v] = [(a, lda), (u, ldu), (v, ldv)].map(|(address, leading)| (at(address), leading.into()));
+        let [a, u, v] = [(a, lda), (u, ldu), (v, ldv)].map(|(address, leading)| (single(address), leading.into()));
         by_letters::<T>(handle, [letter_u, letter_v], [m.into(), n.into()], a, values, u, v, info)
     }
     cusolverDnSgesvd cusolverDnDgesvd cusolverDnCgesvd cusolverDnZgesvd;
@@ -251,6 +251,6 @@ typed! {
         fn cusolverDnXgesvd_bufferSize(handle: usize, parameters: usize, letter_u: c_char, letter_v: c_char, m: i64, n: i64, kind: c_int, a: usize, lda: i64, kind_values: c_int, values: usize, kind_u: c_int, u: usize, ldu: i64, kind_v: c_int, v: usize, ldv: i64, computed: c_int, device: Out<usize>, host: Out<usize>) =
             |handle, _, _, _, m, n, kind, _, _, kind_values, _, kind_u, _, _, kind_v, _, _, computed, device, host| work_bytes(handle, type_of(kind, &[kind_u, kind_v, computed], Some(kind_values))?, [m, n], device, host);
         fn cusolverDnXgesvd(handle: usize, parameters: usize, letter_u: c_char, letter_v: c_char, m: i64, n: i64, kind: c_int, a: usize, lda: i64, kind_values: c_int, values: usize, kind_u: c_int, u: usize, ldu: i64, kind_v: c_int, v: usize, ldv: i64, computed: c_int, device: usize, device_bytes: usize, host: usize, host_bytes: usize, info: usize) =
-            |handle, _, letter_u, letter_v, m, n, kind, a, lda, kind_values, values, kind_u, u, ldu, kind_v, v, ldv, computed, _, _, _, _, info| with_number!(type_of(kind, &[kind_u, kind_v, computed], Some(kind_values))?, T => by_letters::<T>(handle, [letter_u, letter_v], [m, n], (at(a), lda), values, (at(u), ldu), (at(v), ldv), info));
+            |handle, _, letter_u, letter_v, m, n, kind, a, lda, kind_values, values, kind_u, u, ldu, kind_v, v, ldv, computed, _, _, _, _, info| with_number!(type_of(kind, &[kind_u, kind_v, computed], Some(kind_values))?, T => by_letters::<T>(handle, [letter_u, letter_v], [m, n], (single(a), lda), values, (single(u), ldu), (single(v), ldv), info));
     }
 }

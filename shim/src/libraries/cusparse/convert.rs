@@ -1,5 +1,4 @@
 //! From one format to another: dense, CSR, CSC and COO; sorting, gathering and scattering.
-#![expect(clippy::too_many_arguments, reason = "the signatures are NVIDIA's")]
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -8,10 +7,11 @@ use abi::argument::Out;
 use dataplane::lock::Mutex;
 
 use super::REFUSALS;
-use super::call::{CHANGED, Call, READ, WRITTEN, computes, entries, integers, refuse, starts, store_integers, work};
+use super::call::{CHANGED, Call, READ, WRITTEN, computes, refuse, work};
 use super::descriptor::{
     DENSE, Dense as DenseMatrix, Format, MATRICES, SPARSE_VECTORS, Sparse, VECTORS, element, read,
 };
+use super::entries::{entries, integers, starts, store_integers};
 use crate::boundary::table::exports;
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;

@@ -4,6 +4,7 @@
 mod call;
 mod convert;
 mod descriptor;
+mod entries;
 mod product;
 
 use std::ffi::{CStr, c_char, c_int};

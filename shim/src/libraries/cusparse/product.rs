@@ -8,10 +8,9 @@ use std::sync::Arc;
 use abi::argument::Out;
 use dataplane::lock::Mutex;
 
-use super::call::{
-    self, CHANGED, Call, READ, WRITTEN, after, computes, entries, operation, refuse, store_integers, work,
-};
+use super::call::{CHANGED, Call, READ, WRITTEN, computes, operation, refuse, work};
 use super::descriptor::{DENSE, Format, MATRICES, Sparse, VECTORS, element, read};
+use super::entries::{after, entries, starts, store_integers};
 use super::{DESCRIPTOR, REFUSALS};
 use crate::boundary::table::exports;
 use crate::libraries::cublas::dense::{Dense, Transpose};
@@ -184,8 +183,8 @@ fn compute(
     let found = Arc::new(Mutex::new(None));
     let there = Arc::clone(&found);
     call.run_and_wait(move |at| {
-        // SAFETY: the arguments are in memory.
         let entries =
+            // SAFETY: the arguments are in memory.
             with_number!(element, T => unsafe { product::<T>(&first, &second, T::from_wide(alpha.get(0)), at) });
         *there.lock() = Some(Arc::new(entries));
     })?;
@@ -205,7 +204,7 @@ fn copy(handle: usize, c: usize, descriptor: usize) -> Answer {
     }
     c.push(&mut call, [WRITTEN, WRITTEN]);
     call.run(move |at| {
-        let starts = call::starts(entries.keys().map(|(row, _)| *row), c.rows);
+        let starts = starts(entries.keys().map(|(row, _)| *row), c.rows);
         // SAFETY: the arguments are in memory.
         unsafe {
             store_integers(&at[0], starts.into_iter().map(|start| start + c.base));

@@ -101,7 +101,7 @@ pub(crate) fn cholesky<T: Number>(a: &mut Dense<T>) -> usize {
             add_multiple(&mut column, -earlier[0].conj(), earlier);
         }
         let pivot = column[0].wide().re;
-        if !(pivot > 0.0) {
+        if pivot.is_nan() || pivot <= 0.0 {
             a.set(step, step, real(pivot));
             return step + 1;
         }
