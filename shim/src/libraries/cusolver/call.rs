@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use abi::argument::Out;
 use abi::library::Library;
 
-use super::{HANDLES, REFUSALS};
+use super::handle::{HANDLES, REFUSALS};
 use crate::boundary::gap;
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::job::Job;

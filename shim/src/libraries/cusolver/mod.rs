@@ -4,6 +4,7 @@
 mod call;
 mod eigen;
 mod factor;
+mod handle;
 mod orthogonal;
 mod singular;
 
@@ -12,14 +13,12 @@ use std::ffi::c_int;
 use abi::argument::Out;
 use abi::table::Export;
 
-use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
+use self::handle::{HANDLES, REFUSALS};
+use super::objects::{Answer, Code, Objects, Stream, kind};
 use super::release;
 use crate::boundary::table::exports;
 use crate::device;
 
-/// CUSOLVER_STATUS_NOT_INITIALIZED and CUSOLVER_STATUS_INVALID_VALUE.
-const REFUSALS: Refusals = Refusals { handle: 1, value: 3 };
-static HANDLES: Objects<Stream> = Objects::new(kind::CUSOLVER, REFUSALS);
 /// Parameters of an algorithm: results are sorted and converged whatever they say.
 static PARAMETERS: Objects<()> = Objects::new(kind::CUSOLVER_OBJECT, REFUSALS);
 

@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_int};
 use abi::argument::Out;
 use num_complex::Complex;
 
-use super::REFUSALS;
 use super::call::{Call, Use, flag, single, size, strided, type_of, work, work_bytes};
+use super::handle::REFUSALS;
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::number::{Number, with_number};

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use abi::argument::Out;
 use abi::library::Library;
 
-use super::{HANDLES, REFUSALS};
+use super::handle::{HANDLES, REFUSALS};
 use crate::boundary::gap;
 use crate::libraries::cublas::dense::Transpose;
 use crate::libraries::cublas::element::Element;
@@ -28,7 +28,7 @@ pub(super) struct Call(Job);
 
 impl Call {
     pub(super) fn begin(handle: usize) -> Answer<Self> {
-        let (stream, on_device) = super::working(handle)?;
+        let (stream, on_device) = super::handle::working(handle)?;
         Ok(Self(Job::new(Library::Cusparse, stream, on_device)))
     }
 

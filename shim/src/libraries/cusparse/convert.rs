@@ -6,12 +6,12 @@ use std::sync::Arc;
 use abi::argument::Out;
 use dataplane::lock::Mutex;
 
-use super::REFUSALS;
 use super::call::{CHANGED, Call, READ, WRITTEN, computes, refuse, work};
 use super::descriptor::{
     DENSE, Dense as DenseMatrix, Format, MATRICES, SPARSE_VECTORS, Sparse, VECTORS, element, read,
 };
 use super::entries::{entries, integers, starts, store_integers};
+use super::handle::REFUSALS;
 use crate::boundary::table::exports;
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;

@@ -6,7 +6,7 @@ use abi::argument::Out;
 use dataplane::lock::Mutex;
 
 use super::call::{Call, refuse};
-use super::{DESCRIPTOR, REFUSALS};
+use super::handle::{DESCRIPTOR, REFUSALS};
 use crate::boundary::table::exports;
 use crate::libraries::cublas::element::Element;
 use crate::libraries::cublas::operand::Shape;

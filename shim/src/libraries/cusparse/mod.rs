@@ -5,6 +5,7 @@ mod call;
 mod convert;
 mod descriptor;
 mod entries;
+mod handle;
 mod product;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -13,23 +14,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use abi::argument::Out;
 use abi::table::Export;
 
-use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
+use self::handle::{DESCRIPTOR, HANDLES, Handle, REFUSALS};
+use super::objects::{Answer, Code, Objects, kind};
 use super::release;
 use crate::boundary::table::exports;
 use crate::device;
 
-/// CUSPARSE_STATUS_NOT_INITIALIZED and CUSPARSE_STATUS_INVALID_VALUE.
-const REFUSALS: Refusals = Refusals { handle: 1, value: 3 };
-/// A descriptor that is not alive is an invalid value.
-const DESCRIPTOR: Refusals = Refusals { handle: 3, value: 3 };
-static HANDLES: Objects<Handle> = Objects::new(kind::CUSPARSE, REFUSALS);
 static MATRICES: Objects<Matrix> = Objects::new(kind::CUSPARSE_OBJECT, DESCRIPTOR);
-
-#[derive(Debug, Default)]
-struct Handle {
-    stream: Stream,
-    pointer_mode: AtomicI32,
-}
 
 /// A `cusparseMatDescr`: four enumerations, all 0 at first.
 #[derive(Debug, Default)]
@@ -167,12 +158,6 @@ exports! {
 /// The tables of its parts.
 pub(super) fn tables() -> [&'static [Export]; 4] {
     [EXPORTS, descriptor::EXPORTS, product::EXPORTS, convert::EXPORTS]
-}
-
-/// The stream that a handle works in, and whether alpha and beta are in device memory.
-fn working(handle: usize) -> Answer<(usize, bool)> {
-    let handle = HANDLES.get(handle)?;
-    Ok((handle.stream.get(), handle.pointer_mode.load(Ordering::Relaxed) == 1))
 }
 
 fn create(handle: Out<usize>) -> Answer {

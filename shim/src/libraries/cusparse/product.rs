@@ -11,7 +11,7 @@ use dataplane::lock::Mutex;
 use super::call::{CHANGED, Call, READ, WRITTEN, computes, operation, refuse, work};
 use super::descriptor::{DENSE, Format, MATRICES, Sparse, VECTORS, element, read};
 use super::entries::{after, entries, starts, store_integers};
-use super::{DESCRIPTOR, REFUSALS};
+use super::handle::{DESCRIPTOR, REFUSALS};
 use crate::boundary::table::exports;
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;
