@@ -22,6 +22,11 @@ pub(super) mod kind {
     pub(crate) const NVJITLINK: u8 = 0x49;
     pub(crate) const CURAND: u8 = 0x4b;
     pub(crate) const CUDNN_DESCRIPTOR: u8 = 0x4c;
+    pub(crate) const CUSPARSE_SPARSE: u8 = 0x4d;
+    pub(crate) const CUSPARSE_DENSE: u8 = 0x4e;
+    pub(crate) const CUSPARSE_VECTOR: u8 = 0x4f;
+    pub(crate) const CUSPARSE_SPARSE_VECTOR: u8 = 0x50;
+    pub(crate) const CUSPARSE_PRODUCT: u8 = 0x51;
 }
 
 /// A code of one of these libraries, returned to C unchanged.

@@ -356,6 +356,20 @@ fn fft() {
 }
 
 #[test]
+fn solver() {
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&[], "allow", cuda, "solver", &[]);
+    }
+}
+
+#[test]
+fn sparse() {
+    for cuda in [&CUDA_12, &CUDA_13] {
+        check_in(&[], "allow", cuda, "sparse", &[]);
+    }
+}
+
+#[test]
 fn fresh_stack() {
     check_in(&[("FAKEGPU_FRESH_MEMORY", "60")], "error", &CUDA_13, "fresh_stack", &[]);
 }

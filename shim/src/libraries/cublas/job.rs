@@ -139,6 +139,11 @@ impl Job {
         Ok(())
     }
 
+    /// The host waits for it.
+    pub(crate) fn host_waits(&mut self) {
+        self.waits = true;
+    }
+
     /// Alpha, beta or another scalar: read now if it is in host memory.
     pub(crate) fn scale(&mut self, pointer: usize, element: Element) -> Answer<Scale> {
         if pointer == 0 {

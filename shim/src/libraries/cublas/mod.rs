@@ -1,5 +1,5 @@
-//! libcublas: handles, modes, stream, workspace, transfers, and BLAS. Functions that are also in LAPACK (`getrfBatched` and
-//! similar) are stubs.
+//! libcublas: handles, modes, stream, workspace, transfers, BLAS, and the functions that are also in LAPACK (`getrfBatched` and
+//! similar), of which `gelsBatched` is a stub.
 
 mod calls;
 pub(super) mod dense;
@@ -9,15 +9,16 @@ pub(super) mod gemm;
 mod halves;
 pub(super) mod handle;
 pub(super) mod job;
+mod lapack;
 mod level1;
 mod level2;
 mod level3;
-mod number;
+pub(super) mod number;
 pub(super) mod operand;
 pub(super) mod product;
 mod rotations;
 mod transfer;
-mod triangular;
+pub(super) mod triangular;
 mod vectors;
 
 use std::ffi::{c_char, c_int, c_void};
@@ -61,13 +62,13 @@ exports! {
     stub {
         cublasAlloc cublasCaxpy cublasCbdmm cublasCcopy cublasCdotc cublasCdotu cublasCgbmv
         cublasCgelsBatched cublasCgemm cublasCgemv
-        cublasCgeqrfBatched cublasCgerc cublasCgeru cublasCgetrfBatched cublasCgetriBatched cublasCgetrsBatched cublasChbmv
+        cublasCgerc cublasCgeru cublasChbmv
         cublasChemm cublasChemv
         cublasCher cublasCher2 cublasCher2k
         cublasCherk cublasCherk3mEx cublasCherk3mEx_64 cublasCherkEx
         cublasCherkEx_64 cublasChpmv
         cublasChpr cublasChpr2
-        cublasCmatinvBatched cublasCrot cublasCrotg cublasCscal cublasCsrot cublasCsscal cublasCswap cublasCsymm
+        cublasCrot cublasCrotg cublasCscal cublasCsrot cublasCsscal cublasCswap cublasCsymm
         cublasCsyr2k
         cublasCsyrk cublasCsyrk3mEx cublasCsyrk3mEx_64 cublasCsyrkEx
         cublasCsyrkEx_64 cublasCtbmv
@@ -76,8 +77,8 @@ exports! {
         cublasCtrsm cublasCtrsv
         cublasCtrttp cublasDasum cublasDaxpy cublasDbdmm cublasDcopy
         cublasDdot cublasDgbmv cublasDgelsBatched cublasDgemm
-        cublasDgemv cublasDgeqrfBatched cublasDger cublasDgetrfBatched cublasDgetriBatched cublasDgetrsBatched
-        cublasDmatinvBatched cublasDnrm2 cublasDrot cublasDrotg cublasDrotm cublasDrotmg cublasDsbmv
+        cublasDgemv cublasDger
+        cublasDnrm2 cublasDrot cublasDrotg cublasDrotm cublasDrotmg cublasDsbmv
         cublasDscal cublasDspmv cublasDspr cublasDspr2
         cublasDswap cublasDsymm cublasDsymv
         cublasDsyr cublasDsyr2 cublasDsyr2k
@@ -95,8 +96,8 @@ exports! {
         cublasSetEmulationStrategy cublasSetEnvironmentMode cublasSetFixedPointEmulationMantissaBitCountPointer
         cublasSetFixedPointEmulationMantissaBitOffset cublasSetFixedPointEmulationMantissaControl
         cublasSetFixedPointEmulationMaxMantissaBitCount cublasSetKernelStream cublasSetLoggerCallback cublasSgbmv
-        cublasSgelsBatched cublasSgemm cublasSgemv cublasSgeqrfBatched cublasSger
-        cublasSgetrfBatched cublasSgetriBatched cublasSgetrsBatched cublasShutdown cublasSmatinvBatched cublasSnrm2 cublasSrot
+        cublasSgelsBatched cublasSgemm cublasSgemv cublasSger
+        cublasShutdown cublasSnrm2 cublasSrot
         cublasSrotg cublasSrotm cublasSrotmg cublasSsbmv cublasSscal cublasSspmv
         cublasSspr cublasSspr2 cublasSswap
         cublasSsymm cublasSsymv cublasSsyr cublasSsyr2
@@ -114,12 +115,12 @@ exports! {
         cublasXtStrmm cublasXtStrsm cublasXtZgemm cublasXtZhemm cublasXtZher2k cublasXtZherk cublasXtZherkx cublasXtZspmm
         cublasXtZsymm cublasXtZsyr2k cublasXtZsyrk cublasXtZsyrkx cublasXtZtrmm cublasXtZtrsm cublasZaxpy cublasZbdmm
         cublasZcopy cublasZdotc cublasZdotu cublasZdrot cublasZdscal cublasZgbmv
-        cublasZgelsBatched cublasZgemm cublasZgemv cublasZgeqrfBatched cublasZgerc
-        cublasZgeru cublasZgetrfBatched cublasZgetriBatched cublasZgetrsBatched cublasZhbmv
+        cublasZgelsBatched cublasZgemm cublasZgemv cublasZgerc
+        cublasZgeru cublasZhbmv
         cublasZhemm cublasZhemv cublasZher cublasZher2
         cublasZher2k
         cublasZherk cublasZhpmv
-        cublasZhpr cublasZhpr2 cublasZmatinvBatched cublasZrot
+        cublasZhpr cublasZhpr2 cublasZrot
         cublasZrotg cublasZscal cublasZswap cublasZsymm
         cublasZsyr2k
         cublasZsyrk cublasZtbmv
@@ -132,7 +133,7 @@ exports! {
 
 /// The tables of its parts.
 pub(super) fn tables() -> Vec<&'static [Export]> {
-    let mut tables = vec![EXPORTS];
+    let mut tables = vec![EXPORTS, lapack::EXPORTS];
     for parts in [transfer::TABLES, vectors::TABLES, gemm::TABLES, level2::TABLES, halves::TABLES, level3::TABLES] {
         tables.extend(parts);
     }

@@ -90,15 +90,15 @@ number! {
 macro_rules! with_number {
     ($element:expr, $type:ident => $body:expr) => {
         match $element {
-            Element::F64 => {
+            $crate::libraries::cublas::element::Element::F64 => {
                 type $type = f64;
                 $body
             }
-            Element::C32 => {
+            $crate::libraries::cublas::element::Element::C32 => {
                 type $type = num_complex::Complex<f32>;
                 $body
             }
-            Element::C64 => {
+            $crate::libraries::cublas::element::Element::C64 => {
                 type $type = num_complex::Complex<f64>;
                 $body
             }

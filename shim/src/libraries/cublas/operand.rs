@@ -295,6 +295,15 @@ impl Region {
         unsafe { self.element.read(self.address) }
     }
 
+    /// The element at an index of a contiguous vector.
+    ///
+    /// # Safety
+    /// As [`Region::load`].
+    pub(crate) unsafe fn read_index(&self, index: usize) -> Wide {
+        // SAFETY: passed on.
+        unsafe { self.element.read(self.address + index * self.element.size()) }
+    }
+
     /// Writes the element at an index of a contiguous vector.
     ///
     /// # Safety

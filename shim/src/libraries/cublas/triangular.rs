@@ -41,6 +41,11 @@ pub(crate) unsafe fn symmetric<T: Number>(place: &Region, hermitian: bool) -> De
 }
 
 impl<T: Number> Triangle<T> {
+    /// One half of a square matrix; the other is not looked at.
+    pub(crate) fn new(whole: Dense<T>, is_upper: bool, is_unit: bool) -> Self {
+        Self { whole, is_upper, is_unit }
+    }
+
     /// After an operation.
     ///
     /// # Safety

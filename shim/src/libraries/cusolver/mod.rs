@@ -1,18 +1,25 @@
-//! libcusolver: handles, parameter objects and versions are real. Factorisations and their workspace sizes are stubs.
+//! libcusolver: handles, parameter objects and versions; factors, eigenvalues and singular values of dense matrices, in stream order.
+//! What is left are stubs: sparse matrices, refactorization, several GPUs, refinement, and functions that no known program calls.
+
+mod call;
+mod eigen;
+mod factor;
+mod handle;
+mod orthogonal;
+mod singular;
 
 use std::ffi::c_int;
 
 use abi::argument::Out;
+use abi::table::Export;
 
-use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
+use self::handle::{HANDLES, REFUSALS};
+use super::objects::{Answer, Code, Objects, Stream, kind};
 use super::release;
 use crate::boundary::table::exports;
 use crate::device;
 
-/// CUSOLVER_STATUS_NOT_INITIALIZED and CUSOLVER_STATUS_INVALID_VALUE.
-const REFUSALS: Refusals = Refusals { handle: 1, value: 3 };
-static HANDLES: Objects<Stream> = Objects::new(kind::CUSOLVER, REFUSALS);
-/// Parameters of an algorithm. They only matter to calls that are stubs.
+/// Parameters of an algorithm: results are sorted and converged whatever they say.
 static PARAMETERS: Objects<()> = Objects::new(kind::CUSOLVER_OBJECT, REFUSALS);
 
 exports! {
@@ -31,6 +38,9 @@ exports! {
         fn cusolverDnXgesvdjSetMaxSweeps(parameters: usize, sweeps: c_int) = |parameters, _| PARAMETERS.get(parameters).map(drop);
         fn cusolverDnXgesvdjSetSortEig(parameters: usize, sort: c_int) = |parameters, _| PARAMETERS.get(parameters).map(drop);
         fn cusolverDnXgesvdjSetTolerance(parameters: usize, tolerance: f64) = |parameters, _| PARAMETERS.get(parameters).map(drop);
+        fn cusolverDnXsyevjSetMaxSweeps(parameters: usize, sweeps: c_int) = |parameters, _| PARAMETERS.get(parameters).map(drop);
+        fn cusolverDnXsyevjSetSortEig(parameters: usize, sort: c_int) = |parameters, _| PARAMETERS.get(parameters).map(drop);
+        fn cusolverDnXsyevjSetTolerance(parameters: usize, tolerance: f64) = |parameters, _| PARAMETERS.get(parameters).map(drop);
     }
     bare {
         fn cusolverGetVersion(version: Out<c_int>) = |version| version.set(release::current().cusolver.thousands()).map_err(REFUSALS.null());
@@ -45,48 +55,34 @@ exports! {
         cusolverDnCEgesv_bufferSize cusolverDnCKgels cusolverDnCKgels_bufferSize cusolverDnCKgesv
         cusolverDnCKgesv_bufferSize cusolverDnCYgels cusolverDnCYgels_bufferSize cusolverDnCYgesv
         cusolverDnCYgesv_bufferSize cusolverDnCaxpyHost cusolverDnCeyeBatch cusolverDnCgebrd cusolverDnCgebrd_bufferSize
-        cusolverDnCgelqfHost cusolverDnCgemmHost cusolverDnCgeqlfHost cusolverDnCgeqrf cusolverDnCgeqrfHost
-        cusolverDnCgeqrf_bufferSize cusolverDnCgesvd cusolverDnCgesvd_bufferSize cusolverDnCgesvdaStridedBatched
-        cusolverDnCgesvdaStridedBatched_bufferSize cusolverDnCgesvdj cusolverDnCgesvdjBatched
-        cusolverDnCgesvdjBatched_bufferSize cusolverDnCgesvdj_bufferSize cusolverDnCgetrf cusolverDnCgetrf_bufferSize
-        cusolverDnCgetrs cusolverDnCheevd cusolverDnCheevd_bufferSize cusolverDnCheevdx cusolverDnCheevdx_bufferSize
-        cusolverDnCheevj cusolverDnCheevjBatched cusolverDnCheevjBatched_bufferSize cusolverDnCheevj_bufferSize
-        cusolverDnChegst cusolverDnChegst_bufferSize cusolverDnChegvd cusolverDnChegvd_bufferSize cusolverDnChegvdx
-        cusolverDnChegvdx_bufferSize cusolverDnChegvj cusolverDnChegvj_bufferSize cusolverDnChetrd
-        cusolverDnChetrd_bufferSize cusolverDnChetrf cusolverDnChetrf_bufferSize cusolverDnClacpyHost cusolverDnClange
+        cusolverDnCgelqfHost cusolverDnCgemmHost cusolverDnCgeqlfHost cusolverDnCgeqrfHost cusolverDnCheevdx
+        cusolverDnCheevdx_bufferSize cusolverDnChegst cusolverDnChegst_bufferSize cusolverDnChegvd
+        cusolverDnChegvd_bufferSize cusolverDnChegvdx cusolverDnChegvdx_bufferSize cusolverDnChegvj
+        cusolverDnChegvj_bufferSize cusolverDnChetrf cusolverDnChetrf_bufferSize cusolverDnClacpyHost cusolverDnClange
         cusolverDnClangeHost cusolverDnClange_bufferSize cusolverDnClanheHost cusolverDnClantrHost cusolverDnClarfgHost
         cusolverDnClarnvHost cusolverDnClasetHost cusolverDnClaswp cusolverDnClauum cusolverDnClauumHost
-        cusolverDnClauum_bufferSize cusolverDnCnrm2Host cusolverDnCpotrf cusolverDnCpotrfBatched cusolverDnCpotrfHost
-        cusolverDnCpotrf_bufferSize cusolverDnCpotri cusolverDnCpotriHost cusolverDnCpotri_bufferSize cusolverDnCpotrs
-        cusolverDnCpotrsBatched cusolverDnCpotrsHost cusolverDnCsscalHost cusolverDnCsytrf cusolverDnCsytrf_bufferSize
-        cusolverDnCsytri cusolverDnCsytriHost cusolverDnCsytri_bufferSize cusolverDnCsytrsHost cusolverDnCtrtriHost
-        cusolverDnCungbr cusolverDnCungbrHost cusolverDnCungbr_bufferSize cusolverDnCunghrHost cusolverDnCunglqHost
-        cusolverDnCungqr cusolverDnCungqr_bufferSize cusolverDnCungtr cusolverDnCungtrHost cusolverDnCungtr_bufferSize
-        cusolverDnCunmqr cusolverDnCunmqrHost cusolverDnCunmqr_bufferSize cusolverDnCunmtr cusolverDnCunmtrHost
-        cusolverDnCunmtr_bufferSize cusolverDnDBgels cusolverDnDBgels_bufferSize cusolverDnDBgesv
-        cusolverDnDBgesv_bufferSize cusolverDnDDgels cusolverDnDDgels_bufferSize cusolverDnDDgesv
-        cusolverDnDDgesv_bufferSize cusolverDnDHgels cusolverDnDHgels_bufferSize cusolverDnDHgesv
-        cusolverDnDHgesv_bufferSize cusolverDnDSgels cusolverDnDSgels_bufferSize cusolverDnDSgesv
-        cusolverDnDSgesv_bufferSize cusolverDnDXgels cusolverDnDXgels_bufferSize cusolverDnDXgesv
-        cusolverDnDXgesv_bufferSize cusolverDnDaxpyHost cusolverDnDeyeBatch cusolverDnDgebrd cusolverDnDgebrd_bufferSize
-        cusolverDnDgelqfHost cusolverDnDgemmHost cusolverDnDgeqlfHost cusolverDnDgeqrf cusolverDnDgeqrfHost
-        cusolverDnDgeqrf_bufferSize cusolverDnDgesvd cusolverDnDgesvd_bufferSize cusolverDnDgesvdaStridedBatched
-        cusolverDnDgesvdaStridedBatched_bufferSize cusolverDnDgesvdj cusolverDnDgesvdjBatched
-        cusolverDnDgesvdjBatched_bufferSize cusolverDnDgesvdj_bufferSize cusolverDnDgetrf cusolverDnDgetrf_bufferSize
-        cusolverDnDgetrs cusolverDnDlacpyHost cusolverDnDlamchHost cusolverDnDlange cusolverDnDlangeHost
+        cusolverDnClauum_bufferSize cusolverDnCnrm2Host cusolverDnCpotrfHost cusolverDnCpotri cusolverDnCpotriHost
+        cusolverDnCpotri_bufferSize cusolverDnCpotrsHost cusolverDnCsscalHost cusolverDnCsytrf
+        cusolverDnCsytrf_bufferSize cusolverDnCsytri cusolverDnCsytriHost cusolverDnCsytri_bufferSize
+        cusolverDnCsytrsHost cusolverDnCtrtriHost cusolverDnCungbr cusolverDnCungbrHost cusolverDnCungbr_bufferSize
+        cusolverDnCunghrHost cusolverDnCunglqHost cusolverDnCungtr cusolverDnCungtrHost cusolverDnCungtr_bufferSize
+        cusolverDnCunmqrHost cusolverDnCunmtr cusolverDnCunmtrHost cusolverDnCunmtr_bufferSize cusolverDnDBgels
+        cusolverDnDBgels_bufferSize cusolverDnDBgesv cusolverDnDBgesv_bufferSize cusolverDnDDgels
+        cusolverDnDDgels_bufferSize cusolverDnDDgesv cusolverDnDDgesv_bufferSize cusolverDnDHgels
+        cusolverDnDHgels_bufferSize cusolverDnDHgesv cusolverDnDHgesv_bufferSize cusolverDnDSgels
+        cusolverDnDSgels_bufferSize cusolverDnDSgesv cusolverDnDSgesv_bufferSize cusolverDnDXgels
+        cusolverDnDXgels_bufferSize cusolverDnDXgesv cusolverDnDXgesv_bufferSize cusolverDnDaxpyHost cusolverDnDeyeBatch
+        cusolverDnDgebrd cusolverDnDgebrd_bufferSize cusolverDnDgelqfHost cusolverDnDgemmHost cusolverDnDgeqlfHost
+        cusolverDnDgeqrfHost cusolverDnDlacpyHost cusolverDnDlamchHost cusolverDnDlange cusolverDnDlangeHost
         cusolverDnDlange_bufferSize cusolverDnDlansyHost cusolverDnDlantrHost cusolverDnDlarfgHost cusolverDnDlarnvHost
         cusolverDnDlasetHost cusolverDnDlaswp cusolverDnDlauum cusolverDnDlauumHost cusolverDnDlauum_bufferSize
         cusolverDnDnrm2Host cusolverDnDorgbr cusolverDnDorgbrHost cusolverDnDorgbr_bufferSize cusolverDnDorghrHost
-        cusolverDnDorglqHost cusolverDnDorgqr cusolverDnDorgqr_bufferSize cusolverDnDorgtr cusolverDnDorgtrHost
-        cusolverDnDorgtr_bufferSize cusolverDnDormqr cusolverDnDormqrHost cusolverDnDormqr_bufferSize cusolverDnDormtr
-        cusolverDnDormtrHost cusolverDnDormtr_bufferSize cusolverDnDpotrf cusolverDnDpotrfBatched cusolverDnDpotrfHost
-        cusolverDnDpotrf_bufferSize cusolverDnDpotri cusolverDnDpotriHost cusolverDnDpotri_bufferSize cusolverDnDpotrs
-        cusolverDnDpotrsBatched cusolverDnDpotrsHost cusolverDnDscalHost cusolverDnDsteqrHost cusolverDnDsterfHost
-        cusolverDnDsyevd cusolverDnDsyevd_bufferSize cusolverDnDsyevdx cusolverDnDsyevdx_bufferSize cusolverDnDsyevj
-        cusolverDnDsyevjBatched cusolverDnDsyevjBatched_bufferSize cusolverDnDsyevj_bufferSize cusolverDnDsygst
-        cusolverDnDsygst_bufferSize cusolverDnDsygvd cusolverDnDsygvd_bufferSize cusolverDnDsygvdx
-        cusolverDnDsygvdx_bufferSize cusolverDnDsygvj cusolverDnDsygvj_bufferSize cusolverDnDsytrd
-        cusolverDnDsytrd_bufferSize cusolverDnDsytrf cusolverDnDsytrf_bufferSize cusolverDnDsytri cusolverDnDsytriHost
+        cusolverDnDorglqHost cusolverDnDorgtr cusolverDnDorgtrHost cusolverDnDorgtr_bufferSize cusolverDnDormqrHost
+        cusolverDnDormtr cusolverDnDormtrHost cusolverDnDormtr_bufferSize cusolverDnDpotrfHost cusolverDnDpotri
+        cusolverDnDpotriHost cusolverDnDpotri_bufferSize cusolverDnDpotrsHost cusolverDnDscalHost cusolverDnDsteqrHost
+        cusolverDnDsterfHost cusolverDnDsyevdx cusolverDnDsyevdx_bufferSize cusolverDnDsygst cusolverDnDsygst_bufferSize
+        cusolverDnDsygvd cusolverDnDsygvd_bufferSize cusolverDnDsygvdx cusolverDnDsygvdx_bufferSize cusolverDnDsygvj
+        cusolverDnDsygvj_bufferSize cusolverDnDsytrf cusolverDnDsytrf_bufferSize cusolverDnDsytri cusolverDnDsytriHost
         cusolverDnDsytri_bufferSize cusolverDnDsytrsHost cusolverDnDtrtriHost cusolverDnGetDeterministicMode
         cusolverDnGetEmulationSpecialValuesSupport cusolverDnGetEmulationStrategy
         cusolverDnGetFixedPointEmulationMantissaBitOffset cusolverDnGetFixedPointEmulationMantissaControl
@@ -107,37 +103,26 @@ exports! {
         cusolverDnSetEmulationStrategy cusolverDnSetFixedPointEmulationMantissaBitOffset
         cusolverDnSetFixedPointEmulationMantissaControl cusolverDnSetFixedPointEmulationMaxMantissaBitCount
         cusolverDnSetMathMode cusolverDnSeyeBatch cusolverDnSgebrd cusolverDnSgebrd_bufferSize cusolverDnSgelqfHost
-        cusolverDnSgemmHost cusolverDnSgeqlfHost cusolverDnSgeqrf cusolverDnSgeqrfHost cusolverDnSgeqrf_bufferSize
-        cusolverDnSgesvd cusolverDnSgesvd_bufferSize cusolverDnSgesvdaStridedBatched
-        cusolverDnSgesvdaStridedBatched_bufferSize cusolverDnSgesvdj cusolverDnSgesvdjBatched
-        cusolverDnSgesvdjBatched_bufferSize cusolverDnSgesvdj_bufferSize cusolverDnSgetrf cusolverDnSgetrf_bufferSize
-        cusolverDnSgetrs cusolverDnSlacpyHost cusolverDnSlamchHost cusolverDnSlange cusolverDnSlangeHost
-        cusolverDnSlange_bufferSize cusolverDnSlansyHost cusolverDnSlantrHost cusolverDnSlarfgHost cusolverDnSlarnvHost
-        cusolverDnSlasetHost cusolverDnSlaswp cusolverDnSlauum cusolverDnSlauumHost cusolverDnSlauum_bufferSize
-        cusolverDnSnrm2Host cusolverDnSorgbr cusolverDnSorgbrHost cusolverDnSorgbr_bufferSize cusolverDnSorghrHost
-        cusolverDnSorglqHost cusolverDnSorgqr cusolverDnSorgqr_bufferSize cusolverDnSorgtr cusolverDnSorgtrHost
-        cusolverDnSorgtr_bufferSize cusolverDnSormqr cusolverDnSormqrHost cusolverDnSormqr_bufferSize cusolverDnSormtr
-        cusolverDnSormtrHost cusolverDnSormtr_bufferSize cusolverDnSpotrf cusolverDnSpotrfBatched cusolverDnSpotrfHost
-        cusolverDnSpotrf_bufferSize cusolverDnSpotri cusolverDnSpotriHost cusolverDnSpotri_bufferSize cusolverDnSpotrs
-        cusolverDnSpotrsBatched cusolverDnSpotrsHost cusolverDnSscalHost cusolverDnSsteqrHost cusolverDnSsterfHost
-        cusolverDnSsyevd cusolverDnSsyevd_bufferSize cusolverDnSsyevdx cusolverDnSsyevdx_bufferSize cusolverDnSsyevj
-        cusolverDnSsyevjBatched cusolverDnSsyevjBatched_bufferSize cusolverDnSsyevj_bufferSize cusolverDnSsygst
-        cusolverDnSsygst_bufferSize cusolverDnSsygvd cusolverDnSsygvd_bufferSize cusolverDnSsygvdx
-        cusolverDnSsygvdx_bufferSize cusolverDnSsygvj cusolverDnSsygvj_bufferSize cusolverDnSsytrd
-        cusolverDnSsytrd_bufferSize cusolverDnSsytrf cusolverDnSsytrf_bufferSize cusolverDnSsytri cusolverDnSsytriHost
+        cusolverDnSgemmHost cusolverDnSgeqlfHost cusolverDnSgeqrfHost cusolverDnSlacpyHost cusolverDnSlamchHost
+        cusolverDnSlange cusolverDnSlangeHost cusolverDnSlange_bufferSize cusolverDnSlansyHost cusolverDnSlantrHost
+        cusolverDnSlarfgHost cusolverDnSlarnvHost cusolverDnSlasetHost cusolverDnSlaswp cusolverDnSlauum
+        cusolverDnSlauumHost cusolverDnSlauum_bufferSize cusolverDnSnrm2Host cusolverDnSorgbr cusolverDnSorgbrHost
+        cusolverDnSorgbr_bufferSize cusolverDnSorghrHost cusolverDnSorglqHost cusolverDnSorgtr cusolverDnSorgtrHost
+        cusolverDnSorgtr_bufferSize cusolverDnSormqrHost cusolverDnSormtr cusolverDnSormtrHost
+        cusolverDnSormtr_bufferSize cusolverDnSpotrfHost cusolverDnSpotri cusolverDnSpotriHost
+        cusolverDnSpotri_bufferSize cusolverDnSpotrsHost cusolverDnSscalHost cusolverDnSsteqrHost cusolverDnSsterfHost
+        cusolverDnSsyevdx cusolverDnSsyevdx_bufferSize cusolverDnSsygst cusolverDnSsygst_bufferSize cusolverDnSsygvd
+        cusolverDnSsygvd_bufferSize cusolverDnSsygvdx cusolverDnSsygvdx_bufferSize cusolverDnSsygvj
+        cusolverDnSsygvj_bufferSize cusolverDnSsytrf cusolverDnSsytrf_bufferSize cusolverDnSsytri cusolverDnSsytriHost
         cusolverDnSsytri_bufferSize cusolverDnSsytrsHost cusolverDnStrtriHost cusolverDnXfillRandNormalOnDevice
-        cusolverDnXfillRandNormalOnHost cusolverDnXgeev cusolverDnXgeev_bufferSize cusolverDnXgeqrf
-        cusolverDnXgeqrf_bufferSize cusolverDnXgesvd cusolverDnXgesvd_bufferSize cusolverDnXgesvdjGetResidual
+        cusolverDnXfillRandNormalOnHost cusolverDnXgeev cusolverDnXgeev_bufferSize cusolverDnXgesvdjGetResidual
         cusolverDnXgesvdjGetSweeps cusolverDnXgesvdp cusolverDnXgesvdp_bufferSize cusolverDnXgesvdr
-        cusolverDnXgesvdr_bufferSize cusolverDnXgetrf cusolverDnXgetrf_bufferSize cusolverDnXgetrs cusolverDnXhetrf
-        cusolverDnXhetrf_bufferSize cusolverDnXhetrs cusolverDnXhetrs_bufferSize cusolverDnXlansy
-        cusolverDnXlansy_bufferSize cusolverDnXlarft cusolverDnXlarft_bufferSize cusolverDnXpolar
-        cusolverDnXpolar_bufferSize cusolverDnXpotrf cusolverDnXpotrf_bufferSize cusolverDnXpotrs cusolverDnXstedc
-        cusolverDnXstedc_bufferSize cusolverDnXsyevBatched cusolverDnXsyevBatched_bufferSize cusolverDnXsyevd
-        cusolverDnXsyevd_bufferSize cusolverDnXsyevdx cusolverDnXsyevdx_bufferSize cusolverDnXsyevjGetResidual
-        cusolverDnXsyevjGetSweeps cusolverDnXsyevjSetMaxSweeps cusolverDnXsyevjSetSortEig cusolverDnXsyevjSetTolerance
-        cusolverDnXsygvStridedBatched cusolverDnXsygvStridedBatched_bufferSize cusolverDnXsygvd
-        cusolverDnXsygvd_bufferSize cusolverDnXsygvdx cusolverDnXsygvdx_bufferSize cusolverDnXsytrf
+        cusolverDnXgesvdr_bufferSize cusolverDnXhetrf cusolverDnXhetrf_bufferSize cusolverDnXhetrs
+        cusolverDnXhetrs_bufferSize cusolverDnXlansy cusolverDnXlansy_bufferSize cusolverDnXlarft
+        cusolverDnXlarft_bufferSize cusolverDnXpolar cusolverDnXpolar_bufferSize cusolverDnXstedc
+        cusolverDnXstedc_bufferSize cusolverDnXsyevdx cusolverDnXsyevdx_bufferSize cusolverDnXsyevjGetResidual
+        cusolverDnXsyevjGetSweeps cusolverDnXsygvStridedBatched cusolverDnXsygvStridedBatched_bufferSize
+        cusolverDnXsygvd cusolverDnXsygvd_bufferSize cusolverDnXsygvdx cusolverDnXsygvdx_bufferSize cusolverDnXsytrf
         cusolverDnXsytrf_bufferSize cusolverDnXsytrs cusolverDnXsytrs_bufferSize cusolverDnXtrtri
         cusolverDnXtrtri_bufferSize cusolverDnZCgels cusolverDnZCgels_bufferSize cusolverDnZCgesv
         cusolverDnZCgesv_bufferSize cusolverDnZEgels cusolverDnZEgels_bufferSize cusolverDnZEgesv
@@ -145,25 +130,17 @@ exports! {
         cusolverDnZKgesv_bufferSize cusolverDnZYgels cusolverDnZYgels_bufferSize cusolverDnZYgesv
         cusolverDnZYgesv_bufferSize cusolverDnZZgels cusolverDnZZgels_bufferSize cusolverDnZZgesv
         cusolverDnZZgesv_bufferSize cusolverDnZaxpyHost cusolverDnZdscalHost cusolverDnZeyeBatch cusolverDnZgebrd
-        cusolverDnZgebrd_bufferSize cusolverDnZgelqfHost cusolverDnZgemmHost cusolverDnZgeqlfHost cusolverDnZgeqrf
-        cusolverDnZgeqrfHost cusolverDnZgeqrf_bufferSize cusolverDnZgesvd cusolverDnZgesvd_bufferSize
-        cusolverDnZgesvdaStridedBatched cusolverDnZgesvdaStridedBatched_bufferSize cusolverDnZgesvdj
-        cusolverDnZgesvdjBatched cusolverDnZgesvdjBatched_bufferSize cusolverDnZgesvdj_bufferSize cusolverDnZgetrf
-        cusolverDnZgetrf_bufferSize cusolverDnZgetrs cusolverDnZheevd cusolverDnZheevd_bufferSize cusolverDnZheevdx
-        cusolverDnZheevdx_bufferSize cusolverDnZheevj cusolverDnZheevjBatched cusolverDnZheevjBatched_bufferSize
-        cusolverDnZheevj_bufferSize cusolverDnZhegst cusolverDnZhegst_bufferSize cusolverDnZhegvd
+        cusolverDnZgebrd_bufferSize cusolverDnZgelqfHost cusolverDnZgemmHost cusolverDnZgeqlfHost cusolverDnZgeqrfHost
+        cusolverDnZheevdx cusolverDnZheevdx_bufferSize cusolverDnZhegst cusolverDnZhegst_bufferSize cusolverDnZhegvd
         cusolverDnZhegvd_bufferSize cusolverDnZhegvdx cusolverDnZhegvdx_bufferSize cusolverDnZhegvj
-        cusolverDnZhegvj_bufferSize cusolverDnZhetrd cusolverDnZhetrd_bufferSize cusolverDnZhetrf
-        cusolverDnZhetrf_bufferSize cusolverDnZlacpyHost cusolverDnZlange cusolverDnZlangeHost
-        cusolverDnZlange_bufferSize cusolverDnZlanheHost cusolverDnZlantrHost cusolverDnZlarfgHost cusolverDnZlarnvHost
-        cusolverDnZlasetHost cusolverDnZlaswp cusolverDnZlauum cusolverDnZlauumHost cusolverDnZlauum_bufferSize
-        cusolverDnZnrm2Host cusolverDnZpotrf cusolverDnZpotrfBatched cusolverDnZpotrfHost cusolverDnZpotrf_bufferSize
-        cusolverDnZpotri cusolverDnZpotriHost cusolverDnZpotri_bufferSize cusolverDnZpotrs cusolverDnZpotrsBatched
-        cusolverDnZpotrsHost cusolverDnZsytrf cusolverDnZsytrf_bufferSize cusolverDnZsytri cusolverDnZsytriHost
-        cusolverDnZsytri_bufferSize cusolverDnZsytrsHost cusolverDnZtrtriHost cusolverDnZungbr cusolverDnZungbrHost
-        cusolverDnZungbr_bufferSize cusolverDnZunghrHost cusolverDnZunglqHost cusolverDnZungqr
-        cusolverDnZungqr_bufferSize cusolverDnZungtr cusolverDnZungtrHost cusolverDnZungtr_bufferSize cusolverDnZunmqr
-        cusolverDnZunmqrHost cusolverDnZunmqr_bufferSize cusolverDnZunmtr cusolverDnZunmtrHost
+        cusolverDnZhegvj_bufferSize cusolverDnZhetrf cusolverDnZhetrf_bufferSize cusolverDnZlacpyHost cusolverDnZlange
+        cusolverDnZlangeHost cusolverDnZlange_bufferSize cusolverDnZlanheHost cusolverDnZlantrHost cusolverDnZlarfgHost
+        cusolverDnZlarnvHost cusolverDnZlasetHost cusolverDnZlaswp cusolverDnZlauum cusolverDnZlauumHost
+        cusolverDnZlauum_bufferSize cusolverDnZnrm2Host cusolverDnZpotrfHost cusolverDnZpotri cusolverDnZpotriHost
+        cusolverDnZpotri_bufferSize cusolverDnZpotrsHost cusolverDnZsytrf cusolverDnZsytrf_bufferSize cusolverDnZsytri
+        cusolverDnZsytriHost cusolverDnZsytri_bufferSize cusolverDnZsytrsHost cusolverDnZtrtriHost cusolverDnZungbr
+        cusolverDnZungbrHost cusolverDnZungbr_bufferSize cusolverDnZunghrHost cusolverDnZunglqHost cusolverDnZungtr
+        cusolverDnZungtrHost cusolverDnZungtr_bufferSize cusolverDnZunmqrHost cusolverDnZunmtr cusolverDnZunmtrHost
         cusolverDnZunmtr_bufferSize cusolverIidentityHost cusolverRfAccessBundledFactorsDevice cusolverRfAnalyze
         cusolverRfBatchAnalyze cusolverRfBatchRefactor cusolverRfBatchResetValues cusolverRfBatchSetupHost
         cusolverRfBatchSolve cusolverRfBatchZeroPivot cusolverRfCreate cusolverRfDestroy
@@ -243,6 +220,11 @@ exports! {
         pegasusDcsrmvHost pegasusScsr2dense pegasusScsrmvHost pegasusXcoo2csr pegasusXcooStableSortByRow
         pegasusXcooStableSort_bufferSizeExt pegasusXcsr2coo pegasusZcsr2dense pegasusZcsrmvHost
     }
+}
+
+/// The tables of its parts.
+pub(super) fn tables() -> [&'static [Export]; 5] {
+    [EXPORTS, factor::EXPORTS, orthogonal::EXPORTS, eigen::EXPORTS, singular::EXPORTS]
 }
 
 fn create(handle: Out<usize>) -> Answer {

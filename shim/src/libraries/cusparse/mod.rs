@@ -1,25 +1,26 @@
-//! libcusparse: handles, matrix descriptors of the older interface, versions and texts are real. The rest is a stub.
+//! libcusparse: handles, descriptors, versions and texts; products and conversions of the formats CSR, CSC and COO, in stream order.
+//! What is left are stubs: solvers, sums of sparse matrices, other formats, and the older interface.
+
+mod call;
+mod convert;
+mod descriptor;
+mod entries;
+mod handle;
+mod product;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use abi::argument::Out;
+use abi::table::Export;
 
-use super::objects::{Answer, Code, Objects, Refusals, Stream, kind};
+use self::handle::{DESCRIPTOR, HANDLES, Handle, REFUSALS};
+use super::objects::{Answer, Code, Objects, kind};
 use super::release;
 use crate::boundary::table::exports;
 use crate::device;
 
-/// CUSPARSE_STATUS_NOT_INITIALIZED and CUSPARSE_STATUS_INVALID_VALUE.
-const REFUSALS: Refusals = Refusals { handle: 1, value: 3 };
-static HANDLES: Objects<Handle> = Objects::new(kind::CUSPARSE, REFUSALS);
-static MATRICES: Objects<Matrix> = Objects::new(kind::CUSPARSE_OBJECT, Refusals { handle: 3, value: 3 });
-
-#[derive(Debug, Default)]
-struct Handle {
-    stream: Stream,
-    pointer_mode: AtomicI32,
-}
+static MATRICES: Objects<Matrix> = Objects::new(kind::CUSPARSE_OBJECT, DESCRIPTOR);
 
 /// A `cusparseMatDescr`: four enumerations, all 0 at first.
 #[derive(Debug, Default)]
@@ -71,15 +72,11 @@ exports! {
         cusparseCgtsvInterleavedBatch_bufferSizeExt cusparseCnnz cusparseCnnz_compress cusparseConstBlockedEllGet
         cusparseConstCooGet cusparseConstCscGet cusparseConstCsrGet cusparseConstDnMatGet cusparseConstDnMatGetValues
         cusparseConstDnVecGet cusparseConstDnVecGetValues cusparseConstSpMatGetValues cusparseConstSpVecGet
-        cusparseConstSpVecGetValues cusparseCooGet cusparseCooSetPointers cusparseCooSetStridedBatch
-        cusparseCreateBlockedEll cusparseCreateBsr cusparseCreateBsric02Info cusparseCreateBsrilu02Info
-        cusparseCreateBsrsm2Info cusparseCreateBsrsv2Info cusparseCreateColorInfo cusparseCreateConstBlockedEll
-        cusparseCreateConstBsr cusparseCreateConstCoo cusparseCreateConstCsc cusparseCreateConstCsr
-        cusparseCreateConstDnMat cusparseCreateConstDnVec cusparseCreateConstSlicedEll cusparseCreateConstSpVec
-        cusparseCreateCoo cusparseCreateCsc cusparseCreateCsr cusparseCreateCsric02Info cusparseCreateCsrilu02Info
-        cusparseCreateCsru2csrInfo cusparseCreateDnMat cusparseCreateDnVec cusparseCreateIdentityPermutation
-        cusparseCreatePruneInfo cusparseCreateSlicedEll cusparseCreateSpVec cusparseCscGet cusparseCscSetPointers
-        cusparseCsr2cscEx2 cusparseCsr2cscEx2_bufferSize cusparseCsrGet cusparseCsrSetPointers
+        cusparseConstSpVecGetValues cusparseCooGet cusparseCooSetStridedBatch cusparseCreateBlockedEll cusparseCreateBsr
+        cusparseCreateBsric02Info cusparseCreateBsrilu02Info cusparseCreateBsrsm2Info cusparseCreateBsrsv2Info
+        cusparseCreateColorInfo cusparseCreateConstBlockedEll cusparseCreateConstBsr cusparseCreateConstSlicedEll
+        cusparseCreateCsric02Info cusparseCreateCsrilu02Info cusparseCreateCsru2csrInfo
+        cusparseCreatePruneInfo cusparseCreateSlicedEll cusparseCscGet cusparseCsrGet
         cusparseCsrSetStridedBatch cusparseDbsr2csr cusparseDbsric02 cusparseDbsric02_analysis
         cusparseDbsric02_bufferSize cusparseDbsrilu02 cusparseDbsrilu02_analysis cusparseDbsrilu02_bufferSize
         cusparseDbsrilu02_numericBoost cusparseDbsrmm cusparseDbsrmv cusparseDbsrsm2_analysis cusparseDbsrsm2_bufferSize
@@ -87,24 +84,21 @@ exports! {
         cusparseDcsr2bsr cusparseDcsr2csr_compress cusparseDcsr2csru cusparseDcsr2gebsr cusparseDcsr2gebsr_bufferSize
         cusparseDcsrcolor cusparseDcsrgeam2 cusparseDcsrgeam2_bufferSizeExt cusparseDcsric02 cusparseDcsric02_analysis
         cusparseDcsric02_bufferSize cusparseDcsrilu02 cusparseDcsrilu02_analysis cusparseDcsrilu02_bufferSize
-        cusparseDcsrilu02_numericBoost cusparseDcsru2csr cusparseDcsru2csr_bufferSizeExt cusparseDenseToSparse_analysis
-        cusparseDenseToSparse_bufferSize cusparseDenseToSparse_convert cusparseDestroyBsric02Info
+        cusparseDcsrilu02_numericBoost cusparseDcsru2csr cusparseDcsru2csr_bufferSizeExt cusparseDestroyBsric02Info
         cusparseDestroyBsrilu02Info cusparseDestroyBsrsm2Info cusparseDestroyBsrsv2Info cusparseDestroyColorInfo
-        cusparseDestroyCsric02Info cusparseDestroyCsrilu02Info cusparseDestroyCsru2csrInfo cusparseDestroyDnMat
-        cusparseDestroyDnVec cusparseDestroyPruneInfo cusparseDestroySpMat cusparseDestroySpVec cusparseDgebsr2csr
-        cusparseDgebsr2gebsc cusparseDgebsr2gebsc_bufferSize cusparseDgebsr2gebsr cusparseDgebsr2gebsr_bufferSize
-        cusparseDgemvi cusparseDgemvi_bufferSize cusparseDgpsvInterleavedBatch
+        cusparseDestroyCsric02Info cusparseDestroyCsrilu02Info cusparseDestroyCsru2csrInfo cusparseDestroyPruneInfo
+        cusparseDgebsr2csr cusparseDgebsr2gebsc cusparseDgebsr2gebsc_bufferSize cusparseDgebsr2gebsr
+        cusparseDgebsr2gebsr_bufferSize cusparseDgemvi cusparseDgemvi_bufferSize cusparseDgpsvInterleavedBatch
         cusparseDgpsvInterleavedBatch_bufferSizeExt cusparseDgtsv2 cusparseDgtsv2StridedBatch
         cusparseDgtsv2StridedBatch_bufferSizeExt cusparseDgtsv2_bufferSizeExt cusparseDgtsv2_nopivot
         cusparseDgtsv2_nopivot_bufferSizeExt cusparseDgtsvInterleavedBatch cusparseDgtsvInterleavedBatch_bufferSizeExt
-        cusparseDnMatGet cusparseDnMatGetStridedBatch cusparseDnMatGetValues cusparseDnMatSetStridedBatch
-        cusparseDnMatSetValues cusparseDnVecGet cusparseDnVecGetValues cusparseDnVecSetValues cusparseDnnz
+        cusparseDnMatGet cusparseDnMatGetStridedBatch cusparseDnMatSetStridedBatch cusparseDnVecGet cusparseDnnz
         cusparseDnnz_compress cusparseDpruneCsr2csr cusparseDpruneCsr2csrByPercentage
         cusparseDpruneCsr2csrByPercentage_bufferSizeExt cusparseDpruneCsr2csrNnz cusparseDpruneCsr2csrNnzByPercentage
         cusparseDpruneCsr2csr_bufferSizeExt cusparseDpruneDense2csr cusparseDpruneDense2csrByPercentage
         cusparseDpruneDense2csrByPercentage_bufferSizeExt cusparseDpruneDense2csrNnz
-        cusparseDpruneDense2csrNnzByPercentage cusparseDpruneDense2csr_bufferSizeExt cusparseGather
-        cusparseGetMatDiagType cusparseGetMatFillMode cusparseGetMatIndexBase cusparseGetMatType cusparseHpruneCsr2csr
+        cusparseDpruneDense2csrNnzByPercentage cusparseDpruneDense2csr_bufferSizeExt cusparseGetMatDiagType
+        cusparseGetMatFillMode cusparseGetMatIndexBase cusparseGetMatType cusparseHpruneCsr2csr
         cusparseHpruneCsr2csrByPercentage cusparseHpruneCsr2csrByPercentage_bufferSizeExt cusparseHpruneCsr2csrNnz
         cusparseHpruneCsr2csrNnzByPercentage cusparseHpruneCsr2csr_bufferSizeExt cusparseHpruneDense2csr
         cusparseHpruneDense2csrByPercentage cusparseHpruneDense2csrByPercentage_bufferSizeExt cusparseHpruneDense2csrNnz
@@ -114,9 +108,9 @@ exports! {
         cusparseSbsr2csr cusparseSbsric02 cusparseSbsric02_analysis cusparseSbsric02_bufferSize cusparseSbsrilu02
         cusparseSbsrilu02_analysis cusparseSbsrilu02_bufferSize cusparseSbsrilu02_numericBoost cusparseSbsrmm
         cusparseSbsrmv cusparseSbsrsm2_analysis cusparseSbsrsm2_bufferSize cusparseSbsrsm2_solve
-        cusparseSbsrsv2_analysis cusparseSbsrsv2_bufferSize cusparseSbsrsv2_solve cusparseSbsrxmv cusparseScatter
-        cusparseScsr2bsr cusparseScsr2csr_compress cusparseScsr2csru cusparseScsr2gebsr cusparseScsr2gebsr_bufferSize
-        cusparseScsrcolor cusparseScsrgeam2 cusparseScsrgeam2_bufferSizeExt cusparseScsric02 cusparseScsric02_analysis
+        cusparseSbsrsv2_analysis cusparseSbsrsv2_bufferSize cusparseSbsrsv2_solve cusparseSbsrxmv cusparseScsr2bsr
+        cusparseScsr2csr_compress cusparseScsr2csru cusparseScsr2gebsr cusparseScsr2gebsr_bufferSize cusparseScsrcolor
+        cusparseScsrgeam2 cusparseScsrgeam2_bufferSizeExt cusparseScsric02 cusparseScsric02_analysis
         cusparseScsric02_bufferSize cusparseScsrilu02 cusparseScsrilu02_analysis cusparseScsrilu02_bufferSize
         cusparseScsrilu02_numericBoost cusparseScsru2csr cusparseScsru2csr_bufferSizeExt cusparseSgebsr2csr
         cusparseSgebsr2gebsc cusparseSgebsr2gebsc_bufferSize cusparseSgebsr2gebsr cusparseSgebsr2gebsr_bufferSize
@@ -125,32 +119,25 @@ exports! {
         cusparseSgtsv2StridedBatch_bufferSizeExt cusparseSgtsv2_bufferSizeExt cusparseSgtsv2_nopivot
         cusparseSgtsv2_nopivot_bufferSizeExt cusparseSgtsvInterleavedBatch cusparseSgtsvInterleavedBatch_bufferSizeExt
         cusparseSnnz cusparseSnnz_compress cusparseSpGEAM cusparseSpGEAM_bufferSize cusparseSpGEAM_createDescr
-        cusparseSpGEAM_destroyDescr cusparseSpGEAM_nnz cusparseSpGEMM_compute cusparseSpGEMM_copy
-        cusparseSpGEMM_createDescr cusparseSpGEMM_destroyDescr cusparseSpGEMM_estimateMemory
-        cusparseSpGEMM_getNumProducts cusparseSpGEMM_workEstimation cusparseSpGEMMreuse_compute cusparseSpGEMMreuse_copy
-        cusparseSpGEMMreuse_nnz cusparseSpGEMMreuse_workEstimation cusparseSpMM cusparseSpMMOp cusparseSpMMOp_createPlan
-        cusparseSpMMOp_destroyPlan cusparseSpMM_bufferSize cusparseSpMM_preprocess cusparseSpMV
-        cusparseSpMVDescrGetParam cusparseSpMVDescrSetParam cusparseSpMVGeneric cusparseSpMVGeneric_bufferSize
-        cusparseSpMVGeneric_preprocess cusparseSpMVOp cusparseSpMVOp_bufferSize cusparseSpMVOp_createDescr
-        cusparseSpMVOp_createPlan cusparseSpMVOp_destroyDescr cusparseSpMVOp_destroyPlan
-        cusparseSpMVOp_setGlobalUserData cusparseSpMV_bufferSize cusparseSpMV_createDescr cusparseSpMV_destroyDescr
-        cusparseSpMV_preprocess cusparseSpMatConvert cusparseSpMatConvertDescrCreate cusparseSpMatConvertDescrDestroy
-        cusparseSpMatConvert_analysis cusparseSpMatConvert_bufferSize cusparseSpMatGetAttribute cusparseSpMatGetFormat
-        cusparseSpMatGetIndexBase cusparseSpMatGetPointers cusparseSpMatGetSize cusparseSpMatGetSizes
-        cusparseSpMatGetStridedBatch cusparseSpMatGetValues cusparseSpMatSetAttribute cusparseSpMatSetPointers
-        cusparseSpMatSetValues cusparseSpSM_analysis cusparseSpSM_bufferSize cusparseSpSM_createDescr
-        cusparseSpSM_destroyDescr cusparseSpSM_solve cusparseSpSM_updateMatrix cusparseSpSV_analysis
-        cusparseSpSV_bufferSize cusparseSpSV_createDescr cusparseSpSV_destroyDescr cusparseSpSV_solve
-        cusparseSpSV_updateMatrix cusparseSpVV cusparseSpVV_bufferSize cusparseSpVecGet cusparseSpVecGetIndexBase
-        cusparseSpVecGetValues cusparseSpVecSetValues cusparseSparseToDense cusparseSparseToDense_bufferSize
-        cusparseSpruneCsr2csr cusparseSpruneCsr2csrByPercentage cusparseSpruneCsr2csrByPercentage_bufferSizeExt
-        cusparseSpruneCsr2csrNnz cusparseSpruneCsr2csrNnzByPercentage cusparseSpruneCsr2csr_bufferSizeExt
-        cusparseSpruneDense2csr cusparseSpruneDense2csrByPercentage cusparseSpruneDense2csrByPercentage_bufferSizeExt
-        cusparseSpruneDense2csrNnz cusparseSpruneDense2csrNnzByPercentage cusparseSpruneDense2csr_bufferSizeExt
-        cusparseXbsric02_zeroPivot cusparseXbsrilu02_zeroPivot cusparseXbsrsm2_zeroPivot cusparseXbsrsv2_zeroPivot
-        cusparseXcoo2csr cusparseXcoosortByColumn cusparseXcoosortByRow cusparseXcoosort_bufferSizeExt cusparseXcscsort
-        cusparseXcscsort_bufferSizeExt cusparseXcsr2bsrNnz cusparseXcsr2coo cusparseXcsr2gebsrNnz cusparseXcsrgeam2Nnz
-        cusparseXcsric02_zeroPivot cusparseXcsrilu02_zeroPivot cusparseXcsrsort cusparseXcsrsort_bufferSizeExt
+        cusparseSpGEAM_destroyDescr cusparseSpGEAM_nnz cusparseSpGEMM_estimateMemory cusparseSpGEMM_getNumProducts
+        cusparseSpGEMMreuse_compute cusparseSpGEMMreuse_copy cusparseSpGEMMreuse_nnz cusparseSpGEMMreuse_workEstimation
+        cusparseSpMMOp cusparseSpMMOp_createPlan cusparseSpMMOp_destroyPlan cusparseSpMVDescrGetParam
+        cusparseSpMVDescrSetParam cusparseSpMVGeneric cusparseSpMVGeneric_bufferSize cusparseSpMVGeneric_preprocess
+        cusparseSpMVOp cusparseSpMVOp_bufferSize cusparseSpMVOp_createDescr cusparseSpMVOp_createPlan
+        cusparseSpMVOp_destroyDescr cusparseSpMVOp_destroyPlan cusparseSpMVOp_setGlobalUserData cusparseSpMV_createDescr
+        cusparseSpMV_destroyDescr cusparseSpMatConvert cusparseSpMatConvertDescrCreate cusparseSpMatConvertDescrDestroy
+        cusparseSpMatConvert_analysis cusparseSpMatConvert_bufferSize cusparseSpMatGetAttribute cusparseSpMatGetPointers
+        cusparseSpMatGetSizes cusparseSpMatGetStridedBatch cusparseSpMatSetPointers cusparseSpSM_analysis
+        cusparseSpSM_bufferSize cusparseSpSM_createDescr cusparseSpSM_destroyDescr cusparseSpSM_solve
+        cusparseSpSM_updateMatrix cusparseSpSV_analysis cusparseSpSV_bufferSize cusparseSpSV_createDescr
+        cusparseSpSV_destroyDescr cusparseSpSV_solve cusparseSpSV_updateMatrix cusparseSpVV cusparseSpVV_bufferSize
+        cusparseSpVecGet cusparseSpVecGetIndexBase cusparseSpVecGetValues cusparseSpVecSetValues cusparseSpruneCsr2csr
+        cusparseSpruneCsr2csrByPercentage cusparseSpruneCsr2csrByPercentage_bufferSizeExt cusparseSpruneCsr2csrNnz
+        cusparseSpruneCsr2csrNnzByPercentage cusparseSpruneCsr2csr_bufferSizeExt cusparseSpruneDense2csr
+        cusparseSpruneDense2csrByPercentage cusparseSpruneDense2csrByPercentage_bufferSizeExt cusparseSpruneDense2csrNnz
+        cusparseSpruneDense2csrNnzByPercentage cusparseSpruneDense2csr_bufferSizeExt cusparseXbsric02_zeroPivot
+        cusparseXbsrilu02_zeroPivot cusparseXbsrsm2_zeroPivot cusparseXbsrsv2_zeroPivot cusparseXcsr2bsrNnz
+        cusparseXcsr2gebsrNnz cusparseXcsrgeam2Nnz cusparseXcsric02_zeroPivot cusparseXcsrilu02_zeroPivot
         cusparseXgebsr2gebsrNnz cusparseZbsr2csr cusparseZbsric02 cusparseZbsric02_analysis cusparseZbsric02_bufferSize
         cusparseZbsrilu02 cusparseZbsrilu02_analysis cusparseZbsrilu02_bufferSize cusparseZbsrilu02_numericBoost
         cusparseZbsrmm cusparseZbsrmv cusparseZbsrsm2_analysis cusparseZbsrsm2_bufferSize cusparseZbsrsm2_solve
@@ -166,6 +153,11 @@ exports! {
         cusparseZgtsv2_nopivot_bufferSizeExt cusparseZgtsvInterleavedBatch cusparseZgtsvInterleavedBatch_bufferSizeExt
         cusparseZnnz cusparseZnnz_compress
     }
+}
+
+/// The tables of its parts.
+pub(super) fn tables() -> [&'static [Export]; 4] {
+    [EXPORTS, descriptor::EXPORTS, product::EXPORTS, convert::EXPORTS]
 }
 
 fn create(handle: Out<usize>) -> Answer {
