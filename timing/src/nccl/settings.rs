@@ -77,9 +77,8 @@ impl Settings {
                 "NCCL_NET_GDR_LEVEL" if is_local(value) => settings.gpudirect_off = true,
                 "NCCL_NET" if value.trim().eq_ignore_ascii_case("socket") => settings.sockets = Some(Sockets::ForAll),
                 "NCCL_IB_DISABLE" => {
-                    if number(name, value)? != 0 {
-                        settings.sockets = settings.sockets.or(Some(Sockets::ForVerbs));
-                    }
+                    let instead = (number(name, value)? != 0).then_some(Sockets::ForVerbs);
+                    settings.sockets = settings.sockets.or(instead);
                 }
                 // What is logged changes no time.
                 _ if name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG") => {
