@@ -70,7 +70,7 @@ impl Format {
         }
     }
 
-    /// Whether a number of a result is not finite, as far as [`Inputs`] looks for such.
+    /// Whether a number of a result is not finite, as far as [`examine`] looks for such.
     ///
     /// # Safety
     /// As [`Format::count`].
