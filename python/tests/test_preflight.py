@@ -25,8 +25,9 @@ def block(address, size, line):
     return {"address": address, "requested_size": size, "frames": event("alloc", address, size, line)["frames"]}
 
 
-def lines(live):
-    return sorted((size, source["frames"][0]["line"] if source else 0) for size, source in live)
+def lines(peak_and_live):
+    peak, live = peak_and_live
+    return peak, sorted((size, source["frames"][0]["line"] if source else 0) for size, source in live.values())
 
 
 def test_what_was_held_at_the_peak_comes_from_what_is_held_and_the_events_backwards(watcher):
@@ -42,11 +43,11 @@ def test_what_was_held_at_the_peak_comes_from_what_is_held_and_the_events_backwa
         event("free_requested", 3, 70),
     ]
     now = [block(1, 100, 1), block(2, 30, 4)]
-    assert lines(watcher.live_at_peak(now, events)) == [(50, 2), (70, 3), (100, 1)]
+    assert lines(watcher.live_at_peak(now, events)) == (4, [(50, 2), (70, 3), (100, 1)])
     # The older events are gone: the sizes are there, and the line of what was freed since is not.
-    assert lines(watcher.live_at_peak(now, events[4:])) == [(50, 0), (70, 0), (100, 1)]
-    assert lines(watcher.live_at_peak(now, [])) == [(30, 4), (100, 1)]
-    assert watcher.live_at_peak([], []) == []
+    assert lines(watcher.live_at_peak(now, events[4:])) == (0, [(50, 0), (70, 0), (100, 1)])
+    assert lines(watcher.live_at_peak(now, [])) == (0, [(30, 4), (100, 1)])
+    assert watcher.live_at_peak([], []) == (0, {})
 
 
 def test_the_line_is_the_innermost_of_the_program(watcher, tmp_path):
