@@ -244,6 +244,10 @@ static void batches(void) {
     SAME(cublasDgetrsBatched(cublas, NO, 2, 1, first, 2, pivots, second, 2, &whole, 1), 0);
     get(got, b, sizeof right);
     EXPECT(whole == 0 && is_near(got[0], -1) && is_near(got[1], 2));
+    /* CUBLAS_STATUS_INVALID_VALUE: no place for the inverses, columns shorter than they are, no place for what reflects. */
+    SAME(cublasDgetriBatched(cublas, 2, first, 2, pivots, NULL, 2, info, 2), 7);
+    SAME(cublasDgetriBatched(cublas, 2, first, 2, pivots, third, 1, info, 2), 7);
+    SAME(cublasDgeqrfBatched(cublas, 2, 2, first, 2, NULL, &whole, 1), 7);
     SAME(cublasDgetriBatched(cublas, 2, first, 2, pivots, third, 2, info, 2), 0);
     get(both, info, sizeof both);
     get(got, c, sizeof got);

@@ -23,7 +23,7 @@ use crate::report::finding;
 use crate::sanitizer::init::{self, Needs, Read};
 use crate::sanitizer::known;
 use crate::sanitizer::races::{self, Access, Touch};
-use crate::settings::{self, GemmMode};
+use crate::settings::{self, Compute, GemmMode};
 
 /// CUBLAS_STATUS_EXECUTION_FAILED.
 const EXECUTION_FAILED: Code = Code(13);
@@ -94,6 +94,11 @@ impl Scale {
 /// A size passed by C, which must not be negative.
 pub(crate) fn size(number: i64) -> Answer<usize> {
     usize::try_from(number).map_err(|_| Code(REFUSALS.value))
+}
+
+/// Whether routines compute.
+pub(crate) fn computes() -> bool {
+    settings::get().is_ok_and(|settings| settings.compute == Compute::Cpu)
 }
 
 /// Refuses an unsupported routine: a gap, and the library's "not supported".
@@ -280,6 +285,16 @@ impl Job {
     /// EXECUTION_FAILED for memory that the GPU cannot access, and errors of captures.
     pub(crate) fn run(self, body: impl Fn(usize, &[Region]) + Send + Sync + 'static) -> Answer {
         self.checked(body)
+    }
+
+    /// [`Job::run`], but nothing is done where nothing computes.
+    pub(crate) fn run_computed(self, body: impl Fn(usize, &[Region]) + Send + Sync + 'static) -> Answer {
+        let is_computed = computes();
+        self.checked(move |batch, places| {
+            if is_computed {
+                body(batch, places);
+            }
+        })
     }
 
     fn checked(mut self, body: impl Fn(usize, &[Region]) + Send + Sync + 'static) -> Answer {

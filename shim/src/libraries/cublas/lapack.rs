@@ -15,7 +15,11 @@ use crate::libraries::lapack::factor::Lu;
 use crate::libraries::lapack::memory::{factored, geqrf, getrf, store, store_count};
 use crate::libraries::objects::Answer;
 use crate::libraries::typed::typed;
-use crate::settings::{self, Compute};
+
+/// How an argument is used: whether it is read, and whether it is written.
+const READ: [bool; 2] = [true, false];
+const WRITTEN: [bool; 2] = [false, true];
+const CHANGED: [bool; 2] = [true, true];
 
 /// A call for matrices that an array of pointers lists.
 struct Batch(Job);
@@ -27,12 +31,18 @@ impl Batch {
         Ok(Self(job))
     }
 
-    fn matrix<T: Number>(&mut self, array: usize, [rows, columns]: [usize; 2], leading: c_int, writes: bool) -> Answer {
+    fn matrix<T: Number>(
+        &mut self,
+        array: usize,
+        [rows, columns]: [usize; 2],
+        leading: c_int,
+        [reads, writes]: [bool; 2],
+    ) -> Answer {
         let leading = size(leading.into())?;
         if array == 0 || leading < rows.max(1) {
             return REFUSALS.value();
         }
-        self.0.push(Base::Pointers(array), T::ELEMENT, Shape::Full { rows, columns, leading }, true, writes);
+        self.0.push(Base::Pointers(array), T::ELEMENT, Shape::Full { rows, columns, leading }, reads, writes);
         Ok(())
     }
 
@@ -44,12 +54,7 @@ impl Batch {
 
     /// Does it in stream order, unless nothing computes.
     fn run(self, body: impl Fn(&[Region]) + Send + Sync + 'static) -> Answer {
-        let is_computed = settings::get().is_ok_and(|settings| settings.compute == Compute::Cpu);
-        self.0.run(move |_, places| {
-            if is_computed {
-                body(places);
-            }
-        })
+        self.0.run_computed(move |_, places| body(places))
     }
 }
 
@@ -88,7 +93,7 @@ typed! {
         if info == 0 {
             return REFUSALS.value();
         }
-        call.matrix::<T>(a, [n, n], lda, true)?;
+        call.matrix::<T>(a, [n, n], lda, CHANGED)?;
         call.counts(info, 1, false, true);
         if pivots != 0 {
             call.counts(pivots, n, false, true);
@@ -101,8 +106,8 @@ typed! {
     fn getrs_batched[T](handle: usize, code: c_int, n: c_int, rhs: c_int, a: usize, lda: c_int, pivots: usize, b: usize, ldb: c_int, info: usize, batch: c_int) {
         let mut call = Batch::begin(handle, batch)?;
         let (operation, n, rhs) = (operation(code)?, size(n.into())?, size(rhs.into())?);
-        call.matrix::<T>(a, [n, n], lda, false)?;
-        call.matrix::<T>(b, [n, rhs], ldb, true)?;
+        call.matrix::<T>(a, [n, n], lda, READ)?;
+        call.matrix::<T>(b, [n, rhs], ldb, CHANGED)?;
         answer(info)?;
         if pivots != 0 {
             call.counts(pivots, n, true, false);
@@ -123,8 +128,8 @@ typed! {
         if info == 0 {
             return REFUSALS.value();
         }
-        call.matrix::<T>(a, [n, n], lda, false)?;
-        call.0.push(Base::Pointers(c), T::ELEMENT, Shape::Full { rows: n, columns: n, leading: size(ldc.into())? }, false, true);
+        call.matrix::<T>(a, [n, n], lda, READ)?;
+        call.matrix::<T>(c, [n, n], ldc, WRITTEN)?;
         call.counts(info, 1, false, true);
         if pivots != 0 {
             call.counts(pivots, n, true, false);
@@ -141,8 +146,8 @@ typed! {
             return REFUSALS.value();
         }
         let n = size(n.into())?;
-        call.matrix::<T>(a, [n, n], lda, false)?;
-        call.0.push(Base::Pointers(c), T::ELEMENT, Shape::Full { rows: n, columns: n, leading: size(ldc.into())? }, false, true);
+        call.matrix::<T>(a, [n, n], lda, READ)?;
+        call.matrix::<T>(c, [n, n], ldc, WRITTEN)?;
         call.counts(info, 1, false, true);
         call.run(|at| {
             // SAFETY: the arguments are in memory.
@@ -154,7 +159,10 @@ typed! {
     fn geqrf_batched[T](handle: usize, m: c_int, n: c_int, a: usize, lda: c_int, taus: usize, info: usize, batch: c_int) {
         let mut call = Batch::begin(handle, batch)?;
         let (m, n) = (size(m.into())?, size(n.into())?);
-        call.matrix::<T>(a, [m, n], lda, true)?;
+        call.matrix::<T>(a, [m, n], lda, CHANGED)?;
+        if taus == 0 {
+            return REFUSALS.value();
+        }
         call.0.push(Base::Pointers(taus), T::ELEMENT, Shape::Vector { n: m.min(n), step: 1 }, false, true);
         answer(info)?;
         // SAFETY: the arguments are in memory.

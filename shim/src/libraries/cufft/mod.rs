@@ -17,7 +17,6 @@ use super::cublas::operand::Shape;
 use super::objects::{Answer, Code, Refusals};
 use super::release;
 use crate::boundary::table::exports;
-use crate::settings::{self, Compute};
 
 /// CUFFT_INVALID_PLAN and CUFFT_INVALID_VALUE.
 const REFUSALS: Refusals = Refusals { handle: 1, value: 4 };
@@ -204,14 +203,8 @@ fn execute(plan: c_int, from: usize, to: usize, (kind, is_double): (Kind, bool),
         let is_read = !is_written && n == count;
         job.operand_at(address, element, Shape::Vector { n, step: 1 }, is_read, is_written);
     }
-    let is_computed = settings::get().is_ok_and(|settings| settings.compute == Compute::Cpu);
-    job.run(move |_, _| {
-        if is_computed {
-            // SAFETY: `run` has checked that the memory is there, up to the last number of each layout.
-            unsafe { made.run(from, to, direction == INVERSE) };
-        }
-    })
-    .map_err(|_| EXEC_FAILED)
+    // SAFETY: the job has checked that the memory is there, up to the last number of each layout.
+    job.run_computed(move |_, _| unsafe { made.run(from, to, direction == INVERSE) }).map_err(|_| EXEC_FAILED)
 }
 
 fn get_property(which: c_int, value: Out<c_int>) -> Answer {

@@ -13,7 +13,6 @@ use crate::libraries::cublas::number::Number;
 use crate::libraries::cublas::operand::{Base, Region, Shape};
 use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
-use crate::settings::{self, Compute};
 
 /// CUSOLVER_STATUS_EXECUTION_FAILED
 const EXECUTION_FAILED: Code = Code(6);
@@ -92,13 +91,7 @@ impl Call {
 
     /// Does it in stream order, unless nothing computes.
     pub(super) fn run(self, body: impl Fn(usize, &[Region]) + Send + Sync + 'static) -> Answer {
-        let is_computed = settings::get().is_ok_and(|settings| settings.compute == Compute::Cpu);
-        let body = move |batch: usize, places: &[Region]| {
-            if is_computed {
-                body(batch, places);
-            }
-        };
-        self.0.run(body).map_err(|_| EXECUTION_FAILED)
+        self.0.run_computed(body).map_err(|_| EXECUTION_FAILED)
     }
 }
 

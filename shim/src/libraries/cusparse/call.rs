@@ -13,7 +13,6 @@ use crate::libraries::cublas::job::{Job, Scale};
 use crate::libraries::cublas::operand::{Base, Region, Shape};
 use crate::libraries::objects::{Answer, Code};
 use crate::report::finding;
-use crate::settings::{self, Compute};
 
 /// CUSPARSE_STATUS_EXECUTION_FAILED
 const EXECUTION_FAILED: Code = Code(6);
@@ -49,13 +48,7 @@ impl Call {
 
     /// Does it in stream order, unless nothing computes.
     pub(super) fn run(self, body: impl Fn(&[Region]) + Send + Sync + 'static) -> Answer {
-        let is_computed = computes();
-        let body = move |_: usize, places: &[Region]| {
-            if is_computed {
-                body(places);
-            }
-        };
-        self.0.run(body).map_err(|_| EXECUTION_FAILED)
+        self.0.run_computed(move |_, places| body(places)).map_err(|_| EXECUTION_FAILED)
     }
 
     /// The same, done when it returns.
@@ -63,11 +56,6 @@ impl Call {
         self.0.host_waits();
         self.run(body)
     }
-}
-
-/// Whether calls compute.
-pub(super) fn computes() -> bool {
-    settings::get().is_ok_and(|settings| settings.compute == Compute::Cpu)
 }
 
 /// A gap.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use abi::argument::Out;
 use dataplane::lock::Mutex;
 
-use super::call::{CHANGED, Call, READ, WRITTEN, computes, refuse, work};
+use super::call::{CHANGED, Call, READ, WRITTEN, refuse, work};
 use super::descriptor::{
     DENSE, Dense as DenseMatrix, Format, MATRICES, SPARSE_VECTORS, Sparse, VECTORS, element, read,
 };
@@ -15,6 +15,7 @@ use super::handle::REFUSALS;
 use crate::boundary::table::exports;
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;
+use crate::libraries::cublas::job::computes;
 use crate::libraries::cublas::number::{Number, with_number};
 use crate::libraries::cublas::operand::{Region, Stored};
 use crate::libraries::objects::{Answer, Code};

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use abi::argument::Out;
 use dataplane::lock::Mutex;
 
-use super::call::{CHANGED, Call, READ, WRITTEN, computes, operation, refuse, work};
+use super::call::{CHANGED, Call, READ, WRITTEN, operation, refuse, work};
 use super::descriptor::{DENSE, Format, MATRICES, Sparse, VECTORS, element, read};
 use super::entries::{after, entries, starts, store_integers};
 use super::handle::{DESCRIPTOR, REFUSALS};
 use crate::boundary::table::exports;
 use crate::libraries::cublas::dense::{Dense, Transpose};
 use crate::libraries::cublas::element::Element;
+use crate::libraries::cublas::job::computes;
 use crate::libraries::cublas::number::{Number, with_number};
 use crate::libraries::cublas::operand::{Region, Shape, Stored};
 use crate::libraries::objects::{Answer, Objects, kind};
