@@ -34,20 +34,32 @@ pub fn place(path: &str, pid: u32, rank: Option<u32>) -> PathBuf {
 /// # Errors
 /// The error of the operating system; a marker is left in the report's place where there can be one.
 pub fn save(path: &Path, report: &DeviceReport) -> io::Result<()> {
+    whole(path, &report.text()?).inspect_err(|_| {
+        // A full disk still takes a name. A reader of the reports must not take a missing one for a process without gaps.
+        let _ = fs::rename(beside(path), unwritten(path));
+    })
+}
+
+/// Writes a file, and its directory if there is none, beside its place and moves it there.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn whole(path: &Path, text: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", report.measured.pid));
-    let text = report.text()?;
     // A device or pipe (`/dev/null`) is written to; a rename would put a file in its place.
     if fs::metadata(path).is_ok_and(|target| !target.is_file()) {
         return fs::write(path, text);
     }
-    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // A full disk still takes a name. A reader of the reports must not take a missing one for a process without gaps.
-        let _ = fs::rename(&beside, unwritten(path));
-    })
+    fs::write(beside(path), text).and_then(|()| fs::rename(beside(path), path))
+}
+
+/// Where this process writes what will be at `path`.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", process::id()));
+    PathBuf::from(beside)
 }
 
 #[cfg(test)]

@@ -374,10 +374,10 @@ mod tests {
             let mut sum = vec![2.0_f32; count];
             sum.iter_mut().skip(1).next_back().into_iter().for_each(|last| *last = f32::INFINITY);
             let run = |from: &[*const u8], to: &[*mut u8], count: usize| {
-                (0..count).for_each(|at| unsafe {
+                for at in 0..count {
                     // SAFETY: live, and of that length.
-                    *to[0].cast::<f32>().add(at) += *from[0].cast::<f32>().add(at);
-                });
+                    unsafe { *to[0].cast::<f32>().add(at) += *from[0].cast::<f32>().add(at) };
+                }
             };
             // SAFETY: live slices of that length.
             let made = unsafe {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{fs, io, mem, process};
+use std::{mem, process};
 
 use dataplane::lock::Mutex;
 use dataplane::refusal;
+use dataplane::report_file;
 use dataplane::site;
 use protocol::ids::{CommunicatorId, Rank, SiteId};
 use protocol::operations::{
@@ -180,19 +181,10 @@ pub(super) fn write(settings: &Settings, devices: Vec<LoggedDevice>) {
     let Some(log) = LOG.lock().take() else { return };
     let Some(text) = finish(settings, log, devices).and_then(|log| serde_json::to_vec(&log).ok()) else { return };
     let path = Path::new(directory).join(format!("{FILE_PREFIX}{}.json", process::id()));
-    if let Err(error) = save(&path, &text) {
+    if let Err(error) = report_file::whole(&path, &text) {
         let what = format!("the operations cannot be written to {}", path.display());
         eprintln!("fakegpu: {}", refusal::explain(&what, &error));
     }
-}
-
-/// Writes a file whole or not at all.
-fn save(path: &Path, text: &[u8]) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let beside = PathBuf::from(format!("{}.part", path.display()));
-    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path))
 }
 
 /// The log as it is written; `None` without work or a cluster.
