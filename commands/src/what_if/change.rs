@@ -4,7 +4,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use protocol::ids::Rank;
-use protocol::operations::OperationLog;
 use protocol::plan::{ClusterPlan, MachinePlan, NodePlan};
 use protocol::{profile, suggest};
 use runner::execute::launch::settings;
@@ -169,26 +168,11 @@ pub(super) fn cluster(named: &str, was: &ClusterPlan) -> Result<ClusterPlan, Tro
             node.gpus.len()
         )));
     }
-    let gpu = match named {
-        "dgx-v100" => "v100",
-        "dgx-a100" | "p4d" => "a100",
-        "dgx-h100" | "p5" | "a3" => "h100",
-        "hgx-h200" => "h200",
-        "dgx-b200" | "gb200-nvl72" => "b200",
-        // A box with any GPU.
-        _ => "",
-    };
-    if !gpu.is_empty() {
+    if let Some(gpu) = machine::gpu(named) {
         plan.nodes.iter_mut().flat_map(|node| &mut node.gpus).for_each(|id| gpu.clone_into(id));
     }
     plan.machine = Some(Box::new(MachinePlan { preset: Some(named.to_owned()), ..MachinePlan::default() }));
     Ok(plan)
-}
-
-/// How many ranks a job has.
-pub(super) fn world(logs: &[OperationLog]) -> u32 {
-    let members = logs.iter().flat_map(|log| log.communicators.iter().flat_map(|one| &one.ranks));
-    members.chain(logs.iter().map(|log| &log.rank)).map(|rank| rank.0 + 1).max().unwrap_or(1)
 }
 
 impl Scale {

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use protocol::operations::OperationLog;
 use protocol::plan::ClusterPlan;
-use timing::replay::{Replayed, replay};
+use runner::host::whole_file;
+use timing::replay::{Replayed, replay, world_size};
 
 use super::exec::{self, Trouble};
 use crate::reports::RunsArgs;
@@ -80,7 +81,7 @@ fn answer(arguments: &WhatIfArgs) -> Result<i32, Trouble> {
         changes.push(format!("{} = {}", setting.path, setting.value));
         assumed.extend(setting.apply(&mut plan).map_err(|why| Trouble::usage(format!("--set {why}")))?);
     }
-    let world = change::world(&logs);
+    let world = world_size(&logs);
     let replicas = match &arguments.scale {
         Some(scale) => {
             changes.push(format!("{} ranks in place of {world}", scale.ranks));
@@ -119,7 +120,7 @@ fn answer(arguments: &WhatIfArgs) -> Result<i32, Trouble> {
         Format::Json => println!("{}", serde_json::to_string_pretty(&comparison).map_err(Trouble::infra)?),
     }
     if let Some(path) = page {
-        let written = std::fs::write(&path, page::html(&comparison));
+        let written = whole_file::replace(&path, &[page::html(&comparison).as_bytes()]);
         written.map_err(|error| Trouble::infra(format!("--html {}: {error}", path.display())))?;
     }
     Ok(0)

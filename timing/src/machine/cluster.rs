@@ -3,6 +3,7 @@
 use protocol::plan::ClusterPlan;
 use protocol::profile::GpuProfile;
 
+use super::presets::of_gpu;
 use super::{Machine, Shape, Transport, preset};
 
 /// The machine of a cluster, whose nodes must have equal numbers of GPUs.
@@ -62,14 +63,7 @@ fn capability(profile: &GpuProfile) -> u32 {
 
 /// The machine that a GPU is usually found in.
 fn by_gpu(profile: &GpuProfile) -> Result<Machine, String> {
-    let name = match profile.id.as_str() {
-        "v100" => "dgx-v100",
-        "a100" => "dgx-a100",
-        "h100" => "dgx-h100",
-        "h200" => "hgx-h200",
-        "b100" | "b200" | "b300" => "dgx-b200",
-        _ => "pcie-box",
-    };
+    let name = of_gpu(&profile.id);
     let mut machine = preset(name).ok_or_else(|| format!("`{name}` is no preset"))?;
     if name == "pcie-box" {
         machine.pcie_gbytes = match profile.pcie.generation {

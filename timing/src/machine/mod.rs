@@ -5,7 +5,7 @@ mod cluster;
 mod presets;
 
 pub use cluster::{of_cluster, of_node};
-pub use presets::{preset, presets};
+pub use presets::{gpu, preset, presets};
 
 /// Generation of a GPU as NCCL's tables have it, from its compute capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

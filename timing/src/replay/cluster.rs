@@ -42,11 +42,7 @@ impl<'a> Cluster<'a> {
             let settings = settings?;
             Ok((settings.used(machine), settings))
         });
-        let most = logs
-            .iter()
-            .flat_map(|log| log.communicators.iter().flat_map(|one| &one.ranks))
-            .chain(logs.iter().map(|log| &log.rank));
-        let world = most.map(|rank| rank.0 + 1).max().unwrap_or(1);
+        let world = world_size(logs);
         let cluster = Self {
             plan,
             was: &first.cluster,
@@ -163,6 +159,12 @@ impl<'a> Cluster<'a> {
         parts.iter().try_for_each(|part| group.add(nodes, rank, part)).ok()?;
         Some(group.finish())
     }
+}
+
+/// How many ranks the job of these logs has, as far as they tell.
+pub fn world_size(logs: &[OperationLog]) -> u32 {
+    let members = logs.iter().flat_map(|log| log.communicators.iter().flat_map(|one| &one.ranks));
+    members.chain(logs.iter().map(|log| &log.rank)).map(|rank| rank.0 + 1).max().unwrap_or(1)
 }
 
 fn places(plan: &ClusterPlan) -> HashMap<u32, (usize, &str)> {

@@ -13,6 +13,7 @@ use protocol::report::{DeviceSteps, RunTime};
 
 use crate::steps::run_time;
 use cluster::Cluster;
+pub use cluster::world_size;
 use meeting::Meetings;
 use rank::Process;
 
