@@ -1,10 +1,12 @@
 //! The comparison as a page: a table and a bar for each step, in one file without scripts.
 
+use runner::report::chart::escaped;
+
 use super::figures::{Comparison, Figures};
-use super::table::{ROWS, described, difference, us};
+use super::table::{ROWS, described, difference, notes, title, us};
 
 pub(super) fn html(comparison: &Comparison) -> String {
-    let Comparison { changes, assumed, before, after, .. } = comparison;
+    let Comparison { before, after, .. } = comparison;
     let all: Vec<&Figures> = std::iter::once(before).chain(after).collect();
     let longest = all.iter().map(|figures| figures.step_us).fold(f64::MIN_POSITIVE, f64::max);
     let head: String = all.iter().map(|figures| format!("<th>{}</th>", escaped(&figures.name))).collect();
@@ -18,7 +20,7 @@ pub(super) fn html(comparison: &Comparison) -> String {
     }
     let bars: String = all.iter().map(|figures| bar(figures, longest)).collect();
     let paths: String = all.iter().map(|figures| path(figures)).collect();
-    let notes: String = assumed.iter().map(|what| format!("<li>assumed: {}</li>", escaped(what))).collect();
+    let notes: String = notes(comparison).iter().map(|note| format!("<li>{}</li>", escaped(note))).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>what if</title>\n\
          <style>body{{font:14px sans-serif;margin:2em}}td,th{{padding:.2em 1em;text-align:right}}\
@@ -27,7 +29,7 @@ pub(super) fn html(comparison: &Comparison) -> String {
          <h1>What if: {}</h1><p>Modeled, not measured.</p><ul>{notes}</ul>\n\
          <table><tr><th></th>{head}</tr>\n{rows}</table>\n\
          <h2>Steps</h2><p>Kernels and copies, exposed collectives, the rest.</p>\n{bars}{paths}</html>\n",
-        escaped(&changes.join(", "))
+        escaped(&title(comparison))
     )
 }
 
@@ -56,8 +58,4 @@ fn path(figures: &Figures) -> String {
         true => String::new(),
         false => format!("<h2>Critical path of step 2, {}</h2><table>{rows}</table>\n", escaped(&figures.name)),
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -19,24 +19,9 @@ pub(super) const ROWS: [Row; 6] = [
 ];
 
 pub(super) fn text(comparison: &Comparison) -> String {
-    let Comparison { changes, assumed, before, after, .. } = comparison;
-    let mut lines = vec![format!(
-        "modeled, not measured: {}",
-        if changes.is_empty() { "the same cluster".to_owned() } else { changes.join(", ") }
-    )];
-    lines.extend(assumed.iter().map(|what| format!("assumed: {what}")));
-    if !before.has_steps {
-        lines.push("the program marks no steps: `step` is the whole run".to_owned());
-    }
-    for figures in after.iter().filter(|figures| !figures.is_calibrated).take(1) {
-        lines.push(format!("{}: its GPUs are outside of what the model was calibrated with", figures.name));
-    }
-    if before.unknown_kernels > 0 {
-        lines.push(format!(
-            "the time of {} kernels is not known: each counts the least that it takes",
-            before.unknown_kernels
-        ));
-    }
+    let Comparison { before, after, .. } = comparison;
+    let mut lines = vec![format!("modeled, not measured: {}", title(comparison))];
+    lines.extend(notes(comparison));
     lines.push(String::new());
     if let [after] = after.as_slice() {
         lines.push(format!("{:<22}{:>14}{:>14}{:>14}", "", "before", "after", "difference"));
@@ -84,6 +69,33 @@ pub(super) fn text(comparison: &Comparison) -> String {
     lines.join("\n")
 }
 
+/// What differs.
+pub(super) fn title(comparison: &Comparison) -> String {
+    let changes = &comparison.changes;
+    if changes.is_empty() { "the same cluster".to_owned() } else { changes.join(", ") }
+}
+
+/// What was assumed, and what the figures lack.
+pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
+    let Comparison { assumed, before, after, .. } = comparison;
+    let mut notes: Vec<String> = assumed.iter().map(|what| format!("assumed: {what}")).collect();
+    if !before.has_steps {
+        notes.push("the program marks no steps: `step` is the whole run".to_owned());
+    }
+    for figures in std::iter::once(before).chain(after) {
+        let name = &figures.name;
+        if !figures.is_calibrated {
+            notes.push(format!("{name}: its GPUs are outside of what the model was calibrated with"));
+        }
+        if figures.unknown_kernels > 0 {
+            let count = figures.unknown_kernels;
+            notes
+                .push(format!("{name}: the time of {count} kernels is not known; each counts the least that it takes"));
+        }
+    }
+    notes
+}
+
 /// `all_reduce x 3 at train.py:12`.
 pub(super) fn described(segment: &PathSegment) -> String {
     let name = &segment.name;
@@ -108,5 +120,50 @@ pub(super) fn difference(was: f64, is: f64) -> String {
         _ if was == is => "=".to_owned(),
         0.0 => "new".to_owned(),
         _ => format!("{:+.1} %", (is / was - 1.0) * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(name: &str, unknown_kernels: u64, is_calibrated: bool) -> Figures {
+        Figures {
+            name: name.to_owned(),
+            ranks: 2,
+            step_us: 10.0,
+            has_steps: true,
+            computing_us: None,
+            communication_us: None,
+            exposed_communication_us: None,
+            collective_wait_us: None,
+            launch_bound_us: None,
+            inside_bytes: 0,
+            between_bytes: 0,
+            unknown_kernels,
+            is_calibrated,
+            critical_path: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// A cluster of unequal nodes has no times of collectives, though the run's own cluster had.
+    #[test]
+    fn what_is_not_known_of_the_other_cluster_is_said_in_text_and_page() {
+        let comparison = Comparison {
+            version: 1,
+            changes: vec!["gpu = t4".to_owned()],
+            assumed: vec!["more nodes".to_owned()],
+            before: figures("before", 0, true),
+            after: vec![figures("after", 3, false)],
+        };
+        let expected = [
+            "assumed: more nodes",
+            "after: its GPUs are outside of what the model was calibrated with",
+            "after: the time of 3 kernels is not known; each counts the least that it takes",
+        ];
+        assert_eq!(notes(&comparison), expected);
+        let (text, page) = (text(&comparison), super::super::page::html(&comparison));
+        assert!(expected.iter().all(|note| text.contains(note) && page.contains(note)), "{text}\n{page}");
     }
 }

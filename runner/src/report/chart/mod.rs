@@ -7,3 +7,5 @@ pub mod heat_map;
 pub mod histogram;
 pub(crate) mod svg;
 pub mod timeline;
+
+pub use svg::escaped;

@@ -100,7 +100,7 @@ impl Display for Short {
 }
 
 /// Text for an element or an attribute, as [`printable::visible`] shows it.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in printable::visible(text).chars() {
         match character {
