@@ -26,7 +26,7 @@ for file in found.files or ():
         print(file, file.locate(), sep='\\0', end='\\0')
 ";
 
-/// Reads the package `name` of the interpreter that cases would have; prints what it has.
+/// Reads the package `name` of the chosen interpreter, else of `python3`; prints what it has.
 pub(crate) fn run(name: &str) -> ExitCode {
     match describe(name) {
         Ok(text) => {

@@ -43,12 +43,15 @@ pub fn survey(file: &[u8], capabilities: &[(i32, i32)]) -> Result<Library, Strin
                 Kind::Linked | Kind::Other => continue,
             };
         }
-        library.kernels += all_kernels(&entries)?;
+        let mut kernels = all_kernels(&entries)?;
         for (capability, count) in &mut library.runs {
             if let Code::Ptx(texts) = select::choose(image, *capability).map_err(|unusable| unusable.0)? {
-                *count += texts.iter().map(|text| entries_of_text(text)).sum::<usize>();
+                let found = texts.iter().map(|text| entries_of_text(text)).sum();
+                *count += found;
+                kernels = kernels.max(found);
             }
         }
+        library.kernels += kernels;
     }
     Ok(library)
 }
