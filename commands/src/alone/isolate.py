@@ -4,7 +4,6 @@ preflight runs ranks one after the other; then what goes through a store or thro
 import ctypes
 import functools
 import hashlib
-import inspect
 import os
 import sys
 
@@ -118,24 +117,10 @@ def begin(torch):
 
         return str(backend or "cpu:gloo,cuda:nccl").lower().replace("gloo", "fake")
 
-    def is_this_rank(call):
-        """Whether a program that wants no communication takes itself for the rank that was asked for."""
-        is_fake = str(call.get("backend")).lower() == "fake"
-        return is_fake and call.get("rank", rank) == rank and call.get("world_size", size) == size
-
     def replace(name, take_store):
         body = getattr(distributed_c10d, name)
-        signature = inspect.signature(body)
 
         def call(*arguments, **named):
-            if take_store and is_this_rank(signature.bind_partial(*arguments, **named).arguments):
-                # NCCL's groups form at once as well, what they do is listed, and ranks get what those before them sent.
-                bound = signature.bind(*arguments, **named)
-                bound.arguments["backend"] = "cpu:gloo,cuda:nccl"
-                # Else PyTorch would take the device of the rank's number, which a rank that is alone may not use.
-                if torch.cuda.is_available():
-                    bound.arguments.setdefault("device_id", torch.device("cuda", torch.cuda.current_device()))
-                arguments, named = bound.args, bound.kwargs
             arguments = list(arguments)
             if take_store:
                 if arguments:
