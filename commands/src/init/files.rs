@@ -91,6 +91,9 @@ impl Choice {
                 let rest = [&format!("--nproc_per_node={gpus_per_node}"), "-m", "--", module].map(str::to_owned);
                 format!("argv: [{}]", words(&[&start[..], &rest, &self.arguments].concat()))
             }
+            None if self.program.spawns => {
+                format!("argv: [python, {}]", words(&[&[self.script()], &self.arguments[..]].concat()))
+            }
             None if self.takes_local_rank => {
                 let shell = "exec python \"$0\" --local_rank=\"$LOCAL_RANK\" \"$@\"";
                 let words = words(&[&[self.script()], &self.arguments[..]].concat());
@@ -138,8 +141,9 @@ impl Choice {
         let report = format!(
             "      # {comment}\n      report:\n        - {{ path: {check}, because: the program ended before {because}; its output says why }}\n"
         );
-        // A launch that starts torchrun by itself has its number of ranks in its arguments.
-        let (question, relations) = match world > 1 && self.program.module.is_none() {
+        // A launch that starts ranks by itself has their number in its arguments, or takes all GPUs.
+        let is_one_process = self.program.module.is_some() || self.program.spawns;
+        let (question, relations) = match world > 1 && !is_one_process {
             true => ("on one GPU, and if new memory holds something else", "[{ ranks: 1 }, fresh-memory]"),
             false => ("if new memory holds something else", "[fresh-memory]"),
         };

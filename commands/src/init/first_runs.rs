@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use runner::host::variable;
 use runner::record::store::Runs;
 
-use super::files::Choice;
+use super::files::{CLUSTER, Choice};
 use super::missing::Asked;
 use super::survey::{Program, Survey};
 use super::{Written, again, choose, imports, missing, put_images};
@@ -26,7 +26,19 @@ pub(super) fn first_runs(
     // What was added last, and the suite before that.
     let mut last: Option<(String, String)> = None;
     let mut change = || {
-        let lack = missing::of_run(&runs, root)?;
+        let Some(lack) = missing::of_run(&runs, root) else {
+            let choice = as_launched(&written.choice)?;
+            fs::write(root.join(CLUSTER), choice.cluster()).ok()?;
+            fs::write(&suite, choice.suite()).ok()?;
+            println!(
+                "\nwrote {} again: on {}, as many as a command line of the repository has",
+                suite.display(),
+                choice.place()
+            );
+            last = None;
+            written.choice = choice;
+            return Some(());
+        };
         if let Some((package, before)) = lack.asked.as_ref().and_then(|asked| add(&suite, asked, root)) {
             last = Some((package, before));
             return Some(());
@@ -65,6 +77,14 @@ fn add(suite: &Path, asked: &Asked, root: &Path) -> Option<(String, String)> {
     Some((addition.package, before))
 }
 
+/// The same with as many GPUs as its command line starts processes: the program may need more than two.
+fn as_launched(choice: &Choice) -> Option<Choice> {
+    const MOST: u32 = 8;
+    let processes = choice.program.processes?;
+    let is_more = choice.nodes == 1 && processes > choice.gpus_per_node && processes <= MOST;
+    is_more.then(|| Choice { gpus_per_node: processes, ..choice.clone() })
+}
+
 /// The next program of the repository in place of one that imports `module`, which nobody knows a package of: what an optional part
 /// needs is not what the others need.
 fn other(root: &Path, survey: &Survey, choice: &Choice, module: &str) -> Option<Choice> {
@@ -88,6 +108,19 @@ fn next<'p>(root: &Path, programs: &'p [Program], before: &Program, module: &str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_gets_as_many_gpus_as_its_command_line_has_processes() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a.py"), "import torch").unwrap();
+        let survey = Survey::new(root.path()).unwrap();
+        for (processes, gpus) in [(Some(4), Some(4)), (Some(2), None), (Some(1), None), (Some(64), None), (None, None)]
+        {
+            let program = Program { processes, ..Program::named("a.py") };
+            let more = as_launched(&choose(root.path(), &survey, program, 1, 2));
+            assert_eq!(more.map(|choice| choice.gpus_per_node), gpus, "{processes:?}");
+        }
+    }
 
     #[test]
     fn the_next_program_does_without_the_module() {

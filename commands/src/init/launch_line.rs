@@ -1,4 +1,5 @@
-//! Command lines of torchrun and its relatives, as READMEs, shell scripts and docstrings show them.
+//! Command lines of torchrun and its relatives, and of programs that are started as they are, as READMEs, shell scripts and
+//! docstrings show them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,6 +14,10 @@ const ENDS: &[&str] = &["|", "||", "&&", "&", ";", ">", ">>", "2>&1", "#", "pyth
 /// A program and how it is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaunchLine {
+    /// By Python, not by a launcher.
+    pub(super) is_plain: bool,
+    /// How many processes the launcher starts on a node, if the line has a number.
+    pub(super) processes: Option<u32>,
     /// A path, or with `-m` the name of a module.
     pub(super) program: String,
     pub(super) is_module: bool,
@@ -58,20 +63,26 @@ fn assigned(line: &str) -> Option<(&str, String)> {
 
 /// `line` with the values of variables that are known, and without what its caller adds.
 fn with_values(line: &str, values: &BTreeMap<&str, String>) -> String {
-    static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))").expect("a constant"));
+    static USE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\$(?:\{(\w+)(?::-([^}$]+))?\}|([A-Za-z_]\w*))").expect("a constant"));
     let line = USE.replace_all(line, |used: &Captures<'_>| {
-        let name = used.get(1).or(used.get(2)).map_or("", |name| name.as_str());
-        values.get(name).cloned().unwrap_or_else(|| used[0].to_owned())
+        let name = used.get(1).or(used.get(3)).map_or("", |name| name.as_str());
+        let default = used.get(2).map(|default| default.as_str().to_owned());
+        values.get(name).cloned().or(default).unwrap_or_else(|| used[0].to_owned())
     });
     line.replace(" \"$@\"", "").replace(" $@", "")
 }
 
 fn of_line(line: &str) -> Option<LaunchLine> {
-    if !line.contains("torchrun") && !line.contains("torch.distributed.") && !line.contains("accelerate") {
+    let is_launched = ["torchrun", "torch.distributed.", "accelerate"].iter().any(|word| line.contains(word));
+    if !is_launched && !line.contains("python") {
         return None;
     }
     let line = line.trim().trim_matches('`');
     let words = shlex::split(line).unwrap_or_else(|| line.split_whitespace().map(str::to_owned).collect());
+    if !is_launched {
+        return of_python(&words);
+    }
     let is_launcher = |index: usize| {
         let word = words[index].trim_start_matches('`');
         LAUNCHERS.iter().any(|launcher| word == *launcher || word.ends_with(&format!("/{launcher}")))
@@ -92,12 +103,39 @@ fn of_line(line: &str) -> Option<LaunchLine> {
         (_, Some(script)) => (&words[script], false, script + 1),
         _ => return None,
     };
+    let line = launched(program, &words[rest..])?;
+    Some(LaunchLine { is_module, processes: processes(&words[..rest]), ..line })
+}
+
+/// `python train.py ...`, behind variables that it sets.
+fn of_python(words: &[String]) -> Option<LaunchLine> {
+    let is_python = |word: &String| ["python", "python3"].contains(&word.trim_start_matches('`'));
+    let is_before = |word: &String| word == "$" || word.contains('=') && !word.starts_with('-');
+    let start = words.iter().position(|word| !is_before(word)).filter(|at| is_python(&words[*at]))? + 1;
+    let script = start + words[start..].iter().position(|word| word != "-u")?;
+    let line = launched(words.get(script).filter(|word| is_script(word))?, &words[script + 1..])?;
+    Some(LaunchLine { is_plain: true, ..line })
+}
+
+fn launched(program: &str, rest: &[String]) -> Option<LaunchLine> {
     let program = program.trim_matches('`').trim_end_matches([')', ',', '.']);
     if program.contains(['$', '<', '{', '*']) {
         return None;
     }
-    let (arguments, placeholders) = arguments(&words[rest..]);
-    Some(LaunchLine { program: program.to_owned(), is_module, arguments, placeholders })
+    let (arguments, placeholders) = arguments(rest);
+    let program = program.to_owned();
+    Some(LaunchLine { is_plain: false, processes: None, program, is_module: false, arguments, placeholders })
+}
+
+/// The number of processes among the options of a launcher.
+fn processes(options: &[String]) -> Option<u32> {
+    const NAMES: &[&str] = &["--nproc_per_node", "--nproc-per-node", "--num_processes", "--num-processes"];
+    let number = options.iter().zip(options.iter().skip(1).map(Some).chain([None])).find_map(|(word, next)| {
+        let (name, value) =
+            word.split_once('=').map_or((word.as_str(), next.cloned()), |(name, value)| (name, Some(value.to_owned())));
+        value.filter(|_| NAMES.contains(&name))
+    });
+    number?.parse().ok()
 }
 
 fn is_script(word: &str) -> bool {
@@ -108,17 +146,30 @@ fn is_script(word: &str) -> bool {
 fn arguments(words: &[String]) -> (Vec<String>, usize) {
     let mut kept: Vec<String> = Vec::new();
     let mut placeholders = 0;
-    for word in words.iter().map(|word| word.trim_matches('`')).take_while(|word| !ENDS.contains(word)) {
-        if !is_placeholder(word) {
-            kept.push(word.to_owned());
+    let mut words = words.iter().map(|word| word.trim_matches('`')).take_while(|word| !ENDS.contains(word));
+    while let Some(word) = words.next() {
+        let word = with_port(word);
+        if !is_placeholder(&word) {
+            kept.push(word);
             continue;
         }
         placeholders += 1;
         if kept.last().is_some_and(|before| before.starts_with("--") && !before.contains('=')) {
             kept.pop();
         }
+        // `[a folder with images]`, of several words.
+        if word.starts_with('[') && !word.contains(']') {
+            let _ = words.find(|word| word.ends_with(']'));
+        }
     }
     (kept, placeholders)
+}
+
+/// An address of this machine with a word for its port: one is as good as another.
+fn with_port(word: &str) -> String {
+    static PORT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"((?:localhost|127\.0\.0\.1):)[A-Z_]+$").expect("a constant"));
+    PORT.replace(word, "${1}29501").into_owned()
 }
 
 fn is_placeholder(word: &str) -> bool {
@@ -136,7 +187,7 @@ mod tests {
     #[test]
     fn programs_and_arguments_are_read_as_people_write_them() {
         let line = |text: &str| {
-            let found = all(text);
+            let found: Vec<LaunchLine> = all(text).into_iter().filter(|line| !line.is_plain).collect();
             assert!(found.len() <= 1, "{text}: {found:?}");
             found
                 .into_iter()
@@ -194,6 +245,44 @@ mod tests {
             ["torchrun sets this variable", "we use torchrun (see train.py)".get(..15).unwrap(), "torchrun $SCRIPT"]
         {
             assert_eq!(line(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_that_start_their_ranks_have_lines_too() {
+        let plain = |text: &str| {
+            let line = all(text).into_iter().find(|line| line.is_plain)?;
+            Some((line.program, line.arguments.join(" "), line.placeholders))
+        };
+        for (text, program, arguments, placeholders) in [
+            (
+                "python main.py -a resnet50 --dist-url 'tcp://127.0.0.1:FREEPORT' --world-size 1 --rank 0 [a folder with images] --x",
+                "main.py",
+                "-a resnet50 --dist-url tcp://127.0.0.1:29501 --world-size 1 --rank 0 --x",
+                1,
+            ),
+            ("$ X=1 python3 -u a/b.py [DIR] --y", "a/b.py", "--y", 1),
+            ("  `python multi.py 50 10`", "multi.py", "50 10", 0),
+        ] {
+            assert_eq!(plain(text), Some((program.to_owned(), arguments.to_owned(), placeholders)), "{text}");
+        }
+        for text in ["run it with python main.py", "python -m pack.main", "python $SCRIPT", "python -c 'a.py'"] {
+            assert_eq!(plain(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_processes_is_that_of_the_launcher() {
+        for (text, number) in [
+            ("torchrun --nproc_per_node=${2:-4} ${1:-a.py} --num_processes 3", Some(4)),
+            ("torchrun --nproc-per-node 8 a.py", Some(8)),
+            ("N=2\ntorchrun --nproc_per_node $N a.py", Some(2)),
+            ("accelerate launch --num_processes 2 a.py", Some(2)),
+            ("torchrun --nproc_per_node=gpu a.py", None),
+            ("torchrun a.py --nproc_per_node=2", None),
+        ] {
+            let found: Vec<_> = all(text).into_iter().map(|line| (line.program, line.processes)).collect();
+            assert_eq!(found, [("a.py".to_owned(), number)], "{text}");
         }
     }
 }

@@ -73,7 +73,7 @@ fn download(error: &str, whole: &str, root: &Path) -> String {
         LazyLock::new(|| Regex::new(r#"(?i)downloading\b[^\n]*?(https?://[^\s'")]*[\w/])"#).expect("a constant"));
     static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"with url: (/[^\s')]+)").expect("a constant"));
     let host = HOST.captures(error).map(|found| found[1].to_owned());
-    let what = match (host, PATH.captures(error), URL.captures_iter(whole).last()) {
+    let what = match (host, PATH.captures(error), URL.captures_iter(whole).last().or(NO_FILE_AT_URL.captures(error))) {
         (Some(host), Some(path), _) => format!("https://{host}{}", &path[1]),
         (_, _, Some(url)) => url[1].to_owned(),
         (Some(host), ..) => format!("something from {host}"),
@@ -108,6 +108,10 @@ static NETWORK: LazyLock<Regex> = LazyLock::new(|| {
     let words = r"(?i)Temporary failure in name resolution|Name or service not known|urlopen error|Network is unreachable|ConnectError|ConnectionError|couldn't connect to|LocalEntryNotFoundError|does not appear to have a file named|Could not resolve host|unable to resolve host|curl: \((?:6|7|28|35)\)|Failed to resolve";
     Regex::new(words).expect("a constant")
 });
+
+/// A file that is not found at a URL.
+static NO_FILE_AT_URL: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"FileNotFoundError: (https?://\S+)").expect("a constant"));
 
 /// What a program says that ends by itself where a model or a data set was not downloaded before.
 static NOT_FOUND: LazyLock<Regex> = LazyLock::new(|| {
@@ -171,6 +175,10 @@ fn of_output(text: &str, whole: &str, root: &Path) -> Option<Lack> {
     if let Some(said) = NOT_FOUND.find(text) {
         let what = format!("The program says: {}.", said.as_str().trim().trim_end_matches('.'));
         return Some(fixture(&what, "COMMAND that makes a small stand-in where the program looks for it").into());
+    }
+    // What reads files by URL calls one that it cannot reach not found.
+    if NO_FILE_AT_URL.is_match(text) {
+        return Some(download(text, whole, root).into());
     }
     let missing = first(file).or_else(|| first(path).filter(|path| !exists(root, path)))?;
     let own = absolute(root).and_then(|root| Some(Path::new(&missing).strip_prefix(root).ok()?.display().to_string()));
@@ -252,6 +260,10 @@ mod tests {
             (
                 "No such file or directory: 'lspci'\nFileNotFoundError: Unable to find '/nowhere/data.json'",
                 ["needs /nowhere/data.json,", "COMMAND that makes /nowhere/data.json"],
+            ),
+            (
+                "FileNotFoundError: https://some.host/a/input.txt\n\nSet the environment variable X=1",
+                ["downloads https://some.host/a/input.txt, which", "uses: [data]"],
             ),
             (
                 "AssertionError: provided COCO path /path/to/coco does not exist",

@@ -33,6 +33,8 @@ pub(super) use self::files::quoted;
 /// Options that name a data set.
 const DATA: &[&str] = &["data_path", "data_dir", "data", "dataset_path", "data_root", "dataset_dir", "imagenet_path"];
 
+/// Where the suite's fixture makes images.
+const IMAGES_DIR: &str = "${{ fixtures.images.DIR }}";
 /// How many images a program trains on if it does not want more.
 const IMAGES_OF_A_RUN: u32 = 8;
 /// More would not be quick.
@@ -179,13 +181,21 @@ fn choose(root: &Path, survey: &Survey, program: Program, nodes: u32, gpus_per_n
     let mut arguments = options.shortened(&program.arguments, world, &imports.sources);
     let plain = |name: &str| name.trim_start_matches('-').replace('-', "_");
     let data = DATA.iter().find_map(|wanted| options.named.iter().find(|option| plain(&option.name) == *wanted));
-    let data = data.filter(|_| imports.sources.iter().any(|text| text.contains("ImageFolder(")));
-    if let Some(option) = data {
-        options.set(&mut arguments, &option.name, "${{ fixtures.images.DIR }}");
+    let bare = DATA.iter().any(|wanted| options.optional.iter().any(|name| name == wanted));
+    let has_images = imports.sources.iter().any(|text| text.contains("ImageFolder("));
+    let takes_images = has_images && (data.is_some() || bare);
+    match data {
+        Some(option) if takes_images => options.set(&mut arguments, &option.name, IMAGES_DIR),
+        // In front, where no option takes it for its value.
+        None if takes_images => match arguments.first_mut().filter(|word| !word.starts_with('-')) {
+            Some(place) => IMAGES_DIR.clone_into(place),
+            None => arguments.insert(0, IMAGES_DIR.to_owned()),
+        },
+        _ => {}
     }
     arguments.extend(overrides::choose(&imports.sources, &options, &arguments, world));
     dotted::shorten(&mut arguments, &survey.dotted, &imports.sources, &options, world);
-    let images = data.is_some().then(|| images_for(&imports.sources));
+    let images = takes_images.then(|| images_for(&imports.sources));
     let lacking = options.lacking(&arguments).collect::<Vec<_>>().join(", ");
     let lacking = (!lacking.is_empty()).then(|| format!("{} requires {lacking}: add it to `args`", program.path));
     let python = python::choose(root, Some(&file), &imports);
@@ -294,6 +304,11 @@ mod tests {
             ),
             ("a b/it's.py", "from pack import x\n"),
             ("pack/__init__.py", "import yaml\n"),
+            (
+                "bare.py",
+                "p.add_argument('data', nargs='?')\np.add_argument('--dummy', action='store_true')\n\
+                 if a.dummy:\n    d = datasets.FakeData(1281167, (3, 224, 224))\nd = ImageFolder(a.data)\n",
+            ),
             ("old.py", "p.add_argument('--local_rank', type=int)\np.add_argument('--epochs', type=int)\n"),
         ];
         for (program, nodes, gpus_per_node, images) in [
@@ -302,6 +317,8 @@ mod tests {
             (Program { directory: "a b".to_owned(), ..Program::named("a b/it's.py") }, 1, 1, false),
             (Program::named("old.py"), 1, 2, false),
             (Program { module: Some("train".to_owned()), ..Program::named("train.py") }, 1, 2, true),
+            (Program { spawns: true, ..Program::named("old.py") }, 1, 2, false),
+            (Program { spawns: true, arguments: vec!["--dummy".into()], ..Program::named("bare.py") }, 1, 2, true),
         ] {
             let root = tempfile::tempdir().unwrap();
             fs::create_dir(root.path().join(".git")).unwrap();
@@ -321,6 +338,7 @@ mod tests {
             assert_eq!((suite.cases.len(), suite.cases[0].uses.len()), (1, usize::from(images)));
             // An end with code 0 alone is not enough.
             let has = |path: &str| choice.suite().contains(path);
+            assert!(!has("--dummy"), "{}", choice.suite());
             assert_eq!(has("communicator_inits"), choice.world() > 1, "{}", choice.suite());
             assert_eq!(has("alloc.calls"), choice.world() == 1, "{}", choice.suite());
             // What it says to uncomment is right.

@@ -24,6 +24,8 @@ pub(super) struct Options {
     pub(super) many: Vec<String>,
     /// Required arguments without dashes, in order; whether each is a number.
     pub(super) positional: Vec<(String, bool)>,
+    /// Arguments without dashes that may be left out.
+    pub(super) optional: Vec<String>,
     /// Whether they are assignments.
     assignments: bool,
 }
@@ -45,6 +47,7 @@ static DEFAULT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"default\s*=\s*(?:["']([^"']*)["']|([\w.]+))"#).expect("a constant"));
 static MANY: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"nargs\s*=\s*(?:["'][+*]["']|(?:argparse\.)?REMAINDER)"#).expect("a constant"));
+static OPTIONAL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"nargs\s*=\s*["']\?["']"#).expect("a constant"));
 static CHOICES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"choices\s*=\s*[\[(]([^\])]*)[\])]").expect("a constant"));
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
@@ -93,6 +96,8 @@ pub(super) fn find(sources: &[String]) -> Options {
                 options.named.push(Named { name, default, is_flag, choices });
             } else if !rest.contains("nargs") {
                 options.positional.push((name, rest.contains("int")));
+            } else if OPTIONAL.is_match(rest) {
+                options.optional.push(name);
             }
         }
     }
@@ -112,6 +117,9 @@ const SYNTHETIC_FLAGS: &[&str] = &[
     "--fake-data",
     "--use-fake-data",
 ];
+
+/// Data that a program makes as many of as the real data set has: more than a short run is made of.
+static ENDLESS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bFakeData\(\s*\d{5,}").expect("a constant"));
 
 /// `text` up to the parenthesis that closes the one before it.
 fn up_to_close(text: &str) -> &str {
@@ -201,7 +209,12 @@ impl Options {
     /// model is looked for.
     pub(super) fn shortened(&self, arguments: &[String], world: u32, texts: &[String]) -> Vec<String> {
         let mut arguments = without_places(arguments);
-        self.take_synthetic_data(&mut arguments);
+        let is_endless = texts.iter().any(|text| ENDLESS.is_match(text));
+        if is_endless {
+            arguments.retain(|word| !SYNTHETIC_FLAGS.iter().any(|flag| is_same(word, flag)));
+        } else {
+            self.take_synthetic_data(&mut arguments);
+        }
         for Named { name, default, is_flag, .. } in &self.named {
             let value = short(name, world).filter(|(style, _)| self.assignments || *style == Style::Argparse);
             // In assignments, a text stays a text.

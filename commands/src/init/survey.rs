@@ -11,6 +11,7 @@ use regex::Regex;
 
 use super::directories::{self, DEPTH};
 use super::dotted;
+use super::imports;
 use super::launch_line::{self, LaunchLine};
 use super::options::{self, Options};
 
@@ -56,6 +57,10 @@ pub(super) struct Program {
     pub(super) module: Option<String>,
     /// Arguments that the documentation shows.
     pub(super) arguments: Vec<String>,
+    /// How many processes its command line starts on a node.
+    pub(super) processes: Option<u32>,
+    /// It starts a process per GPU by itself (`torch.multiprocessing.spawn`), so under torchrun each rank would start ranks.
+    pub(super) spawns: bool,
 }
 
 impl Program {
@@ -77,9 +82,10 @@ impl Survey {
         let mut candidates: Vec<(i64, Program, bool)> = Vec::new();
         for file in &files {
             let best = best_line(file, &lines);
+            let uses_a_gpu = file.uses_a_gpu || file.is_program && file.marks == 0 && leads_to_a_gpu(root, &file.path);
             // A library makes these calls, too, but cannot be started; a demonstration at its end is no program.
             let shows = file.demonstrates && is_in_a_package(root, &file.path);
-            if best.is_none() && (shows || !(file.uses_a_gpu || file.is_program && file.marks > 0)) {
+            if best.is_none() && (shows || !(uses_a_gpu || file.is_program && file.marks > 0)) {
                 continue;
             }
             let score = score(file, best.as_ref().map(|(line, _)| *line));
@@ -90,8 +96,14 @@ impl Survey {
                     directory,
                     module: line.is_module.then(|| line.program.clone()),
                     arguments: line.arguments.clone(),
+                    processes: line.processes,
+                    spawns: line.is_plain,
                 },
-                None => Program { directory: self_contained(root, &file.path), ..Program::named(&file.path) },
+                None => Program {
+                    directory: self_contained(root, &file.path),
+                    spawns: file.spawns,
+                    ..Program::named(&file.path)
+                },
             };
             candidates.push((score, program, several));
         }
@@ -115,6 +127,8 @@ fn score(file: &PythonFile, line: Option<&LaunchLine>) -> i64 {
     score += line.map_or(0, |line| 60 - 15 * cost(file, line).0.min(3) as i64);
     score -= if file.is_old { 60 } else { 0 };
     score -= if file.downloads { 30 } else { 0 };
+    // Rather the variant of it that torchrun starts.
+    score -= if line.is_none() && file.spawns { 1 } else { 0 };
     score += if has(&["train", "main"]) { 15 } else { 0 };
     score -= if has(&["eval", "test", "sample", "infer", "bench", "convert", "prepare", "export", "legacy", "toy"]) {
         30
@@ -129,16 +143,27 @@ fn score(file: &PythonFile, line: Option<&LaunchLine>) -> i64 {
 /// shortest.
 fn best_line<'l>(file: &PythonFile, lines: &'l [(String, LaunchLine)]) -> Option<(&'l LaunchLine, String)> {
     let fitting = lines.iter().filter_map(|(above, line)| Some((line, directory(&file.path, above, line)?)));
-    fitting.min_by_key(|(line, _)| cost(file, line))
+    // Of programs for one process, only their names are known.
+    let fitting = fitting.filter(|(line, _)| !line.is_plain || file.spawns);
+    fitting.min_by_key(|(line, _)| (line.is_plain, cost(file, line)))
 }
 
-/// What a command line lacks: placeholders, required options, the will to train; then its length.
+/// What a command line lacks: placeholders, required options, several ranks, the will to train; then its length.
 fn cost(file: &PythonFile, line: &LaunchLine) -> (usize, usize) {
+    let starts_ranks = |word: &String| {
+        let word = word.to_ascii_lowercase();
+        word.starts_with('-') && ["distributed", "world", "ddp", "gpus", "nproc"].iter().any(|part| word.contains(part))
+    };
+    let is_for_another_node = line.arguments.windows(2).any(|pair| {
+        let name = pair[0].trim_start_matches('-').replace('-', "_");
+        matches!(name.as_str(), "rank" | "node_rank") && pair[1] != "0" || name == "world_size" && pair[1] != "1"
+    });
+    let is_alone = line.is_plain && (!line.arguments.iter().any(starts_ranks) || is_for_another_node);
     let is_no_training =
         |word: &String| ["--eval", "--test", "--resume", "--throughput"].iter().any(|no| word.starts_with(no));
     let other = if line.arguments.iter().any(is_no_training) { 2 } else { 0 };
     let is_wrong = file.options.is_cut(&line.arguments) || file.options.refuses(&line.arguments);
-    let other = other + 2 * usize::from(is_wrong);
+    let other = other + 2 * usize::from(is_wrong) + 3 * usize::from(is_alone);
     (line.placeholders + 2 * file.options.lacking(&line.arguments).count() + other, line.arguments.len())
 }
 
@@ -165,6 +190,12 @@ fn self_contained(root: &Path, path: &str) -> String {
     let Some((directory, _)) = path.rsplit_once('/') else { return String::new() };
     let own = ["requirements.txt", "README.md"].iter().any(|file| root.join(directory).join(file).is_file());
     if own { directory.to_owned() } else { String::new() }
+}
+
+/// Whether what a program imports of its repository uses a GPU.
+fn leads_to_a_gpu(root: &Path, path: &str) -> bool {
+    let sources = imports::follow(root, &root.join(path)).sources;
+    sources.iter().any(|text| text.contains("import torch")) && sources.iter().any(|text| names_a_gpu(text))
 }
 
 fn is_in_a_package(root: &Path, path: &str) -> bool {
@@ -199,6 +230,7 @@ struct PythonFile {
     /// What runs is a demonstration of its classes.
     demonstrates: bool,
     uses_a_gpu: bool,
+    spawns: bool,
     /// It imports a library that PyTorch has replaced.
     is_old: bool,
     /// It gets a model or a data set from somewhere.
@@ -253,17 +285,23 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
                 path: place,
                 marks: MARKS.iter().filter(|mark| text.contains(*mark)).count(),
                 is_program: is_program(&text),
+                spawns: spawns(&text),
                 demonstrates: demonstrates(&text),
                 is_old: text.contains("import apex") || text.contains("from apex") || text.contains("import horovod"),
                 downloads: ["from_pretrained(", "load_dataset(", "download=True"]
                     .iter()
                     .any(|call| text.contains(call)),
                 options: options::find(std::slice::from_ref(&text)),
-                uses_a_gpu: is_program(&text) && text.contains("import torch") && text.contains("cuda"),
+                uses_a_gpu: is_program(&text) && text.contains("import torch") && names_a_gpu(&text),
             });
         }
     }
     Ok(())
+}
+
+/// By CUDA, or by whatever accelerator there is.
+fn names_a_gpu(text: &str) -> bool {
+    text.contains("cuda") || text.contains("torch.accelerator")
 }
 
 fn is_program(text: &str) -> bool {
@@ -271,6 +309,16 @@ fn is_program(text: &str) -> bool {
         || text
             .lines()
             .any(|line| line.starts_with("dist.init_process_group") || line.starts_with("init_process_group"))
+}
+
+/// Whether what runs if the file is started starts processes that become ranks, as `torch.multiprocessing` and the standard
+/// library do it.
+fn spawns(text: &str) -> bool {
+    static START: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?m)^[^#\n]*\b(?:mp|multiprocessing|ctx|context)\.(?:spawn|start_processes|Process)\(|^\s+spawn\(")
+            .expect("a constant")
+    });
+    text.contains("init_process_group") && text.contains("multiprocessing") && START.is_match(text)
 }
 
 #[cfg(test)]
@@ -301,18 +349,61 @@ mod tests {
             ("tests/test_plain.py", "def test_plain(): pass"),
             ("plain.py", "print(1)"),
             ("one.py", "import torch\nx.cuda()\nif __name__ == '__main__': main()"),
+            (
+                "two.py",
+                "import torch\nx.to(torch.accelerator.current_accelerator())\nif __name__ == '__main__': main()",
+            ),
+            ("three.py", "from lib.model import net\nif __name__ == '__main__': net()"),
+            ("lib/__init__.py", ""),
+            ("lib/model.py", "import torch\ndevice = 'cuda'"),
             ("venv/lib/torch.py", "init_process_group"),
             (".hidden/x.py", "init_process_group"),
         ]);
         let survey = Survey::new(root.path()).unwrap();
         let paths = |programs: &[Program]| programs.iter().map(|program| program.path.clone()).collect::<Vec<_>>();
         assert_eq!(paths(&survey.programs), ["train.py", "examples/fsdp.py"]);
-        assert_eq!(paths(&survey.single), ["one.py"]);
+        assert_eq!(paths(&survey.single), ["one.py", "three.py", "two.py"]);
         assert_eq!(
             (survey.suites, survey.tests),
             (vec!["tests/test_sum.py".into()], vec!["tests/test_train.py".into()])
         );
         assert!(Survey::new(Path::new("/nowhere")).unwrap_err().starts_with("/nowhere: "));
+    }
+
+    #[test]
+    fn a_program_that_starts_its_ranks_is_not_for_torchrun() {
+        let (group, main) = ("dist.init_process_group('nccl')\n", "if __name__ == '__main__':\n    ");
+        let imported = "import torch.multiprocessing as mp\n";
+        let file = |start: &str| format!("{imported}{group}{main}{start}\n");
+        let root = repository(&[
+            ("multi.py", &file("mp.spawn(work, args=(2,), nprocs=2)")),
+            ("multi_torchrun.py", &file("work()  # not mp.spawn(work)")),
+            ("process.py", &file("mp.Process(target=work).start()")),
+            ("name.py", &format!("from torch.multiprocessing import spawn\n{group}{main}spawn(work, nprocs=2)\n")),
+            ("shown/loaded.py", &file("mp.spawn(load)")),
+            ("shown/README.md", "torchrun --nproc_per_node 2 loaded.py"),
+            ("images/main.py", &file("mp.spawn(work)")),
+            (
+                "images/README.md",
+                "python main.py [images of some sort]\npython main.py --dummy\n\
+                 python main.py --world-size 1 --rank 0 [images of some sort]\npython main.py --world-size 2 --rank 0",
+            ),
+            ("plain.py", &format!("{group}{main}work()")),
+            ("README.md", "python plain.py --x"),
+        ]);
+        let survey = Survey::new(root.path()).unwrap();
+        let found: Vec<_> =
+            survey.programs.iter().map(|one| (one.path.as_str(), one.spawns, one.arguments.join(" "))).collect();
+        let expected = [
+            ("images/main.py", true, "--world-size 1 --rank 0"),
+            ("shown/loaded.py", false, ""),
+            ("multi_torchrun.py", false, ""),
+            ("plain.py", false, ""),
+            ("multi.py", true, ""),
+            ("name.py", true, ""),
+            ("process.py", true, ""),
+        ];
+        assert_eq!(found, expected.map(|(path, spawns, arguments)| (path, spawns, arguments.to_owned())));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::check::{Failure, FailureKind};
 use crate::execute::run::clock::Instant;
 use crate::host::printable;
 use crate::host::variable;
+use crate::observation::Exit;
 use crate::record::event::{Attempt, Event};
 use crate::record::{CaseRun, Run};
 use crate::report::{counts, exits, github, seconds, words};
@@ -364,7 +365,10 @@ pub fn attempt_details(attempt: &Attempt) -> String {
             for line in lines {
                 let _ = writeln!(text, "  | {line}");
             }
-            break;
+            // Where nothing went wrong by its exit, stderr may have no more than warnings.
+            if process.exit != Exit::Code(0) {
+                break;
+            }
         }
     }
     printable::visible(&text)

@@ -66,7 +66,7 @@ pub struct Outcome {
 }
 
 /// The process with the most informative output: a rank that a hang waits for, else the first that failed by itself, else the first
-/// rank that did not exit with 0, else the first launcher, else the coordinator.
+/// rank that did not exit with 0, else the first launcher, else the coordinator, else the first that said anything.
 pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
     let killed = |role: Role| {
         case.kill.iter().any(|kill| match (kill.target, role) {
@@ -96,5 +96,10 @@ pub fn culprit(case: &Case, observation: &Observation) -> Option<Role> {
         .min_by_key(|process| process.role)
         .or_else(|| observation.processes.iter().find(|process| bad(&process.exit) && !killed(process.role)))
         .or_else(|| observation.processes.iter().find(|process| !process.stderr.head.is_empty()))
+        // A program that gives up with code 0 says why on stdout.
+        .or_else(|| {
+            let own = observation.processes.iter().filter(|process| process.role != Role::Coordinator);
+            own.filter(|process| !process.stdout.head.is_empty()).min_by_key(|process| process.role)
+        })
         .map(|process| process.role)
 }
