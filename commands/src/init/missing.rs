@@ -69,8 +69,9 @@ fn download(error: &str, whole: &str, root: &Path) -> String {
         Regex::new(before).expect("a constant")
     });
     // Of the lines that programs write before they download a file, the last.
-    static URL: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r#"(?i)downloading\b[^\n]*?(https?://[^\s'")]*[\w/])"#).expect("a constant"));
+    static URL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"(?i)(?:downloading\b[^\n]*?|\btried )(https?://[^\s'")]*[\w/])"#).expect("a constant")
+    });
     static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"with url: (/[^\s')]+)").expect("a constant"));
     let host = HOST.captures(error).map(|found| found[1].to_owned());
     let what = match (host, PATH.captures(error), URL.captures_iter(whole).last().or(NO_FILE_AT_URL.captures(error))) {

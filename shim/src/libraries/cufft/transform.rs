@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
+use fourier::{Complex, Fft, Number};
 
 /// Which numbers it takes and gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +16,7 @@ pub(super) enum Kind {
 }
 
 /// The one-dimensional transforms of a plan, by dimension: forward and inverse.
-pub(super) struct Lines<T: FftNum>(Vec<[Arc<dyn Fft<T>>; 2]>);
-
-impl<T: FftNum> Lines<T> {
-    fn plan(dimensions: &[usize]) -> Self {
-        let mut planner = FftPlanner::new();
-        let directions = [FftDirection::Forward, FftDirection::Inverse];
-        Self(dimensions.iter().map(|length| directions.map(|direction| planner.plan_fft(*length, direction))).collect())
-    }
-}
+type Lines<T> = Vec<[Arc<dyn Fft<T>>; 2]>;
 
 /// The transforms in the precision of the plan.
 pub(super) enum Precision {
@@ -93,9 +84,9 @@ impl Transform {
         layouts: Option<[Layout; 2]>,
     ) -> Self {
         let precision = if is_double {
-            Precision::Double(Lines::plan(&dimensions))
+            Precision::Double(f64::plan(&dimensions))
         } else {
-            Precision::Single(Lines::plan(&dimensions))
+            Precision::Single(f32::plan(&dimensions))
         };
         Self { kind, precision, dimensions, batches, layouts }
     }
@@ -149,16 +140,16 @@ impl Transform {
 
     /// # Safety
     /// As for [`Transform::run`].
-    unsafe fn run_in<T: FftNum>(&self, lines: &Lines<T>, from: usize, to: usize, is_inverse: bool) {
+    unsafe fn run_in<T: Number>(&self, lines: &[[Arc<dyn Fft<T>>; 2]], from: usize, to: usize, is_inverse: bool) {
         let [read, written] = self.placed(from == to);
         let (last, outer) = self.ends();
         let half = last / 2 + 1;
         let along = |numbers: &mut [Complex<T>], row: usize, dimension: usize, is_inverse: bool| {
             let inner: usize = outer.iter().skip(dimension + 1).product::<usize>() * row;
-            transform(numbers, inner, &*lines.0[dimension][usize::from(is_inverse)]);
+            transform(numbers, inner, &*lines[dimension][usize::from(is_inverse)]);
         };
         let in_rows = |numbers: &mut [Complex<T>], is_inverse: bool| {
-            lines.0[outer.len()][usize::from(is_inverse)].process(numbers);
+            lines[outer.len()][usize::from(is_inverse)].process(numbers);
         };
         for batch in 0..self.batches {
             let (sources, targets) = (read.rows(batch, outer), written.rows(batch, outer));
@@ -197,7 +188,7 @@ impl Transform {
 }
 
 /// Transforms the lines along a dimension, in which numbers are `inner` apart.
-fn transform<T: FftNum>(numbers: &mut [Complex<T>], inner: usize, line: &dyn Fft<T>) {
+fn transform<T: Number>(numbers: &mut [Complex<T>], inner: usize, line: &dyn Fft<T>) {
     let mut one = vec![Complex::new(T::zero(), T::zero()); line.len()];
     for block in numbers.chunks_mut(line.len() * inner) {
         for start in 0..inner {
