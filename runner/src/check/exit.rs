@@ -168,7 +168,7 @@ impl ExitExpectation {
                     kind: FailureKind::Exit,
                     expected: format!("{} {verb} with {}", names.join(", "), want.describe()),
                     got: got(exit, &processes),
-                    next: format!("the stderr of {} is {}", names[0], processes[0].stderr.path.display()),
+                    next: next(processes[0]),
                 }
             })
             .collect();
@@ -187,10 +187,37 @@ impl ExitExpectation {
     }
 }
 
+/// Where to look, and what to do about a port that is taken: cases run side by side, and a program that has its port in its
+/// text meets itself.
+fn next(process: &ProcessObservation) -> String {
+    const TAKEN: [&[u8]; 2] = [b"EADDRINUSE", b"Address already in use"];
+    let has = |text: &[u8]| TAKEN.iter().any(|said| memchr::memmem::find(text, said).is_some());
+    let port = if has(&process.stderr.head) || has(&process.stderr.tail) {
+        "its port was taken: by this program in another case if it always uses the same one (`--jobs 1` runs one case at a time; \
+         `$MASTER_PORT` is the case's own where `launch` has `ranks`), or by another program; "
+    } else {
+        ""
+    };
+    format!("{port}the stderr of {} is {}", process.role, process.stderr.path.display())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::observation::Captured;
+
+    #[test]
+    fn a_port_that_is_taken_is_named() {
+        let process = |text: &str| ProcessObservation {
+            role: Role::Rank(1),
+            exit: Exit::Code(1),
+            stdout: Captured::default(),
+            stderr: Captured { tail: text.as_bytes().to_vec(), ..Captured::default() },
+        };
+        assert!(next(&process("DistNetworkError: port: 12355, name: EADDRINUSE")).starts_with("its port was taken: "));
+        assert!(next(&process("OSError: [Errno 98] Address already in use")).starts_with("its port was taken: "));
+        assert!(next(&process("RuntimeError: address")).starts_with("the stderr of rank 1 is "));
+    }
 
     fn seen(exits: &[(Role, Exit)]) -> Observation {
         Observation {
