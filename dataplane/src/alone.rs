@@ -79,17 +79,17 @@ impl Transport for Alone {
         let start = Instant::now();
         // SAFETY: the caller promises buffers of the call's sizes while it runs.
         unsafe { fill(context.rank, context.size, call) };
-        Ok(timing(start, start, 0).after(call.ready_ns))
+        Ok(timing(start, start, 0).after(call.ready(context.rank)))
     }
 
-    fn transfers(&self, _context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
+    fn transfers(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         let now = Instant::now();
-        Ok(calls.iter().map(|call| timing(now, now, 0).after(call.ready_ns)).collect())
+        Ok(calls.iter().map(|call| timing(now, now, 0).after(call.ready(context.rank))).collect())
     }
 
-    fn one_sided(&self, _context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
+    fn one_sided(&self, context: &OpContext, calls: &[Call]) -> Result<Vec<Timing>, Failure> {
         let now = Instant::now();
-        Ok(calls.iter().map(|call| timing(now, now, 0).after(call.ready_ns)).collect())
+        Ok(calls.iter().map(|call| timing(now, now, 0).after(call.ready(context.rank))).collect())
     }
 
     fn register_window(&self, _buffer: Buffer, _bytes: u64) -> Result<u64, Failure> {

@@ -2,6 +2,7 @@
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
 use protocol::ids::SiteId;
+use protocol::ready::Ready;
 use protocol::record::{ErrorCode, Issue};
 
 use crate::failure::Failure;
@@ -103,6 +104,11 @@ pub struct Call {
 }
 
 impl Call {
+    /// When this rank, of this number in the communicator, is ready for it.
+    pub(crate) fn ready(&self, rank: u32) -> Ready {
+        Ready { ns: self.ready_ns, rank }
+    }
+
     /// A call without buffers, reduction, root or peer, to be filled in.
     pub fn new(operation: Operation, count: u64, datatype: Datatype) -> Self {
         Self {

@@ -62,6 +62,7 @@ pub mod message;
 pub mod operations;
 pub mod plan;
 pub mod profile;
+pub mod ready;
 pub mod real_cuda;
 pub mod record;
 pub mod report;

@@ -100,7 +100,10 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
 pub(super) fn described(segment: &PathSegment) -> String {
     let name = &segment.name;
     let what = match segment.kind {
-        PathKind::Wait => format!("waits for other ranks in {name}"),
+        PathKind::Wait => match segment.awaited {
+            Some(rank) => format!("waits for rank {rank} in {name}"),
+            None => format!("waits for other ranks in {name}"),
+        },
         PathKind::Host => format!("the host, before {}", if name.is_empty() { "the end" } else { name }),
         PathKind::Gap => format!("gaps before {name}"),
         PathKind::Compute | PathKind::Copy | PathKind::Collective => name.clone(),

@@ -15,6 +15,7 @@ use protocol::activity::Activity;
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank, Sequence};
 use protocol::message::Member;
+use protocol::ready::Ready;
 use protocol::record::{BufferTransport, ErrorCode, FailureRecord, OperationRecord};
 
 use crate::alone::{self, Alone};
@@ -263,14 +264,15 @@ impl Communicator {
         self.ticket().run(calls).map(drop)
     }
 
-    fn execute(&self, calls: &[Call]) -> Result<u64, Failure> {
+    fn execute(&self, calls: &[Call]) -> Result<Ready, Failure> {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
         let rewritten = self.alone.is_some().then(|| alone::grouped(self.rank, calls));
         let calls = rewritten.as_deref().unwrap_or(calls);
         let mut running = self.running.lock();
-        let mut latest_ns = calls.iter().map(|call| call.ready_ns).max().unwrap_or(0);
+        let own = calls.iter().map(|call| call.ready(self.rank)).reduce(Ready::or_later);
+        let mut latest = own.unwrap_or_default();
         for call in calls.iter().filter(|call| !call.operation.is_for_two()) {
             // NCCL returns at once from a collective of nothing; only our own barrier has no elements.
             if call.count == 0 && call.operation != Operation::Barrier {
@@ -282,7 +284,7 @@ impl Communicator {
             self.history.end(result.is_ok());
             match result {
                 Ok(timing) => {
-                    latest_ns = latest_ns.max(timing.latest_ns);
+                    latest = latest.or_later(timing.latest);
                     self.note(sequence, call, timing);
                 }
                 Err(failure) => return Err(self.fail(failure, call, sequence)),
@@ -291,7 +293,7 @@ impl Communicator {
         let transfers: Vec<Call> = calls.iter().copied().filter(is_transfer).collect();
         if !transfers.is_empty() {
             let result = self.transfers(&mut running, &transfers);
-            latest_ns = latest_ns.max(self.concluded(&transfers, result)?.1);
+            latest = latest.or_later(self.concluded(&transfers, result)?.1.unwrap_or(latest));
         }
         let one_sided: Vec<Call> = calls.iter().copied().filter(|call| call.operation.is_one_sided()).collect();
         let mut rest = &one_sided[..];
@@ -304,7 +306,7 @@ impl Communicator {
             running.measured = Some(Instant::now());
             self.measure();
         }
-        Ok(latest_ns)
+        Ok(latest)
     }
 
     /// Reports what was measured of the links to other nodes.
@@ -316,13 +318,17 @@ impl Communicator {
     }
 
     /// Records the outcome of the first `calls`, as many as have a timing; returns their number and the latest
-    /// [`Timing::latest_ns`].
-    fn concluded(&self, calls: &[Call], result: Result<Vec<Timing>, Failure>) -> Result<(usize, u64), Failure> {
+    /// [`Timing::latest`].
+    fn concluded(
+        &self,
+        calls: &[Call],
+        result: Result<Vec<Timing>, Failure>,
+    ) -> Result<(usize, Option<Ready>), Failure> {
         self.history.end(result.is_ok());
         match result {
             Ok(timings) => {
                 calls.iter().zip(&timings).for_each(|(call, timing)| self.note(timing.transfer, call, *timing));
-                Ok((timings.len(), timings.iter().map(|timing| timing.latest_ns).max().unwrap_or(0)))
+                Ok((timings.len(), timings.iter().map(|timing| timing.latest).reduce(Ready::or_later)))
             }
             Err(failure) => Err(self.fail(failure, &calls[0], 0)),
         }

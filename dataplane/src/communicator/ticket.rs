@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use protocol::ready::Ready;
 use protocol::record::ErrorCode;
 
 use super::Communicator;
@@ -20,12 +21,12 @@ impl Ticket {
         Self { communicator: Arc::clone(communicator), number: communicator.turns.issue() }
     }
 
-    /// Waits for its turn and runs `calls`, as [`Communicator::run`]. Returns when the last rank was ready on the modeled clock
-    /// ([`Call::ready_ns`]), ns.
+    /// Waits for its turn and runs `calls`, as [`Communicator::run`]. Returns which rank was ready last, and when
+    /// ([`Call::ready_ns`]).
     ///
     /// # Errors
     /// As [`Communicator::run`].
-    pub fn run(self, calls: &[Call]) -> Result<u64, Failure> {
+    pub fn run(self, calls: &[Call]) -> Result<Ready, Failure> {
         let communicator = &self.communicator;
         if !communicator.turns.wait(self.number, Instant::now() + communicator.settings.timeout) {
             if let Some(failure) = communicator.failure() {
@@ -59,8 +60,8 @@ mod tests {
     use crate::process::{Participant, Process};
     use crate::settings::Settings;
 
-    /// When the last rank was ready, as each of two ranks learns it from these operations.
-    fn latest(forces_sockets: bool, operations: [Operation; 2], bytes: usize, ready_ns: [u64; 2]) -> [u64; 2] {
+    /// When the last rank was ready, and which that was, as each of two ranks learns it from these operations.
+    fn latest(forces_sockets: bool, operations: [Operation; 2], bytes: usize, ready_ns: [u64; 2]) -> [(u64, u32); 2] {
         let process = &Process::join(Settings { force_sockets: forces_sockets, ..Settings::default() }).unwrap();
         let run = |rank: u32| {
             let participant = Participant {
@@ -79,7 +80,8 @@ mod tests {
             call.send = Buffer::host(memory.as_mut_ptr());
             call.receive = call.send;
             call.ready_ns = ready_ns[rank as usize];
-            communicator.ticket().run(&[call]).unwrap()
+            let last = communicator.ticket().run(&[call]).unwrap();
+            (last.ns, last.rank)
         };
         std::thread::scope(|scope| {
             let ranks = [0, 1].map(|rank| scope.spawn(move || run(rank)));
@@ -93,12 +95,12 @@ mod tests {
         let transfer = [Operation::Send, Operation::Recv];
         for forces_sockets in [false, true] {
             for bytes in [16, 1 << 17] {
-                assert_eq!(latest(forces_sockets, collective, bytes, [7, 40]), [40, 40]);
-                assert_eq!(latest(forces_sockets, collective, bytes, [70, 40]), [70, 70]);
+                assert_eq!(latest(forces_sockets, collective, bytes, [7, 40]), [(40, 1); 2]);
+                assert_eq!(latest(forces_sockets, collective, bytes, [70, 40]), [(70, 0); 2]);
                 // A small message leaves its sender before the receiver is ready.
-                let sender = if bytes == 16 { 7 } else { 40 };
-                assert_eq!(latest(forces_sockets, transfer, bytes, [7, 40]), [sender, 40], "{bytes}");
-                assert_eq!(latest(forces_sockets, transfer, bytes, [70, 40]), [70, 70], "{bytes}");
+                let sender = if bytes == 16 { (7, 0) } else { (40, 1) };
+                assert_eq!(latest(forces_sockets, transfer, bytes, [7, 40]), [sender, (40, 1)], "{bytes}");
+                assert_eq!(latest(forces_sockets, transfer, bytes, [70, 40]), [(70, 0); 2], "{bytes}");
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The descriptors that ranks publish before a collective moves any byte, and the comparison that finds disagreements.
 
 use protocol::datatype::{Datatype, Operation, ReductionOp};
+use protocol::ready::Ready;
 use protocol::record::ErrorCode;
 
 use crate::call::{Call, Place};
@@ -76,9 +77,10 @@ impl Descriptor {
 
 const _: () = assert!(Descriptor::BYTES == 8 * 4 + 4 * 4 + 2 * 32 + 2 * 8, "the layout has no padding");
 
-/// When the last of the ranks is ready, ns.
-pub(crate) fn latest(calls: &[Descriptor]) -> u64 {
-    calls.iter().map(|call| call.ready_ns).max().unwrap_or(0)
+/// The last of the ranks, by rank, and when it is ready.
+pub(crate) fn latest(calls: &[Descriptor]) -> Ready {
+    let ready = calls.iter().zip(0..).map(|(call, rank)| Ready { ns: call.ready_ns, rank });
+    ready.reduce(Ready::or_later).unwrap_or_default()
 }
 
 /// The first disagreement between the ranks' calls; every rank reports the same one.

@@ -73,7 +73,7 @@ pub(crate) fn run(
         let counted = counts.operations.entry((call.operation, call.peer.unwrap_or(0))).or_default();
         *counted += 1;
         timing.transfer = *counted;
-        timing.latest_ns = call.ready_ns;
+        timing.latest = call.ready(context.rank);
     }
     Ok(timings)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use protocol::ready::Ready;
+
 /// How long an operation waited for others and how long it moved bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timing {
@@ -9,8 +11,8 @@ pub(crate) struct Timing {
     pub(crate) execute_us: f64,
     /// When it ended, by the machine's monotonic clock, ns.
     pub(crate) ended_ns: u64,
-    /// When the last rank that it needs was ready on the modeled clock, ns; 0 without one.
-    pub(crate) latest_ns: u64,
+    /// The last rank that it needs, and when that was ready.
+    pub(crate) latest: Ready,
     /// For send and recv: the number of the transfer within the ordered pair, from 1.
     pub(crate) transfer: u64,
 }
@@ -19,13 +21,19 @@ pub(crate) struct Timing {
 /// [`Timing`].
 pub(crate) fn timing(start: Instant, met: Instant, transfer: u64) -> Timing {
     let wait_us = microseconds(start, met);
-    Timing { wait_us, execute_us: microseconds(met, Instant::now()), ended_ns: monotonic_ns(), latest_ns: 0, transfer }
+    Timing {
+        wait_us,
+        execute_us: microseconds(met, Instant::now()),
+        ended_ns: monotonic_ns(),
+        latest: Ready::default(),
+        transfer,
+    }
 }
 
 impl Timing {
-    /// The same with [`Timing::latest_ns`].
-    pub(crate) fn after(self, latest_ns: u64) -> Self {
-        Self { latest_ns, ..self }
+    /// The same with [`Timing::latest`].
+    pub(crate) fn after(self, latest: Ready) -> Self {
+        Self { latest, ..self }
     }
 }
 

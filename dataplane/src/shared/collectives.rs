@@ -65,10 +65,10 @@ impl Collectives {
         let arrival = segment.wait(rank, self.barriers, awaited, context.deadline);
         concluded(segment, context, call.operation, arrival)?;
         let met = Instant::now();
-        if let Some(Outcome::Ready { latest_ns }) = awaited.and_then(|sequence| segment.outcome(sequence)) {
+        if let Some(Outcome::Ready { latest }) = awaited.and_then(|sequence| segment.outcome(sequence)) {
             // SAFETY: the receive buffer is the caller's promise.
             unsafe { combined::take(segment, context, call) };
-            return Ok(timing(start, met, 0).after(latest_ns));
+            return Ok(timing(start, met, 0).after(latest));
         }
         let descriptors = combined::calls(segment, context);
         descriptor::compare(context, &descriptors)?;

@@ -62,7 +62,7 @@ pub(crate) fn work_out(segment: &Segment, context: &OpContext, call: &Call) -> O
         // The root's contribution stays where it is.
         _ => {}
     }
-    Outcome::Ready { latest_ns: descriptor::latest(&descriptors) }
+    Outcome::Ready { latest: descriptor::latest(&descriptors) }
 }
 
 /// Takes this rank's part of what [`work_out`] combined.
@@ -132,6 +132,7 @@ mod tests {
     use crate::call::Buffer;
     use crate::operation::collective::pull;
     use crate::operation::stage::Stage;
+    use protocol::ready::Ready;
 
     /// The bytes that each rank gets, either combined by the last one or pulled by each.
     fn results(call: &Call, size: u32, inputs: &[Vec<u8>], each: bool) -> Vec<Vec<u8>> {
@@ -144,7 +145,10 @@ mod tests {
             unsafe { segment.publish(rank, Descriptor::new(&call, 1), call.send.address, bytes) };
         }
         let context = |rank| stage.context(rank, Duration::from_secs(1));
-        assert_eq!(work_out(&segment, &context(size - 1), &call_of(size - 1)), Outcome::Ready { latest_ns: 9 });
+        assert_eq!(
+            work_out(&segment, &context(size - 1), &call_of(size - 1)),
+            Outcome::Ready { latest: Ready { ns: 9, rank: 0 } }
+        );
         let got = |rank: u32| {
             let mut bytes = vec![0xa5; call.receive_bytes(rank, size)];
             let call = Call { receive: Buffer::host(bytes.as_mut_ptr()), ..call_of(rank) };

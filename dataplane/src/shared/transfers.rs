@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use protocol::datatype::Operation;
+use protocol::ready::Ready;
 use protocol::record::ErrorCode;
 
 use crate::arena::Arena;
@@ -143,7 +144,8 @@ fn advance_send(
             let theirs = Side { count, datatype };
             return Err(mismatch(context, transfer.peer, code, call, theirs));
         }
-        transfer.done = Some(timing(start, Instant::now(), index + 1).after(call.ready_ns.max(theirs_ns)));
+        let latest = call.ready(context.rank).or_later(Ready { ns: theirs_ns, rank: transfer.peer });
+        transfer.done = Some(timing(start, Instant::now(), index + 1).after(latest));
         return Ok(true);
     }
     let index = ring.head.0.load(Acquire);
@@ -183,7 +185,7 @@ fn advance_send(
     transfer.index = Some(index);
     if eager {
         // It does not wait for its receiver.
-        transfer.done = Some(timing(start, Instant::now(), index + 1).after(call.ready_ns));
+        transfer.done = Some(timing(start, Instant::now(), index + 1).after(call.ready(context.rank)));
     }
     Ok(true)
 }
@@ -247,7 +249,8 @@ fn take(
     ring.take(index, None, call);
     segment.ring_bell(transfer.peer);
     transfer.index = Some(index);
-    transfer.done = Some(timing(start, met, index + 1).after(call.ready_ns.max(message.ready_ns)));
+    let latest = call.ready(context.rank).or_later(Ready { ns: message.ready_ns, rank: transfer.peer });
+    transfer.done = Some(timing(start, met, index + 1).after(latest));
     Ok(true)
 }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use protocol::datatype::Operation;
+use protocol::ready::Ready;
 use protocol::record::ErrorCode;
 
 use crate::call::Call;
@@ -48,8 +49,8 @@ struct Transfer<'a> {
     peer: u32,
     stage: Stage,
     met: Instant,
-    /// When both ends are ready on the modeled clock, as far as this one knows.
-    latest_ns: u64,
+    /// The later one of both ends, as far as this one knows.
+    latest: Ready,
     timing: Timing,
 }
 
@@ -84,7 +85,7 @@ impl Group<'_> {
                 peer: call.peer.unwrap_or(0),
                 stage: Stage::Waiting,
                 met: start,
-                latest_ns: call.ready_ns,
+                latest: call.ready(self.context.rank),
                 timing: Timing::default(),
             })
             .collect();
@@ -159,7 +160,7 @@ impl Group<'_> {
         let counted = self.memory.counted.entry(key).or_default();
         *counted += 1;
         transfer.stage = Stage::Done;
-        transfer.timing = timing(self.start, transfer.met, *counted).after(transfer.latest_ns);
+        transfer.timing = timing(self.start, transfer.met, *counted).after(transfer.latest);
         self.context.history.done(transfer.at, *counted);
     }
 
@@ -191,7 +192,7 @@ impl Group<'_> {
                         return Err(mismatch(self.context, peer, code_of(number), call, theirs));
                     }
                     transfer.met = Instant::now();
-                    transfer.latest_ns = transfer.latest_ns.max(ready_ns);
+                    transfer.latest = transfer.latest.or_later(Ready { ns: ready_ns, rank: peer });
                     // SAFETY: as above.
                     transfer.stage = Stage::Moving(unsafe { self.mesh.send(peer, FORWARD, call.send.address, bytes) });
                 }
@@ -207,7 +208,7 @@ impl Group<'_> {
                 let (theirs, _, ready_ns) = parse(&self.mesh.taken(head_id));
                 let checked = check(self.context, peer, call, theirs);
                 transfer.met = Instant::now();
-                transfer.latest_ns = transfer.latest_ns.max(ready_ns);
+                transfer.latest = transfer.latest.or_later(Ready { ns: ready_ns, rank: peer });
                 let their_size =
                     protocol::datatype::Datatype::from_code(theirs.datatype).map_or(1, |datatype| datatype.size());
                 if theirs.count.saturating_mul(their_size as u64) > EAGER_BYTES as u64 {

@@ -103,6 +103,9 @@ report! {
         /// The line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         line: Option<u32>,
+        /// Of a wait, the global rank that was ready last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        awaited: Option<Rank>,
         /// How many.
         count: u64,
         /// How long.

@@ -413,8 +413,9 @@ impl Launch {
                 if result.is_ok() {
                     exchange.deliver();
                 }
-                if let (Some(timed), Ok(latest_ns)) = (&mut timed, &result) {
-                    timed.met(*latest_ns, cost);
+                if let (Some(timed), Ok(latest)) = (&mut timed, &result) {
+                    let global = || Some(ranks.members().get(latest.rank as usize)?.global_rank.0);
+                    timed.met(latest.ns, global, cost);
                 }
                 // Before whoever waits for the operation goes on.
                 drop(timed);

@@ -6,6 +6,7 @@ use std::mem;
 use protocol::datatype::Operation;
 use protocol::ids::{CommunicatorId, Rank};
 use protocol::operations::{EAGER_BYTES, GroupPart, OperationLog};
+use protocol::ready::Ready;
 use protocol::route;
 
 use super::cluster::Cluster;
@@ -40,9 +41,9 @@ pub(super) enum Role {
 #[derive(Debug, Default)]
 struct Meeting {
     arrived: u32,
-    latest_ns: u64,
-    sender_ns: Option<u64>,
-    receiver_ns: Option<u64>,
+    latest: Option<Ready>,
+    sender: Option<Ready>,
+    receiver: Option<Ready>,
     waiting: Vec<usize>,
 }
 
@@ -157,11 +158,12 @@ impl<'a> Meetings<'a> {
             }
             let meeting = self.meetings.entry(key).or_default();
             meeting.arrived += 1;
-            meeting.latest_ns = meeting.latest_ns.max(ready_ns);
+            let ready = Ready { ns: ready_ns, rank: own };
+            meeting.latest = Some(meeting.latest.map_or(ready, |latest| latest.or_later(ready)));
             match role {
                 Role::Member => {}
-                Role::Sender { .. } => meeting.sender_ns = Some(ready_ns),
-                Role::Receiver => meeting.receiver_ns = Some(ready_ns),
+                Role::Sender { .. } => meeting.sender = Some(ready),
+                Role::Receiver => meeting.receiver = Some(ready),
             }
             let is_due = role != Role::Member || meeting.arrived >= communicator.present;
             if is_due {
@@ -172,29 +174,30 @@ impl<'a> Meetings<'a> {
         keys
     }
 
-    /// When the last rank that is needed was ready, ns; `None` if that is not known yet: `process` is told when it may be.
-    pub(super) fn latest_ns(
+    /// The last rank that is needed, or `own`, and when it was ready; `None` if that is not known yet: `process` is told when it may be.
+    pub(super) fn latest(
         &mut self,
         communicator: &Communicator,
         keys: &[(Key, Role)],
+        own: Ready,
         process: usize,
-    ) -> Option<u64> {
-        let mut latest_ns = 0;
+    ) -> Option<Ready> {
+        let mut latest = own;
         for (key, role) in keys {
             let meeting = self.meetings.get_mut(key)?;
             let theirs = match role {
-                Role::Member => (meeting.arrived >= communicator.present).then_some(meeting.latest_ns),
-                Role::Sender { is_eager: true } => Some(0),
-                Role::Sender { is_eager: false } => meeting.receiver_ns,
-                Role::Receiver => meeting.sender_ns,
+                Role::Member => (meeting.arrived >= communicator.present).then_some(meeting.latest).flatten(),
+                Role::Sender { is_eager: true } => Some(own),
+                Role::Sender { is_eager: false } => meeting.receiver,
+                Role::Receiver => meeting.sender,
             };
             let Some(theirs) = theirs else {
                 meeting.waiting.push(process);
                 return None;
             };
-            latest_ns = latest_ns.max(theirs);
+            latest = latest.or_later(theirs);
         }
-        Some(latest_ns)
+        Some(latest)
     }
 
     /// What a group costs its rank.

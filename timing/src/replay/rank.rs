@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use protocol::device_report::DeviceTime;
 use protocol::ids::Rank;
 use protocol::operations::{Act, LoggedOperation, OperationLog, StreamOrder, WorkKind};
+use protocol::ready::Ready;
 use protocol::report::PathKind;
 
 use super::Refused;
@@ -333,10 +334,10 @@ impl<'a> Process<'a> {
         let log = self.log;
         let work = &log.works[shape as usize];
         let device = log.streams[stream].device;
-        let (start, mut begin_ns, met) = match group.map(|group| &log.groups[group as usize]) {
+        let (start, latest, met) = match group.map(|group| &log.groups[group as usize]) {
             None => {
                 let start = Start::new(self.ends_in_order_ns(stream), at_ns, work.is_node);
-                (start, start.ready_ns, None)
+                (start, None, None)
             }
             Some(group) => {
                 let position = group.communicator;
@@ -351,12 +352,16 @@ impl<'a> Process<'a> {
                     self.streams[stream].meets = Some((start, keys));
                 }
                 let Some((start, keys)) = &self.streams[stream].meets else { return false };
-                let Some(latest_ns) = meetings.latest_ns(communicator, keys, own) else { return false };
-                (*start, latest_ns.max(start.ready_ns), meetings.cost(communicator, &group.parts))
+                let ready = Ready { ns: start.ready_ns, rank: communicator.rank };
+                let Some(latest) = meetings.latest(communicator, keys, ready, own) else { return false };
+                // A rank of the log; of the others, nobody knows a number.
+                let rank = log.communicators[position as usize].ranks.get(latest.rank as usize);
+                let awaited = rank.filter(|_| latest.ns > start.ready_ns).map(|rank| rank.0);
+                (*start, Some((latest.ns, awaited)), meetings.cost(communicator, &group.parts))
             }
         };
         self.streams[stream].meets = None;
-        begin_ns = begin_ns.max(start.ready_ns);
+        let (begin_ns, awaited) = latest.unwrap_or((start.ready_ns, None));
         let lost_ns = self.devices[&device].sharing.lost_ns(stream as u64, start.after_ns);
         let (gpu, nvlink_gbytes) = &self.gpus[device as usize];
         let mut cost = met
@@ -409,6 +414,7 @@ impl<'a> Process<'a> {
                 lost_ns,
                 ready_ns,
                 begin_ns,
+                awaited,
                 end_ns,
                 is_host_late: could_ns < ready_ns,
             }

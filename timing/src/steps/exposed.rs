@@ -56,6 +56,7 @@ mod tests {
             lost_ns: 0,
             ready_ns: begin_ns,
             begin_ns,
+            awaited: None,
             end_ns,
             is_host_late: false,
         }

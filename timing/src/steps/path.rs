@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::datatype::Operation;
+use protocol::ids::Rank;
 use protocol::report::{PathKind, PathSegment};
 
 use super::summary::share;
@@ -37,6 +38,8 @@ pub struct Piece {
     pub ready_ns: u64,
     /// When it began: later, if it waited for other ranks.
     pub begin_ns: u64,
+    /// The global rank that was ready last, if it waited for that.
+    pub awaited: Option<u32>,
     /// When it ended.
     pub end_ns: u64,
     /// Whether the host's submission, and not work before it, decided when it could begin.
@@ -60,33 +63,41 @@ struct Back<'p> {
 impl<'p> Back<'p> {
     /// Goes back to `to`, but not beyond the beginning.
     fn go(&mut self, to: u64, kind: PathKind, name: &'p str, line: Option<&'p (String, u32)>) {
+        self.go_for(to, (kind, name, line, None));
+    }
+
+    fn go_for(&mut self, to: u64, what: What<'p>) {
         let to = to.max(self.begin);
         if to < self.now {
-            self.stretches.push((kind, name, line, self.now - to));
+            self.stretches.push((what, self.now - to));
             self.now = to;
         }
     }
 }
 
-/// One stretch of the path: what, its name, its line, and how long.
-type Stretch<'p> = (PathKind, &'p str, Option<&'p (String, u32)>, u64);
+/// What a stretch of the path is: its kind, its name, its line, and the rank that it waited for.
+type What<'p> = (PathKind, &'p str, Option<&'p (String, u32)>, Option<u32>);
+
+/// One stretch of the path, and how long it is, ns.
+type Stretch<'p> = (What<'p>, u64);
 
 /// The longest segments of the path of a step, equal ones added up, and the longest first. `None` if what ended the step, or began
 /// a part of it, is not among the pieces.
 pub fn critical_path(pieces: &[Piece], host_waits: &[Interval], step: Interval) -> Option<Vec<PathSegment>> {
     let (begin, end) = step;
-    // By kind, name and line: how many, and how long.
-    let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    for (kind, name, line, ns) in stretches(pieces, host_waits, step)? {
-        let total = totals.entry((kind, name, line)).or_default();
+    // How many, and how long.
+    let mut totals: BTreeMap<What<'_>, (u64, u64)> = BTreeMap::new();
+    for (what, ns) in stretches(pieces, host_waits, step)? {
+        let total = totals.entry(what).or_default();
         total.0 += 1;
         total.1 += ns;
     }
-    let segment = |((kind, name, line), (count, time_ns)): ((_, &str, Option<&(String, u32)>), _)| PathSegment {
+    let segment = |((kind, name, line, awaited), (count, time_ns)): (What<'_>, (u64, u64))| PathSegment {
         kind,
         name: name.to_owned(),
         file: line.map(|(file, _)| file.clone()),
         line: line.map(|(_, line)| *line),
+        awaited: awaited.map(Rank),
         count,
         time_ns,
         share: share(time_ns, end - begin).unwrap_or_default(),
@@ -113,7 +124,7 @@ fn stretches<'p>(pieces: &'p [Piece], host_waits: &[Interval], (begin, end): Int
             Place::Device(piece) => {
                 let (name, line) = (piece.name.as_str(), piece.line.as_ref());
                 path.go(piece.begin_ns, piece.kind, name, line);
-                path.go(piece.ready_ns, PathKind::Wait, name, line);
+                path.go_for(piece.ready_ns, (PathKind::Wait, name, line, piece.awaited));
                 if piece.is_host_late {
                     path.go(piece.at_ns, PathKind::Host, name, line);
                     Place::Host
@@ -169,6 +180,7 @@ mod tests {
             lost_ns: 0,
             ready_ns,
             begin_ns,
+            awaited: (ready_ns < begin_ns).then_some(3),
             end_ns,
             is_host_late,
         }
@@ -191,7 +203,7 @@ mod tests {
     fn the_path_goes_back_from_the_end_and_has_every_moment_once() {
         let all = pieces();
         let path = stretches(&all, &[(130, 200)], (100, 300)).unwrap();
-        let told: Vec<_> = path.iter().map(|(kind, name, _, ns)| (kind.name(), *name, *ns)).collect();
+        let told: Vec<_> = path.iter().map(|((kind, name, ..), ns)| (kind.name(), *name, *ns)).collect();
         let expected = [
             ("collective", "all_gather", 40),
             ("wait", "all_gather", 19),
@@ -213,6 +225,9 @@ mod tests {
         assert_eq!((first.share, first.count, short.len()), (0.245, 1, TOLD));
         let host = short.iter().find(|segment| segment.name == "third" && segment.kind == PathKind::Host).unwrap();
         assert_eq!((host.count, host.time_ns), (2, 15));
+        let awaited = |segment: &PathSegment| (segment.kind == PathKind::Wait).then_some(segment.awaited);
+        assert_eq!(short.iter().filter_map(awaited).collect::<Vec<_>>(), [Some(Rank(3))]);
+        assert!(short.iter().all(|segment| segment.kind == PathKind::Wait || segment.awaited.is_none()));
     }
 
     #[test]
@@ -222,7 +237,7 @@ mod tests {
         let late = [130, 180, 181, 190, 230];
         all[2] = Piece { lost_ns: 30, ..piece("all_reduce", PathKind::Collective, late) };
         let path = stretches(&all[..3], &[], (100, 230)).unwrap();
-        let told: Vec<_> = path.iter().map(|(kind, name, _, ns)| (kind.name(), *name, *ns)).collect();
+        let told: Vec<_> = path.iter().map(|((kind, name, ..), ns)| (kind.name(), *name, *ns)).collect();
         let expected = [
             ("collective", "all_reduce", 40),
             ("wait", "all_reduce", 9),
@@ -237,7 +252,7 @@ mod tests {
     fn the_host_ends_a_step_that_the_device_does_not() {
         let all = pieces();
         let path = stretches(&all[..1], &[], (100, 170)).unwrap();
-        let told: Vec<_> = path.iter().map(|(kind, name, _, ns)| (kind.name(), *name, *ns)).collect();
+        let told: Vec<_> = path.iter().map(|((kind, name, ..), ns)| (kind.name(), *name, *ns)).collect();
         assert_eq!(told, [("host", "", 60), ("host", "first", 10)]);
     }
 

@@ -124,6 +124,7 @@ impl Recorder {
             lost_ns: 0,
             ready_ns: begin_ns,
             begin_ns,
+            awaited: None,
             end_ns,
             is_host_late: false,
         });

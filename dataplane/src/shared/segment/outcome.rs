@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use protocol::ready::Ready;
+
 use crate::shared::segment::{INLINE_BYTES, Segment};
 
 /// What the last rank worked out.
@@ -11,8 +13,8 @@ use crate::shared::segment::{INLINE_BYTES, Segment};
 pub(crate) enum Outcome {
     /// The calls agree, and what combines contributions is in [`Segment::results`].
     Ready {
-        /// When the last of the ranks was ready, as [`Call::ready_ns`](crate::call::Call::ready_ns).
-        latest_ns: u64,
+        /// The last of the ranks.
+        latest: Ready,
     },
     /// Each rank has to look at the calls itself: they differ, or each has something to report.
     Each,
@@ -25,6 +27,7 @@ pub(super) struct OutcomeWords {
     /// The collective that it belongs to; written last.
     sequence: AtomicU64,
     latest_ns: AtomicU64,
+    latest_rank: AtomicU32,
     /// 1 for [`Outcome::Ready`].
     is_ready: AtomicU32,
     /// 1 once a rank reports what sums lose.
@@ -42,8 +45,9 @@ impl Segment {
     /// Publishes the outcome of `sequence`. Only the rank that came last calls this, before it wakes the others.
     pub(crate) fn conclude(&self, sequence: u64, outcome: Outcome) {
         let words = &self.header().outcome.0;
-        if let Outcome::Ready { latest_ns } = outcome {
-            words.latest_ns.store(latest_ns, Ordering::Relaxed);
+        if let Outcome::Ready { latest } = outcome {
+            words.latest_ns.store(latest.ns, Ordering::Relaxed);
+            words.latest_rank.store(latest.rank, Ordering::Relaxed);
         }
         words.is_ready.store(u32::from(outcome != Outcome::Each), Ordering::Relaxed);
         words.sequence.store(sequence, Ordering::Release);
@@ -56,7 +60,10 @@ impl Segment {
             return None;
         }
         Some(match words.is_ready.load(Ordering::Relaxed) {
-            1 => Outcome::Ready { latest_ns: words.latest_ns.load(Ordering::Relaxed) },
+            1 => {
+                let ns = words.latest_ns.load(Ordering::Relaxed);
+                Outcome::Ready { latest: Ready { ns, rank: words.latest_rank.load(Ordering::Relaxed) } }
+            }
             _ => Outcome::Each,
         })
     }

@@ -166,7 +166,7 @@ fn critical_path(time: &RunTime) -> Vec<[String; 4]> {
         [
             format!("{:.1} %", segment.share * 100.0),
             segment.kind.name().to_owned(),
-            segment.name.clone(),
+            segment.awaited.map_or_else(|| segment.name.clone(), |rank| format!("{}, for rank {rank}", segment.name)),
             line.collect(),
         ]
     };

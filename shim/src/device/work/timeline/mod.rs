@@ -160,9 +160,9 @@ impl Running {
     }
 
     /// On the modeled clock: it began when the last of its ranks was ready, ns, and costs that.
-    pub(crate) fn met(&mut self, latest_ns: u64, cost: Option<Cost>) {
+    pub(crate) fn met(&mut self, latest_ns: u64, rank: impl FnOnce() -> Option<u32>, cost: Option<Cost>) {
         if let Some(modeled) = &mut self.modeled {
-            modeled.met(latest_ns, cost);
+            modeled.met(latest_ns, rank, cost);
         }
     }
 

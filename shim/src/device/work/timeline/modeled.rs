@@ -31,6 +31,8 @@ pub(crate) struct Modeled {
     /// When what is before it had ended; 0 for nothing. By other work that was delayed for so long.
     after_ns: u64,
     lost_ns: u64,
+    /// The global rank that it waited for.
+    awaited: Option<u32>,
     /// The line of the program, if it is looked at closely.
     site: Option<SiteId>,
     /// Whether the model knew what decides how long it takes.
@@ -61,6 +63,8 @@ pub(super) struct Running {
     is_node: bool,
     start: Start,
     begin_ns: u64,
+    /// The global rank that was ready last, if it was not this one.
+    awaited: Option<u32>,
     logged: Option<usize>,
     /// What it costs, if that was said.
     cost: Option<Cost>,
@@ -112,7 +116,7 @@ impl Submitted {
         let lost_ns = times.lost_ns(after_ns);
         let start = Start::new(after_ns, at_ns, is_node);
         let begin_ns = start.ready_ns;
-        Running { times, marked, site, at_ns, lost_ns, is_node, start, begin_ns, logged, cost: None }
+        Running { times, marked, site, at_ns, lost_ns, is_node, start, begin_ns, awaited: None, logged, cost: None }
     }
 }
 
@@ -122,9 +126,12 @@ impl Running {
         self.start.ready_ns
     }
 
-    /// It began when the last of its ranks was ready, and costs that.
-    pub(super) fn met(&mut self, latest_ns: u64, cost: Option<Cost>) {
-        self.begin_ns = self.begin_ns.max(latest_ns);
+    /// It began when the last of its ranks was ready, and costs that; `rank` is which that was.
+    pub(super) fn met(&mut self, latest_ns: u64, rank: impl FnOnce() -> Option<u32>, cost: Option<Cost>) {
+        if latest_ns > self.begin_ns {
+            self.begin_ns = latest_ns;
+            self.awaited = rank();
+        }
         self.cost = cost;
     }
 
@@ -135,7 +142,7 @@ impl Running {
         if is_for_tensor_cores(&shape) {
             cost.us = self.times.stretched_us(cost::gpu(device), self.begin_ns, cost.us);
         }
-        let Self { times, marked, site, at_ns, lost_ns, start, begin_ns, logged, .. } = self;
+        let Self { times, marked, site, at_ns, lost_ns, start, begin_ns, awaited, logged, .. } = self;
         let (end_ns, pieces) = start.pieces(begin_ns, &cost);
         pieces.for_each(|(interval, demand)| times.ran(interval, start.gap_ns, marked, demand));
         logged.into_iter().for_each(|number| operations::ended(number, &work.name, shape));
@@ -146,6 +153,7 @@ impl Running {
             could_ns,
             ready_ns,
             marked,
+            awaited,
             site,
             at_ns,
             after_ns,
@@ -196,6 +204,7 @@ pub(super) fn add(done: &Done) {
         lost_ns: modeled.lost_ns,
         ready_ns,
         begin_ns,
+        awaited: modeled.awaited,
         end_ns,
         is_host_late: could_ns < ready_ns,
     });
