@@ -75,18 +75,21 @@ fn with_values(line: &str, values: &BTreeMap<&str, String>) -> String {
 
 fn of_line(line: &str) -> Option<LaunchLine> {
     let is_launched = ["torchrun", "torch.distributed.", "accelerate"].iter().any(|word| line.contains(word));
-    if !is_launched && !line.contains("python") {
+    if !is_launched && !line.contains("python") && !line.contains("deepspeed") {
         return None;
     }
     let line = line.trim().trim_matches('`');
     let words = shlex::split(line).unwrap_or_else(|| line.split_whitespace().map(str::to_owned).collect());
-    if !is_launched {
+    // Options and files of other commands have this name, too.
+    let deepspeed = command(&words).filter(|first| words[*first] == "deepspeed");
+    if !is_launched && deepspeed.is_none() {
         return of_python(&words);
     }
     let is_launcher = |index: usize| {
         let word = words[index].trim_start_matches('`');
         LAUNCHERS.iter().any(|launcher| word == *launcher || word.ends_with(&format!("/{launcher}")))
             || word == "launch" && index > 0 && words[index - 1].ends_with("accelerate")
+            || deepspeed == Some(index)
     };
     let start = (0..words.len()).find(|index| is_launcher(*index))? + 1;
     let end = words[start..].iter().position(|word| ENDS.contains(&word.as_str())).map_or(words.len(), |at| start + at);
@@ -107,14 +110,18 @@ fn of_line(line: &str) -> Option<LaunchLine> {
     Some(LaunchLine { is_module, processes: processes(&words[..rest]), ..line })
 }
 
-/// `python train.py ...`, behind variables that it sets.
+/// `python train.py ...`.
 fn of_python(words: &[String]) -> Option<LaunchLine> {
     let is_python = |word: &String| ["python", "python3"].contains(&word.trim_start_matches('`'));
-    let is_before = |word: &String| word == "$" || word.contains('=') && !word.starts_with('-');
-    let start = words.iter().position(|word| !is_before(word)).filter(|at| is_python(&words[*at]))? + 1;
+    let start = command(words).filter(|first| is_python(&words[*first]))? + 1;
     let script = start + words[start..].iter().position(|word| word != "-u")?;
     let line = launched(words.get(script).filter(|word| is_script(word))?, &words[script + 1..])?;
     Some(LaunchLine { is_plain: true, ..line })
+}
+
+/// The word that is the command, behind the prompt and the variables that the line sets.
+fn command(words: &[String]) -> Option<usize> {
+    words.iter().position(|word| word != "$" && (!word.contains('=') || word.starts_with('-')))
 }
 
 fn launched(program: &str, rest: &[String]) -> Option<LaunchLine> {
@@ -129,7 +136,8 @@ fn launched(program: &str, rest: &[String]) -> Option<LaunchLine> {
 
 /// The number of processes among the options of a launcher.
 fn processes(options: &[String]) -> Option<u32> {
-    const NAMES: &[&str] = &["--nproc_per_node", "--nproc-per-node", "--num_processes", "--num-processes"];
+    const NAMES: &[&str] =
+        &["--nproc_per_node", "--nproc-per-node", "--num_processes", "--num-processes", "--num_gpus", "--num-gpus"];
     let number = options.iter().zip(options.iter().skip(1).map(Some).chain([None])).find_map(|(word, next)| {
         let (name, value) =
             word.split_once('=').map_or((word.as_str(), next.cloned()), |(name, value)| (name, Some(value.to_owned())));
@@ -236,6 +244,7 @@ mod tests {
                 2,
             ),
             ("accelerate launch --multi_gpu train.py --steps 3 && echo done", "train.py", false, "--steps 3", 0),
+            ("deepspeed train.py --deepspeed --steps 2", "train.py", false, "--deepspeed --steps 2", 0),
             ("OMP_NUM_THREADS=1 /opt/bin/torchrun x.py \"two words\"", "x.py", false, "two words", 0),
         ] {
             let expected = (program.to_owned(), is_module, arguments.to_owned(), placeholders);
@@ -266,7 +275,13 @@ mod tests {
         ] {
             assert_eq!(plain(text), Some((program.to_owned(), arguments.to_owned(), placeholders)), "{text}");
         }
-        for text in ["run it with python main.py", "python -m pack.main", "python $SCRIPT", "python -c 'a.py'"] {
+        for text in [
+            "run it with python main.py",
+            "python -m pack.main",
+            "python $SCRIPT",
+            "python -c 'a.py'",
+            "pip install deepspeed a.py",
+        ] {
             assert_eq!(plain(text), None, "{text}");
         }
     }
@@ -278,6 +293,7 @@ mod tests {
             ("torchrun --nproc-per-node 8 a.py", Some(8)),
             ("N=2\ntorchrun --nproc_per_node $N a.py", Some(2)),
             ("accelerate launch --num_processes 2 a.py", Some(2)),
+            ("X=1 deepspeed --num_gpus 4 a.py --deepspeed_config ds.json", Some(4)),
             ("torchrun --nproc_per_node=gpu a.py", None),
             ("torchrun a.py --nproc_per_node=2", None),
         ] {
