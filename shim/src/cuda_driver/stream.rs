@@ -30,13 +30,12 @@ in_context! {
     copy_attributes(to: usize, from: usize) = stream_attribute::copy;
     attach(handle: usize, address: usize, length: usize, flags: c_uint) = stream_attribute::attach;
     event_create(out: Out<usize>, flags: c_uint) = stream::event_create_with_flags;
-    event_destroy(handle: usize) = stream::event_destroy;
     event_record(event: usize, stream: usize) = stream::event_record;
     event_record_with_flags(event: usize, stream: usize, flags: c_uint) = stream::event_record_with_flags;
-    event_query(handle: usize) = stream::event_query;
-    event_synchronize(handle: usize) = stream::event_synchronize;
-    event_elapsed(out: Out<f32>, start: usize, end: usize) = stream::event_elapsed;
 }
+
+// An event knows its context: CUDA's runtime asks for one in threads that have none.
+pub(crate) use stream::{event_destroy, event_elapsed, event_query, event_synchronize};
 
 /// The context that the stream was created in; for a default stream the current one, if it belongs to the stream's device, else
 /// that device's primary context.

@@ -47,9 +47,12 @@ exports! {
         fn cuDeviceGetMemPool(out: Out<usize>, ordinal: c_int) = pool::current_of;
         fn cuDeviceSetMemPool(ordinal: c_int, pool: usize) = pool::set_current;
         fn cuDevicePrimaryCtxRetain(out: Out<usize>, ordinal: c_int) = context::retain_primary;
+        fn cuDevicePrimaryCtxRelease(ordinal: c_int) = context::release_primary;
         fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) = context::release_primary;
+        fn cuDevicePrimaryCtxReset(ordinal: c_int) = context::reset_primary;
         fn cuDevicePrimaryCtxReset_v2(ordinal: c_int) = context::reset_primary;
         fn cuDevicePrimaryCtxGetState(ordinal: c_int, flags: Out<c_uint>, active: Out<c_int>) = device::primary_state;
+        fn cuDevicePrimaryCtxSetFlags(ordinal: c_int, flags: c_uint) = device::primary_flags;
         fn cuDevicePrimaryCtxSetFlags_v2(ordinal: c_int, flags: c_uint) = device::primary_flags;
         fn cuCtxCreate_v2(out: Out<usize>, flags: c_uint, ordinal: c_int) = context::create;
         fn cuCtxCreate_v3(out: Out<usize>, affinity: *const c_void, count: c_int, flags: c_uint, ordinal: c_int) = context::create_v3;
@@ -460,7 +463,6 @@ exports! {
         cuDeviceGetCliqueCount cuDeviceGetCliqueInfo cuDeviceGetDevResource cuDeviceGetExecAffinitySupport
         cuDeviceGetFabricClusterUuid cuDeviceGetHostAtomicCapabilities cuDeviceGetLuid
         cuDeviceGetP2PAtomicCapabilities cuDeviceGetProperties cuDeviceGetTexture1DLinearMaxWidth
-        cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset cuDevicePrimaryCtxSetFlags
         cuDeviceRegisterAsyncNotification cuDeviceTotalMem cuDeviceUnregisterAsyncNotification cuEventDestroy
         cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray cuFabricCpyBatchAsync
         cuFabricCpyBatchAsync_ptsz cuFlushGPUDirectRDMAWrites

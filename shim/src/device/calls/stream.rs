@@ -175,7 +175,6 @@ pub(crate) fn event_create_with_flags(out: Out<usize>, flags: c_uint) -> CudaRes
 }
 
 pub(crate) fn event_destroy(handle: usize) -> CudaResult {
-    context::enter()?;
     event::destroy(handle)
 }
 
@@ -209,7 +208,6 @@ pub(crate) fn event_record_with_flags(event: usize, stream: usize, flags: c_uint
 }
 
 pub(crate) fn event_query(handle: usize) -> CudaResult {
-    context::enter()?;
     let event = event::resolve(handle)?;
     capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
@@ -221,7 +219,6 @@ pub(crate) fn event_query(handle: usize) -> CudaResult {
 }
 
 pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
-    context::enter()?;
     let event = event::resolve(handle)?;
     capture::host_uses(event.captured())?;
     capture::unsafe_call()?;
@@ -235,7 +232,6 @@ pub(crate) fn event_synchronize(handle: usize) -> CudaResult {
 }
 
 pub(crate) fn event_elapsed(out: Out<f32>, start: usize, end: usize) -> CudaResult {
-    context::enter()?;
     let out = out.required()?;
     let (start, end) = (event::resolve(start)?, event::resolve(end)?);
     capture::host_uses(start.captured())?;
