@@ -29,10 +29,11 @@ pub(crate) fn driver_version(out: Out<c_int>) -> CudaResult {
     Ok(out.set(version::driver())?)
 }
 
-/// `cuGetExportTable`, which NVIDIA does not document: a gap. A CUDA runtime that was not led to ours asks for tables first.
+/// `cuGetExportTable`, which NVIDIA does not document: a gap. A CUDA runtime that was not led to ours asks for tables first, and then
+/// whether the driver is NVIDIA's: docs/adr/shim.md.
 pub(crate) fn export_table(_table: Out<usize>, _id: Out<[u8; 16]>) -> CudaResult {
-    let advice = "asked for by a CUDA runtime that is part of a program or library without symbols, as NVIDIA's are; in your \
-                  own, leave the symbols in (no strip, no -s), or link with -cudart shared";
+    let advice = "asked for by a CUDA runtime that is part of a program or library: one without symbols, as in many Python packages, \
+                  or of CUDA 11; in your own, leave the symbols in (no strip, no -s), or link with -cudart shared";
     gap::record(Library::CudaDriver, "cuGetExportTable", advice);
     Err(CudaError::NOT_SUPPORTED)
 }

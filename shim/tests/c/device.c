@@ -89,6 +89,18 @@ int main(void) {
     SAME(cuCtxSetCurrent(context), CUDA_SUCCESS);
     SAME(cuCtxGetDevice(&device), CUDA_SUCCESS);
     SAME(device, 1);
+    /* An event knows its context: none has to be current. */
+    CUevent event;
+    SAME(cuEventCreate(&event, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+    SAME(cuEventRecord(event, NULL), CUDA_SUCCESS);
+    SAME(cuCtxSetCurrent(NULL), CUDA_SUCCESS);
+    SAME(cuEventSynchronize(event), CUDA_SUCCESS);
+    SAME(cuEventQuery(event), CUDA_SUCCESS);
+    SAME(cuEventDestroy(event), CUDA_SUCCESS);
+    SAME(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    /* The name without a version is that of CUDA 11's runtime. */
+#undef cuDevicePrimaryCtxRelease
+    CUresult cuDevicePrimaryCtxRelease(CUdevice device);
     SAME(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
     /* Without a profiler there is nothing to start. */
     SAME(cuProfilerStart(), CUDA_SUCCESS);
