@@ -155,6 +155,8 @@ class Exchange:
         self.shim.ftest_receives.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
         self.shim.ftest_receives.restype = ctypes.c_int64
         self.shim.ftest_sends.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+        self.shim.ftest_lacks.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_size_t]
+        self.shim.ftest_is_known.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 
     def name_communicator(self, value, key):
         """Of what PyTorch passes in a store, an id of NCCL has this size."""
@@ -167,6 +169,9 @@ class Exchange:
 
     def send(self, name, value):
         self.shim.ftest_sends(name.encode(), value, len(value))
+
+    def send_unknown(self, name, count):
+        self.shim.ftest_sends(name.encode(), None, count)
 
     def receive(self, name, sender):
         room = ctypes.create_string_buffer(ROOM)
@@ -182,16 +187,26 @@ class Exchange:
 
     def give(self, group, name, tensor):
         name = self.numbered(f"group {group.group_name}: {name}")
-        if tensor.nbytes <= ROOM:
-            data = tensor.detach().contiguous()
-            self.send(name, ctypes.string_at(data.data_ptr(), data.nbytes))
+        if tensor.nbytes > ROOM or not self.is_known(tensor):
+            return self.send_unknown(name, tensor.nbytes)
+        data = tensor.detach().cpu().contiguous()
+        self.send(name, ctypes.string_at(data.data_ptr(), data.nbytes))
+
+    def is_known(self, tensor):
+        """A copy to the host of what nobody computed would be taken for a decision of the program."""
+        return not tensor.is_cuda or (tensor.is_contiguous() and bool(self.shim.ftest_is_known(tensor.data_ptr(), tensor.nbytes)))
 
     def take(self, group, name, sender, tensor):
-        data = self.receive(self.numbered(f"group {group.group_name}: {name}"), sender)
+        numbered = self.numbered(f"group {group.group_name}: {name}")
+        data = self.receive(numbered, sender) if tensor.nbytes <= ROOM else None
         with self.torch.no_grad():
             if data is not None and len(data) == tensor.nbytes:
                 if data:
-                    tensor.copy_(self.torch.frombuffer(bytearray(data), dtype=tensor.dtype).view(tensor.shape))
+                    # As in a collective, autograd does not notice.
+                    tensor.data.copy_(self.torch.frombuffer(bytearray(data), dtype=tensor.dtype).view(tensor.shape))
+                return
+            if tensor.is_cuda:
+                self.shim.ftest_lacks(numbered.encode(), name.split()[0].encode(), sender, tensor.data_ptr(), tensor.nbytes)
                 return
             if tensor.is_floating_point() or tensor.is_complex():
                 return
@@ -217,8 +232,15 @@ class Exchange:
         return f" at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
     def follow(self, module):
-        """Calls of tensors that are not on a GPU go through `fake` groups, which move nothing."""
+        """Calls go through `fake` groups, which move nothing, if the tensors are not on a GPU or the program asks for such groups."""
         rank = self.rank
+
+        def is_fake(tensor, group):
+            if tensor.device.type == "cpu":
+                return True
+            # Not one of those that stand for a tensor while the program is traced, nor a call that is only recorded in a graph.
+            is_plain = type(tensor) in (self.torch.Tensor, self.torch.nn.Parameter) and tensor.is_cuda
+            return is_plain and not self.torch.cuda.is_current_stream_capturing() and group._get_backend(tensor.device).name() == "fake"
 
         def members(group):
             return module.get_process_group_ranks(group)
@@ -230,9 +252,10 @@ class Exchange:
             def call(tensor, *arguments, **named):
                 result = body(tensor, *arguments, **named)
                 values = dict(zip(PARAMETERS[name], arguments)) | named
-                is_here = isinstance(tensor, self.torch.Tensor) and tensor.device.type == "cpu"
-                if is_here and not module._rank_not_in_group(values.get("group")):
-                    move(tensor, module._group_or_default_group(values.get("group")), values)
+                if isinstance(tensor, self.torch.Tensor) and not module._rank_not_in_group(values.get("group")):
+                    group = module._group_or_default_group(values.get("group"))
+                    if is_fake(tensor, group):
+                        move(tensor, group, values)
                 return result
 
             setattr(module, name, call)

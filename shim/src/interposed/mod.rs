@@ -44,6 +44,7 @@ pub const INTERPOSED: &[&str] = &[
     "ftest_hybrid_nvml",
     "ftest_is_known",
     "ftest_is_used",
+    "ftest_lacks",
     "ftest_leave",
     "ftest_loaded_late",
     "ftest_misses",
@@ -103,11 +104,12 @@ unsafe extern "C" fn ftest_communicator_is(id: *const u8, name: *const c_char, r
     unsafe { donor::name_communicator(id, name, ranks, count) };
 }
 
-/// For a preflight that runs ranks one after the other: this rank sends `bytes` at `data` under `name`, without NCCL.
+/// For a preflight that runs ranks one after the other: this rank sends `bytes` at `data` under `name`, without NCCL. If `data` is null,
+/// nobody computed them.
 ///
 /// # Safety
 ///
-/// `name` ends with 0, and `data` has `bytes`.
+/// `name` ends with 0, and `data` is null or has `bytes`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ftest_sends(name: *const c_char, data: *const u8, bytes: usize) {
     // SAFETY: the caller's promise.
@@ -124,6 +126,24 @@ unsafe extern "C" fn ftest_sends(name: *const c_char, data: *const u8, bytes: us
 unsafe extern "C" fn ftest_receives(name: *const c_char, sender: i64, data: *mut u8, room: usize) -> i64 {
     // SAFETY: the caller's promise.
     unsafe { donor::receive(name, sender, data, room) }
+}
+
+/// For a preflight that runs ranks one after the other: `bytes` at `address` on a GPU are what rank `sender` would have sent under `name`
+/// by `operation`, without NCCL, which is not known.
+///
+/// # Safety
+///
+/// `name` and `operation` end with 0.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ftest_lacks(
+    name: *const c_char,
+    operation: *const c_char,
+    sender: u32,
+    address: usize,
+    bytes: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { donor::lacks(name, operation, sender, address, bytes) };
 }
 
 /// For a preflight: the program decides by a floating-point number that nobody computed, as `sentence` says.

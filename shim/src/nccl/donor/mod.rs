@@ -15,7 +15,7 @@ use protocol::datatype::Operation as Kind;
 use crate::call_site;
 use crate::device::memory::address::{self, Known};
 use crate::report::unknown_reads;
-use crate::sanitizer::known::{self, Absent, Missing};
+use crate::sanitizer::known::{self, Absent, Missing, Origin};
 use crate::settings;
 use record::Content;
 
@@ -190,14 +190,24 @@ pub(crate) unsafe fn name_communicator(id: *const u8, name: *const c_char, ranks
     NAMED.lock().insert(id, Identity { name, ranks: Some(ranks).filter(|ranks| !ranks.is_empty()) });
 }
 
-/// Records that this rank sends `bytes` at `data` under `name`, by other means than NCCL.
+/// Records that this rank sends `bytes` at `data` under `name`, by other means than NCCL; without `data`, that nobody computed them.
 ///
 /// # Safety
-/// `name` ends with 0, and `data` has `bytes`.
+/// `name` ends with 0, and `data` is null or has `bytes`.
 pub(crate) unsafe fn send(name: *const c_char, data: *const u8, bytes: usize) {
     // SAFETY: the caller's promise.
-    let (name, data) = unsafe { (text(name), if bytes == 0 { &[] } else { std::slice::from_raw_parts(data, bytes) }) };
-    record::write(&name, if unknown_reads::decide() { Content::Unknown } else { Content::Bytes(data.into()) });
+    let name = unsafe { text(name) };
+    let content = if bytes > protocol::skip::MOVED {
+        Content::Large
+    } else if bytes == 0 {
+        Content::Bytes([].into())
+    } else if data.is_null() || unknown_reads::decide() {
+        Content::Unknown
+    } else {
+        // SAFETY: the caller's promise.
+        Content::Bytes(unsafe { std::slice::from_raw_parts(data, bytes) }.into())
+    };
+    record::write(&name, content);
 }
 
 /// Writes what rank `sender` of the job (or any, if negative) sent under `name` to `room` bytes at `data`. Returns its size, which may be
@@ -216,12 +226,30 @@ pub(crate) unsafe fn receive(name: *const c_char, sender: i64, data: *mut u8, ro
     found.len() as i64
 }
 
+/// `bytes` at `address` on a GPU are what rank `sender` of the job would have sent under `name` by `operation` and without NCCL, which is
+/// not known.
+///
+/// # Safety
+/// `name` and `operation` end with 0.
+pub(crate) unsafe fn lacks(name: *const c_char, operation: *const c_char, sender: u32, address: usize, bytes: usize) {
+    if !known::is_wanted() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let (name, operation) = unsafe { (text(name), text(operation)) };
+    let operation = ["broadcast", "scatter"].into_iter().find(|one| **one == operation).unwrap_or("recv");
+    let missing = record::find(&name, Some(sender), Some(bytes)).err().unwrap_or(Missing::Different);
+    let site = call_site::of_python().unwrap_or_default();
+    known::put(address, bytes, Origin::Absent(Absent { operation, site, sender: Some(sender), missing }));
+}
+
 /// Keeps `sentence` for the report: the program reads what a rank that does not exist would have sent by other means than NCCL.
 ///
 /// # Safety
 /// `sentence` ends with 0.
 pub(crate) unsafe fn misses(sentence: *const c_char) {
     if known::is_wanted() {
+        record::lacks();
         // SAFETY: the caller's promise.
         unknown_reads::record(unsafe { text(sentence) }, false);
     }

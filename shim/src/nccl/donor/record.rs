@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use dataplane::lock::Mutex;
-use protocol::skip::MOVED;
+use protocol::skip::{LACKING, MOVED, STOPPED};
 
 use crate::sanitizer::known::{self, Missing};
 use crate::settings::{self, Sent};
@@ -58,11 +58,14 @@ impl Content {
 struct Earlier {
     ranks: BTreeSet<u32>,
     contents: BTreeMap<String, Content>,
+    /// Where a rank was stopped before its end: the file that says that something is lacking which it may have come to send.
+    lacking: Option<PathBuf>,
 }
 
 impl Earlier {
     fn read(directory: &Path) -> Self {
-        let mut earlier = Self::default();
+        let lacking = directory.join(STOPPED).exists().then(|| directory.join(LACKING));
+        let mut earlier = Self { lacking, ..Self::default() };
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let rank = name.to_str().and_then(|name| name.split_once('-')?.0.parse().ok());
@@ -178,7 +181,22 @@ pub(super) fn write(name: &str, content: Content) {
 /// # Errors
 /// Why it is not known.
 pub(super) fn find(name: &str, sender: Option<u32>, bytes: Option<usize>) -> Result<Arc<[u8]>, Missing> {
-    record().map_or(Err(Missing::NotRun), |record| record.earlier.find(name, sender, bytes))
+    let found = record().map_or(Err(Missing::NotRun), |record| record.earlier.find(name, sender, bytes));
+    match found {
+        Err(Missing::Unsent) => lacks(),
+        // In a group whose ranks are not known; of what is in a store, many keys have nothing to say.
+        Err(Missing::NotRun) if sender.is_none() && bytes.is_some() => lacks(),
+        _ => {}
+    }
+    found
+}
+
+/// Notes that this rank lacks something, if a rank that was stopped before its end may have come to send it.
+pub(super) fn lacks() {
+    if let Some(path) = record().and_then(|record| record.earlier.lacking.as_ref()) {
+        // Without the file, the report names what is lacking, as it does in any case.
+        let _ = File::create(path);
+    }
 }
 
 #[cfg(test)]
