@@ -14,6 +14,9 @@ use crate::after_torch;
 
 const WATCH: &str = include_str!("watch.py");
 
+/// The file from which `watch.py` reads after how many steps it stops the program.
+const STEPS: &str = "steps";
+
 /// Settings of an `ftest exec` run for a preflight.
 pub(crate) struct Dry<'a> {
     probe: Option<&'a Probe>,
@@ -23,6 +26,8 @@ pub(crate) struct Dry<'a> {
     pub(crate) shows_output: bool,
     /// Where a rank that is run without the others finds what those before it sent, and records what it sends.
     sent: Option<&'a Path>,
+    /// After how many steps of its optimizers the program is stopped.
+    steps: Option<u32>,
     seen: RefCell<Result<Observed, String>>,
 }
 
@@ -33,8 +38,9 @@ impl<'a> Dry<'a> {
         assumed: &'a [String],
         shows_output: bool,
         sent: Option<&'a Path>,
+        steps: Option<u32>,
     ) -> Dry<'a> {
-        Dry { probe, assumed, shows_output, sent, seen: RefCell::new(Err("the command was not run".to_owned())) }
+        Dry { probe, assumed, shows_output, sent, steps, seen: RefCell::new(Err("the command was not run".to_owned())) }
     }
 
     /// Sets the variables that let the command run without computing and be watched.
@@ -42,7 +48,11 @@ impl<'a> Dry<'a> {
     /// # Errors
     /// A system error: the watcher could not be written.
     pub(crate) fn prepare(&self, environment: &mut Environment, scratch: &Path) -> io::Result<()> {
-        after_torch::install(environment, &observed::directory(scratch), WATCH)?;
+        let directory = observed::directory(scratch);
+        after_torch::install(environment, &directory, WATCH)?;
+        if let Some(steps) = self.steps {
+            std::fs::write(directory.join(STEPS), steps.to_string())?;
+        }
         for (variable, value) in [
             (&env::COMPUTE, "skip"),
             (&env::UNSUPPORTED_API, "allow"),

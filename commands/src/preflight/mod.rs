@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use protocol::clock;
 use protocol::plan::ClusterPlan;
 use protocol::profile::{self, GpuProfile, ProfileStatus};
+use protocol::skip;
 
 use super::alone::Alone;
 use super::exec::{self, ExecArgs, ExecPlan, Trouble};
@@ -166,7 +167,8 @@ impl Session<'_> {
         Ok(self.runs.len() - 1)
     }
 
-    /// Runs the command as each of the ranks, which record in `sent` what they send. A signal ends it.
+    /// Runs the command as each of the ranks, which record in `sent` what they send. A rank 0 that nobody asked for runs until it
+    /// trains: if that was not enough for the others, all run once more, and it runs on. A signal ends it.
     fn execute_ranks(
         &self,
         plan: &ClusterPlan,
@@ -175,10 +177,34 @@ impl Session<'_> {
         ranks: &Ranks,
         sent: &Path,
     ) -> Result<Vec<Observed>, Trouble> {
+        let executions = self.execute_in_order(plan, probe, gpu, ranks, sent, true)?;
+        let was_cut_short = sent.join(skip::STOPPED).exists();
+        let has_failed = executions.iter().any(|seen| seen.outcome == Outcome::Failed && !is_stopped(seen.code));
+        if !was_cut_short || !(has_failed || sent.join(skip::LACKING).exists()) {
+            return Ok(executions);
+        }
+        scratch::remove(sent);
+        eprintln!("ftest exec: once more: rank 0 may have more for the others than what it sent before it trained");
+        self.execute_in_order(plan, probe, gpu, ranks, sent, false)
+    }
+
+    fn execute_in_order(
+        &self,
+        plan: &ClusterPlan,
+        probe: Option<&Probe>,
+        gpu: &str,
+        ranks: &Ranks,
+        sent: &Path,
+        cuts_short: bool,
+    ) -> Result<Vec<Observed>, Trouble> {
         let mut executions = Vec::new();
         for (alone, is_asked_for) in ranks.in_order() {
-            let rank = OneRank { alone, is_asked_for, stage: ranks.stage(alone.rank()), sent };
+            let is_cut_short = cuts_short && !is_asked_for;
+            let rank = OneRank { alone, is_asked_for, is_cut_short, stage: ranks.stage(alone.rank()), sent };
             let seen = self.execute(plan, probe, gpu, Some(&rank))?;
+            if is_cut_short && seen.stopped_after.is_some() {
+                std::fs::write(sent.join(skip::STOPPED), "").map_err(Trouble::infra)?;
+            }
             // The others would lack what it did not come to send.
             let is_last = is_stopped(seen.code) || (!is_asked_for && seen.outcome == Outcome::Failed);
             executions.push(seen);
@@ -216,7 +242,9 @@ impl Session<'_> {
             None => self.arguments.command.clone(),
         };
         let shows_output = is_first && rank.is_none_or(|rank| rank.is_asked_for);
-        let dry = Dry::new(probe, &self.arguments.preflight.assume, shows_output, rank.map(|rank| rank.sent));
+        let options = &self.arguments.preflight;
+        let steps = rank.and_then(|rank| if rank.is_cut_short { Some(0) } else { options.steps });
+        let dry = Dry::new(probe, &options.assume, shows_output, rank.map(|rank| rank.sent), steps);
         exec::run_plan(&ExecPlan {
             program: exec::PROGRAM,
             plan,
@@ -408,6 +436,8 @@ impl Session<'_> {
 struct OneRank<'a> {
     alone: Alone,
     is_asked_for: bool,
+    /// It is stopped as soon as it trains.
+    is_cut_short: bool,
     /// Its pipeline stage, if it is known.
     stage: Option<u32>,
     /// Where the ranks record what they send.

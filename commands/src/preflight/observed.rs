@@ -106,6 +106,9 @@ struct Watched {
     /// Why it did not train, if it was about to.
     #[serde(default)]
     untrained: Option<String>,
+    /// After how many steps of its optimizers it was stopped.
+    #[serde(default)]
+    stopped_after: Option<u32>,
     devices: Vec<Allocator>,
 }
 
@@ -152,6 +155,8 @@ pub(super) struct RankRun {
     pub(super) headroom_bytes: Option<i64>,
     /// Why it may not show what the program needs.
     pub(super) doubts: Vec<Doubt>,
+    /// After how many steps of its optimizers it was stopped; `None` if it ended by itself.
+    pub(super) stopped_after: Option<u32>,
 }
 
 /// What a run left.
@@ -177,6 +182,8 @@ pub(super) struct Observed {
     pub(super) doubts: Vec<Doubt>,
     /// Floating-point numbers that the program read, though nobody had computed them.
     pub(super) numbers: Vec<String>,
+    /// As [`RankRun::stopped_after`].
+    pub(super) stopped_after: Option<u32>,
 }
 
 /// Reads the files left by a command that ended with `code`.
@@ -234,6 +241,7 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
             observed.torch = Some(of_torch.torch.clone());
             observed.architectures.clone_from(&of_torch.architectures);
             observed.trouble.extend(of_torch.trouble.iter().cloned());
+            observed.stopped_after = observed.stopped_after.or(of_torch.stopped_after);
         }
         for device in &report.devices {
             let Tally { calls: refused_calls, .. } = device.refused;
@@ -253,6 +261,10 @@ pub(super) fn read(scratch: &Path, code: i32) -> Result<Observed, String> {
                 torch: allocator.cloned(),
             });
         }
+    }
+    for (pid, _) in watched.iter().filter(|(_, of_torch)| of_torch.devices.iter().any(|at| at.reserved_peak > 0)) {
+        let sentence = format!("process {pid} left no report of what it took from its GPU");
+        observed.doubts.push(Doubt { reason: Reason::Unwatched, sentence });
     }
     observed.trouble.sort();
     observed.trouble.dedup();
@@ -333,6 +345,7 @@ impl Observed {
             needed_bytes,
             headroom_bytes: (outcome == Outcome::Completed).then_some(capacity as i64 - needed_bytes as i64),
             doubts: self.doubts.clone(),
+            stopped_after: self.stopped_after,
         }
     }
 
@@ -405,6 +418,12 @@ mod tests {
         });
         std::fs::write(directory.join("torch-7.json"), watched.to_string()).unwrap();
         assert_eq!(reasons(), [(Reason::Untrained, "the program did not train: no step ran".to_owned())]);
+        let watched = json!({
+            "pid": 8, "torch": "2.15.0", "architectures": [], "trouble": [],
+            "devices": [{"index": 0, "allocated_peak": 5, "reserved_peak": 5, "refused": null}],
+        });
+        std::fs::write(directory.join("torch-8.json"), watched.to_string()).unwrap();
+        assert!(reasons().iter().any(|(_, sentence)| sentence.contains("process 8 left no report")));
     }
 
     #[test]

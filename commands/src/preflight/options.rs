@@ -45,7 +45,20 @@ pub struct PreflightArgs {
     /// The number of pipeline stages of that job, each of which has consecutive ranks
     #[arg(long, value_name = "P", requires_all = ["preflight", "size"], help_heading = "Preflight")]
     pub stages: Option<u32>,
+    /// Stop each of the ranks when it has made this many steps with each of its optimizers, at least 2, and begins the next backward pass
+    #[arg(long, value_name = "N", value_parser = steps, requires_all = ["preflight", "size"], help_heading = "Preflight")]
+    pub steps: Option<u32>,
     /// Write the preflight's report to this file as JSON, and next to it as Markdown (.md)
     #[arg(long, value_name = "FILE", requires = "preflight", help_heading = "Preflight")]
     pub preflight_report: Option<PathBuf>,
+}
+
+fn steps(word: &str) -> Result<u32, String> {
+    match word.parse() {
+        Ok(steps) if steps >= 2 => Ok(steps),
+        _ => {
+            Err("write 2 or more: the optimizer has its state only from the first step on, and the second one has both"
+                .to_owned())
+        }
+    }
 }

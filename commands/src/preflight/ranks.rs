@@ -105,6 +105,7 @@ mod tests {
             preflight_report: None,
             ranks: words.split_terminator(',').map(str::to_owned).collect(),
             stages,
+            steps: None,
         };
         let devices = DeviceArguments { device_count: Some("1".into()), profile: None, devices: None };
         Ok(Ranks::from_arguments(&alone, &options, &devices.single_node().unwrap())?.unwrap())

@@ -398,10 +398,13 @@ mod tests {
             needed_bytes: 5 * GIB,
             headroom_bytes,
             doubts: Vec::new(),
+            stopped_after: None,
         };
         of_ranks.runs[0].ranks = vec![
             rank(0, false, Outcome::Completed, Verdict::Fits, Some(19 * GIB as i64)),
             rank(3, true, Outcome::Completed, Verdict::Unsure, Some(11 * GIB as i64)),
+            RankRun { stopped_after: Some(0), ..rank(0, false, Outcome::Completed, Verdict::Fits, None) },
+            RankRun { stopped_after: Some(2), ..rank(4, true, Outcome::Completed, Verdict::Fits, None) },
         ];
         of_ranks.runs[1].ranks = vec![rank(3, true, Outcome::OutOfMemory, Verdict::DoesNotFit, None)];
         let text_of_ranks = of_ranks.markdown();
@@ -409,6 +412,8 @@ mod tests {
             "| rank | stage | peak | reserved | taken on the GPU | parameters | gradients | optimizer state | other | left | verdict |\n",
             "| 3 | 1 | 10.00 GiB | 12.00 GiB | 12.00 GiB | 1.00 GiB | 2.00 GiB | 3.00 GiB | 4.00 GiB | 11.00 GiB | unsure |\n",
             "Rank 0 ran only for what the others get from it; it needs 5.00 GiB: fits.\n",
+            "Rank 0 ran only for what the others get from it, and not to its end.\n",
+            "Rank 4 was stopped after 2 steps of its optimizers, as `--steps` says: the figures are of these.\n",
             "What was held at the peak by rank 3, by line:\n",
             "## Memory on t4\n",
             "| 4.00 GiB |  | does not fit |\n",

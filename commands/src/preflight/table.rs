@@ -1,6 +1,6 @@
 //! The memory of a run as Markdown: by rank and purpose, and by line of the program.
 
-use super::observed::{Allocator, Line, Use};
+use super::observed::{Allocator, Line, RankRun, Use};
 use super::report::Run;
 use super::size::{gib, signed};
 
@@ -37,13 +37,22 @@ impl Run {
         }
         text += "\nPeak is `torch.cuda.max_memory_allocated()`, reserved is `torch.cuda.max_memory_reserved()`; the GPU also holds \
                  the context. What was held at the peak is divided by purpose; other are activations, buffers and workspaces.\n\n";
-        for run in self.ranks.iter().filter(|run| !run.is_asked_for) {
-            text += &format!(
-                "Rank {} ran only for what the others get from it; it needs {}: {}.\n\n",
-                run.rank,
-                gib(run.needed_bytes),
-                run.verdict.words()
-            );
+        for run in &self.ranks {
+            let RankRun { rank, is_asked_for, needed_bytes, verdict, stopped_after, .. } = run;
+            text += &match (is_asked_for, stopped_after) {
+                (true, None) => continue,
+                (true, Some(steps)) => format!(
+                    "Rank {rank} was stopped after {steps} steps of its optimizers, as `--steps` says: the figures are of these.\n\n"
+                ),
+                (false, Some(_)) => {
+                    format!("Rank {rank} ran only for what the others get from it, and not to its end.\n\n")
+                }
+                (false, None) => format!(
+                    "Rank {rank} ran only for what the others get from it; it needs {}: {}.\n\n",
+                    gib(*needed_bytes),
+                    verdict.words()
+                ),
+            };
         }
         let most = self.uses.iter().max_by_key(|device| device.taken_peak);
         let is_shown = |device: &&Use| shows_lines && (!self.ranks.is_empty() || Some(*device) == most);

@@ -22,7 +22,7 @@ def begin(torch):
         return
     state = {"torch": torch.__version__, "devices": {}, "trouble": []}
     purposes = Purposes(torch, state)
-    training = Training(torch, purposes)
+    training = Training(torch, purposes, state)
     follow_numbers(torch)
 
     def attempt(step):
@@ -119,8 +119,11 @@ def leave(torch, state, training, purposes):
             print(f"ftest exec: preflight: PyTorch's allocator cannot be read: {type(error).__name__}: {error}", file=sys.stderr)
 
     def leave_without_handlers(status):
+        if os.getpid() != pid:
+            leave_now(status)
         finish()
-        leave_now(status)
+        # The shim's report has what was taken from the GPU.
+        ctypes.CDLL(None).ftest_leave(status)
 
     atexit.register(finish)
     os._exit = leave_without_handlers
@@ -156,14 +159,25 @@ def write(torch, state, training, purposes):
     os.rename(path + ".part", path)
 
 
+def read_last_step():
+    """After how many steps the process is stopped; None if not at all."""
+    try:
+        with open(os.path.join(HERE, "steps")) as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return None
+
+
 class Training:
     """Whether a program that was about to train did: a run that ended before the first backward pass or the first step of an optimizer
     does not show what these need."""
 
-    def __init__(self, torch, purposes):
-        self.whose, self.purposes = Owner(torch), purposes
+    def __init__(self, torch, purposes, state):
+        self.torch, self.whose, self.purposes, self.state = torch, Owner(torch), purposes, state
         self.optimizer = self.parameter = None
         self.passes = self.steps = 0
+        # Of each optimizer, while it exists.
+        self.taken, self.last_step = weakref.WeakKeyDictionary(), read_last_step()
         self.is_evaluated, self.parameters = False, []
         optimizer, module, this = torch.optim.Optimizer, torch.nn.Module, self
 
@@ -181,13 +195,11 @@ class Training:
         def made(optimizer, *_, **__):
             this.optimizer = this.optimizer or this.line()
             this.purposes.optimizers.append(weakref.ref(optimizer))
+            this.taken[optimizer] = 0
 
-        def passed(*_, **__):
-            this.passes += 1
-            this.purposes.note()
-
-        def stepped(*_, **__):
+        def stepped(optimizer, *_, **__):
             this.steps += 1
+            this.taken[optimizer] = this.taken.get(optimizer, 0) + 1
 
         def evaluates(module, mode=True, requires_grad=True):
             this.is_evaluated |= not (mode and requires_grad)
@@ -197,13 +209,47 @@ class Training:
                 this.parameter = this.parameter or this.line()
                 this.parameters.append(weakref.ref(parameter))
 
+        def replicated(*_, **__):
+            # After the first step, rank 0 tells the others in which buckets it reduces gradients.
+            this.last_step = this.last_step if this.last_step is None else max(this.last_step, 1)
+
+        after(torch.nn.parallel.DistributedDataParallel, "__init__", replicated)
         after(optimizer, "__init__", made)
         after(module, "train", evaluates)
         after(module, "requires_grad_", evaluates)
         sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(stepped)
         sys.modules["torch.nn.modules.module"].register_module_parameter_registration_hook(registered)
-        # `Tensor.backward` and `torch.autograd.grad` end here.
-        after(torch.autograd, "_engine_run_backward", passed)
+
+        class Engine(type(torch.autograd.Variable._execution_engine)):
+            """Megatron calls it itself, `Tensor.backward` and `torch.autograd.grad` do so for others."""
+
+            def run_backward(self, *arguments, **named):
+                # Not one that another pass runs, to compute again what was not kept.
+                is_outermost = torch._C._current_graph_task_id() == -1
+                if is_outermost:
+                    this.stop_if_enough()
+                result = super().run_backward(*arguments, **named)
+                this.passes += 1
+                if is_outermost:
+                    this.purposes.note()
+                return result
+
+        torch.autograd.Variable._execution_engine = Engine()
+
+    def stop_if_enough(self):
+        """Ends the process where it has made as many steps as it was asked for: with each optimizer, as some programs have several. What
+        belongs to the last step is done when the next backward pass begins."""
+        is_enough = self.last_step is not None and self.taken and min(self.taken.values()) >= self.last_step
+        if not is_enough or not self.torch.cuda.is_initialized():
+            return
+        self.torch.cuda.synchronize()
+        self.state["stopped_after"] = self.last_step
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        if "multiprocessing" in sys.modules:
+            for child in sys.modules["multiprocessing"].active_children():
+                child.terminate()
+        os._exit(0)
 
     def line(self):
         frame = sys._getframe(2)
