@@ -15,7 +15,7 @@ use super::symbols::Allocator;
 use super::{current, returned};
 use crate::boundary::gap;
 use crate::device::graph::capture;
-use crate::device::memory::{address, fresh};
+use crate::device::memory::{self, address, fresh};
 use crate::sanitizer::{averaged, init, known, owner, races};
 
 thread_local! {
@@ -223,6 +223,13 @@ unsafe extern "C-unwind" fn hand_out(result: *mut DataPtr, this: *mut c_void, si
     }
     averaged::forget(data, size);
     known::handed_out(data, size);
+    if !FOR_GPU.get() && known::keeps_too_much() {
+        // Work under way may still read what was there before.
+        let is_idle = current::stream(device.index).is_some_and(|stream| stream.is_idle());
+        if is_idle && !capture::is_any() {
+            known::left_behind(data, size).into_iter().for_each(|(address, bytes)| memory::vacate(address, bytes));
+        }
+    }
     if capture::is_any()
         && capture::is_hidden()
         && let Some(stream) = current::stream(device.index)

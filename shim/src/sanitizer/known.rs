@@ -71,9 +71,17 @@ pub(crate) struct Reader {
     pub(crate) source: Option<Origin>,
 }
 
+/// Bytes of what was computed that stay in memory whatever becomes of their owners: touching the same memory again is faster.
+const KEPT: usize = 1 << 30;
+/// Fewer bytes in one place are not counted.
+const COUNTED: usize = 64 << 10;
+
 #[derive(Debug, Default)]
 struct State {
     origins: Ranges<Origin>,
+    /// What was computed, by this owner of the memory or an earlier one: elsewhere, device memory occupies none of the host's.
+    touched: Ranges<()>,
+    touched_bytes: usize,
     /// What an allocator of the program handed out: address and size.
     blocks: BTreeMap<usize, usize>,
 }
@@ -131,11 +139,22 @@ pub(crate) fn handed_out(address: usize, bytes: usize) {
     });
 }
 
+/// Whether so much was computed in places where it may no longer be needed that memory which is handed out has to be emptied first.
+pub(crate) fn keeps_too_much() -> bool {
+    is_wanted() && STATE.lock().touched_bytes > KEPT
+}
+
+/// What earlier owners of memory that was just handed out left there; it counts as removed.
+pub(crate) fn left_behind(address: usize, bytes: usize) -> Vec<(usize, usize)> {
+    STATE.lock().untouch(address, address.saturating_add(bytes))
+}
+
 /// Called when memory is returned to the GPU.
 pub(crate) fn freed(address: usize, bytes: usize) {
     let end = address.saturating_add(bytes);
     change(|state| {
         state.origins.remove(address, end);
+        state.untouch(address, end);
         while let Some((block, _)) = state.blocks.range(address..end).next().map(|(block, bytes)| (*block, *bytes)) {
             state.blocks.remove(&block);
         }
@@ -144,7 +163,12 @@ pub(crate) fn freed(address: usize, bytes: usize) {
 
 /// Bytes are as `origin` says.
 pub(crate) fn put(address: usize, bytes: usize, origin: Origin) {
-    change(|state| state.origins.add(address, address.saturating_add(bytes), origin));
+    change(|state| {
+        state.origins.add(address, address.saturating_add(bytes), origin);
+        if origin == Origin::Known && bytes >= COUNTED {
+            state.touch(address, address.saturating_add(bytes));
+        }
+    });
 }
 
 /// Bytes are copied.
@@ -267,6 +291,20 @@ fn change(body: impl FnOnce(&mut State)) {
 }
 
 impl State {
+    fn touch(&mut self, start: usize, end: usize) {
+        self.untouch(start, end);
+        self.touched.add(start, end, ());
+        self.touched_bytes += end - start;
+    }
+
+    /// The touched parts of a range, address and size, which are no longer counted.
+    fn untouch(&mut self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let parts: Vec<_> = self.touched.pieces(start, end).map(|(at, piece)| (at, piece.end - at)).collect();
+        self.touched_bytes -= parts.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        self.touched.remove(start, end);
+        parts
+    }
+
     /// The first bytes of a range that are not known, with their origin.
     fn unknown_piece(&self, start: usize, end: usize) -> Option<(usize, usize, Option<Origin>)> {
         let mut at = start;
@@ -296,6 +334,18 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_computed_is_counted_once() {
+        let mut state = State::default();
+        state.touch(100, 200);
+        state.touch(150, 250);
+        assert_eq!(state.touched_bytes, 150);
+        assert_eq!(state.untouch(90, 120), [(100, 20)]);
+        assert_eq!(state.untouch(90, 120), []);
+        assert_eq!(state.untouch(240, 300), [(240, 10)]);
+        assert_eq!(state.touched_bytes, 120);
+    }
 
     #[test]
     fn unknown_bytes_by_table() {

@@ -23,7 +23,7 @@ pub(crate) mod undo;
 pub(crate) mod view;
 
 pub(crate) use on_device::{
-    Kind, Location, Trace, allocate, arena_of, free, free_graph, free_internal, in_arena, info, reset, trace,
+    Kind, Location, Trace, allocate, arena_of, free, free_graph, free_internal, in_arena, info, reset, trace, vacate,
 };
 pub(crate) use on_host::{
     HostKind, allocate_host, forget_host, free_host, freed_host, host_mapped, locate_host, register_host,

@@ -281,6 +281,19 @@ fn release(device: &Device, arena: &Arena, book: &mut Book, offset: usize, by_re
     Ok(())
 }
 
+/// Gives the host's memory under these bytes back, as far as they fill pages. They read as zero afterwards.
+pub(crate) fn vacate(address: usize, bytes: usize) {
+    const PAGE: usize = 4096;
+    let (start, end) = (address.next_multiple_of(PAGE), (address + bytes) / PAGE * PAGE);
+    if start < end
+        && let Some((device, offset)) = arena_at(start)
+        && let Ok(arena) = arena_of(device)
+    {
+        // If the system refuses, they stay in use, as before.
+        let _ = arena.release(offset, end - start);
+    }
+}
+
 fn arena_at(address: usize) -> Option<(&'static Device, usize)> {
     let arenas = ARENAS.read();
     let index = arenas.partition_point(|(base, _, _)| *base <= address).checked_sub(1)?;
