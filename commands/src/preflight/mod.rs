@@ -178,8 +178,8 @@ impl Session<'_> {
         sent: &Path,
     ) -> Result<Vec<Observed>, Trouble> {
         let executions = self.execute_in_order(plan, probe, gpu, ranks, sent, true)?;
-        let was_cut_short = sent.join(skip::STOPPED).exists();
-        let has_failed = executions.iter().any(|seen| seen.outcome == Outcome::Failed && !is_stopped(seen.code));
+        let was_cut_short = sent.join(skip::STOPPED).exists() && !executions.iter().any(|seen| is_stopped(seen.code));
+        let has_failed = executions.iter().any(|seen| seen.outcome == Outcome::Failed);
         if !was_cut_short || !(has_failed || sent.join(skip::LACKING).exists()) {
             return Ok(executions);
         }

@@ -56,9 +56,7 @@ pub struct PreflightArgs {
 fn steps(word: &str) -> Result<u32, String> {
     match word.parse() {
         Ok(steps) if steps >= 2 => Ok(steps),
-        _ => {
-            Err("write 2 or more: the optimizer has its state only from the first step on, and the second one has both"
-                .to_owned())
-        }
+        _ => Err("write 2 or more: the first step makes the optimizer's state, and the second has it beside all else"
+            .to_owned()),
     }
 }
