@@ -82,10 +82,10 @@ impl Survey {
         let mut candidates: Vec<(i64, Program, bool)> = Vec::new();
         for file in &files {
             let best = best_line(file, &lines);
-            let uses_a_gpu = file.uses_a_gpu || file.is_program && file.marks == 0 && leads_to_a_gpu(root, &file.path);
             // A library makes these calls, too, but cannot be started; a demonstration at its end is no program.
             let shows = file.demonstrates && is_in_a_package(root, &file.path);
-            if best.is_none() && (shows || !(uses_a_gpu || file.is_program && file.marks > 0)) {
+            let uses_gpus = || file.is_program && (file.marks > 0 || leads_to_a_gpu(root, &file.path));
+            if best.is_none() && (shows || !uses_gpus()) {
                 continue;
             }
             let score = score(file, best.as_ref().map(|(line, _)| *line));
@@ -192,7 +192,7 @@ fn self_contained(root: &Path, path: &str) -> String {
     if own { directory.to_owned() } else { String::new() }
 }
 
-/// Whether what a program imports of its repository uses a GPU.
+/// Whether a program, or what it imports of its repository, uses a GPU.
 fn leads_to_a_gpu(root: &Path, path: &str) -> bool {
     let sources = imports::follow(root, &root.join(path)).sources;
     sources.iter().any(|text| text.contains("import torch")) && sources.iter().any(|text| names_a_gpu(text))
@@ -229,7 +229,6 @@ struct PythonFile {
     is_program: bool,
     /// What runs is a demonstration of its classes.
     demonstrates: bool,
-    uses_a_gpu: bool,
     spawns: bool,
     /// It imports a library that PyTorch has replaced.
     is_old: bool,
@@ -292,7 +291,6 @@ fn look(directory: &Path, above: &str, depth: usize, found: &mut Found) -> std::
                     .iter()
                     .any(|call| text.contains(call)),
                 options: options::find(std::slice::from_ref(&text)),
-                uses_a_gpu: is_program(&text) && text.contains("import torch") && names_a_gpu(&text),
             });
         }
     }
