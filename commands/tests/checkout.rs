@@ -152,7 +152,7 @@ fn a_build_without_a_terminal_says_when_it_begins_and_ends() {
     assert_eq!(
         begin,
         format!(
-            "ftest: building in {}: 4 to 6 minutes on two cores the first time, less after a change",
+            "ftest: building in {}: 5 to 6 minutes on two cores the first time, less after a change",
             target.display()
         )
     );
